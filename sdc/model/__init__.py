@@ -1,0 +1,1 @@
+"""The nouns: schema, sub-table, release, table, graph, bounds of cells. NumPy and NetworkX only."""

@@ -1,0 +1,84 @@
+"""Bounds of cells, in three kinds: outer contains the sharp range, inner lies inside it, exact is both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.table import Codes, Counts
+
+Intervals = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellBounds:
+    """What is known of the sharp bounds of some cells under a release.
+
+    cells   (n, variables) uint16 codes
+    counts  (n,) int64 true counts
+    outer   (n, 2) int64, contains the sharp range [LB, UB]
+    inner   (n, 2) int64, both ends reached by feasible tables, so it lies inside the sharp range
+    method  name of the method that gave them
+
+    ValueError where an inner interval is not inside its outer one: one of the two is wrong.
+    """
+
+    cells: Codes
+    counts: Counts
+    outer: Intervals
+    inner: Intervals
+    method: str
+
+    def __post_init__(self) -> None:
+        for array in (self.cells, self.counts, self.outer, self.inner):
+            array.setflags(write=False)
+        wrong = (self.inner[:, 0] < self.outer[:, 0]) | (self.inner[:, 1] > self.outer[:, 1])
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"method {self.method}: inner {self.inner[row].tolist()} is not inside outer "
+                f"{self.outer[row].tolist()} at cell {self.cells[row].tolist()}; one of them is wrong"
+            )
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def exact(self) -> npt.NDArray[np.bool_]:
+        """Where both intervals agree, they are the sharp bounds."""
+        equal: npt.NDArray[np.bool_] = (self.outer == self.inner).all(axis=1)
+        return equal
+
+    @property
+    def outer_width(self) -> Counts:
+        return self.outer[:, 1] - self.outer[:, 0]
+
+    @property
+    def inner_width(self) -> Counts:
+        return self.inner[:, 1] - self.inner[:, 0]
+
+    def rows(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> CellBounds:
+        """The bounds of some of the cells."""
+        return CellBounds(self.cells[rows], self.counts[rows], self.outer[rows], self.inner[rows], self.method)
+
+    def meet(self, other: CellBounds) -> CellBounds:
+        """Both sources together: the narrower outer and the wider inner intervals of the same cells."""
+        if not np.array_equal(self.cells, other.cells):
+            raise ValueError("the two bounds are of different cells; give both the same cells in the same order")
+        outer = np.stack(
+            [
+                np.maximum(self.outer[:, 0], other.outer[:, 0]),
+                np.minimum(self.outer[:, 1], other.outer[:, 1]),
+            ],
+            1,
+        )
+        inner = np.stack(
+            [
+                np.minimum(self.inner[:, 0], other.inner[:, 0]),
+                np.maximum(self.inner[:, 1], other.inner[:, 1]),
+            ],
+            1,
+        )
+        return CellBounds(self.cells, self.counts, outer, inner, f"{self.method}, {other.method}")

@@ -1,0 +1,89 @@
+"""Release: a set of sub-tables closed downwards, given by its released frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import comb
+
+from sdc.model import subtable as st
+from sdc.model.subtable import SubTable
+
+
+@dataclass(frozen=True)
+class Release:
+    """Every sub-table within a frontier element is public, and so is the grand total.
+
+    `frontier` holds the maximal sub-tables, by decreasing dimension and then by number; build
+    one with `Release.of`, which sorts and drops what another element implies.
+    """
+
+    frontier: tuple[SubTable, ...]
+
+    @staticmethod
+    def of(subtables: Iterable[SubTable]) -> Release:
+        """The downward closure of the given sub-tables."""
+        return Release(st.maximal([st.GRAND_TOTAL, *subtables]))
+
+    def __contains__(self, subtable: SubTable) -> bool:
+        return any(st.is_within(subtable, element) for element in self.frontier)
+
+    def contains(self, other: Release) -> bool:
+        """Whether every sub-table of `other` is in this release."""
+        return all(element in self for element in other.frontier)
+
+    def add(self, subtable: SubTable) -> Release:
+        """This release with one more sub-table and all within it."""
+        return Release.of([*self.frontier, subtable])
+
+    @cached_property
+    def variables(self) -> SubTable:
+        """The variables that occur in some released sub-table."""
+        union = 0
+        for element in self.frontier:
+            union |= element
+        return union
+
+    @cached_property
+    def by_dimension(self) -> tuple[int, ...]:
+        """Number of sub-tables of dimension 0, 1, ..., the grand total included."""
+        counts = _count(self.frontier)
+        return tuple(counts)
+
+    @property
+    def sub_tables(self) -> int:
+        """DU(R), [KDSF] eq. 5, without the grand total."""
+        return sum(self.by_dimension) - 1
+
+    @property
+    def sub_tables_with_total(self) -> int:
+        return sum(self.by_dimension)
+
+    def __iter__(self) -> Iterator[SubTable]:
+        """Every sub-table, by decreasing dimension, then by number; 2^dimension of them and more."""
+        seen = {subset for element in self.frontier for subset in st.subsets(element)}
+        return iter(sorted(seen, key=lambda s: (-st.dimension(s), s)))
+
+
+@lru_cache(maxsize=100_000)
+def _count(frontier: tuple[SubTable, ...]) -> tuple[int, ...]:
+    """Members of the down-set by dimension: split on one variable instead of listing them."""
+    if len(frontier) == 1:
+        dimension = st.dimension(frontier[0])
+        return tuple(comb(dimension, k) for k in range(dimension + 1))
+    variable = max(frontier[0] ^ frontier[1], 1).bit_length() - 1
+    bit = 1 << variable
+    without = _count(st.maximal(element & ~bit for element in frontier))
+    with_it = _count(st.maximal(element & ~bit for element in frontier if element & bit))
+    counts = [0] * max(len(without), len(with_it) + 1)
+    for k, number in enumerate(without):
+        counts[k] += number
+    for k, number in enumerate(with_it):
+        counts[k + 1] += number
+    return tuple(counts)
+
+
+def most_parsimonious(subtable: SubTable, variables: int) -> Release:
+    """MPR(T): T and the one-way sub-tables of the variables outside T ([KDSF] section 5.2)."""
+    return Release.of([subtable, *(1 << v for v in range(variables))])

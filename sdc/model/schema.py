@@ -1,0 +1,75 @@
+"""Schema: the variables of a table and their categories, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from sdc.model.errors import InputError
+
+MAX_VARIABLES = 63
+MAX_CATEGORIES = 65_536
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A categorical variable; a cell stores the position of its category in `categories`."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.categories:
+            raise InputError(f"variable {self.name!r} has no categories; give it at least one")
+        if len(set(self.categories)) != len(self.categories):
+            raise InputError(f"variable {self.name!r} names a category twice: {list(self.categories)}; name each once")
+        if len(self.categories) > MAX_CATEGORIES:
+            raise InputError(
+                f"variable {self.name!r} has {len(self.categories)} categories; at most {MAX_CATEGORIES} can be coded"
+            )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The variables of a table; variable v is bit v of every sub-table."""
+
+    variables: tuple[Variable, ...]
+
+    def __post_init__(self) -> None:
+        names = [variable.name for variable in self.variables]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"variable {twice[0]!r} occurs {names.count(twice[0])} times; rename or drop one")
+        if not 1 <= len(names) <= MAX_VARIABLES:
+            raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them with --variables")
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(variable.name for variable in self.variables)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of categories of each variable."""
+        return tuple(len(variable.categories) for variable in self.variables)
+
+    @cached_property
+    def cells(self) -> int:
+        """Cells of the full table, zeros included; a Python int, it may exceed 2^64."""
+        product = 1
+        for size in self.sizes:
+            product *= size
+        return product
+
+    def index(self, name: str) -> int:
+        """Position of the variable called `name`; InputError where there is none."""
+        if name not in self.names:
+            raise InputError(f"unknown variable {name!r}; the table has {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def restrict(self, variables: Iterable[int]) -> Schema:
+        """The schema of the given variables, in the given order."""
+        return Schema(tuple(self.variables[v] for v in variables))

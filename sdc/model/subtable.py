@@ -1,0 +1,105 @@
+"""Sub-tables as bit sets: bit v is set where variable v is kept. The one file for bit tricks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from sdc.model.errors import ReleaseError
+from sdc.model.schema import Schema
+
+SubTable: TypeAlias = int
+
+GRAND_TOTAL: SubTable = 0
+
+
+def of(variables: Iterable[int]) -> SubTable:
+    """The sub-table that keeps the given variables."""
+    subtable = 0
+    for variable in variables:
+        subtable |= 1 << variable
+    return subtable
+
+
+def full(variables: int) -> SubTable:
+    """The full table of that many variables."""
+    return (1 << variables) - 1
+
+
+def members(subtable: SubTable) -> tuple[int, ...]:
+    """The variables kept, ascending."""
+    return tuple(_bits(subtable))
+
+
+def _bits(subtable: SubTable) -> Iterator[int]:
+    while subtable:
+        low = subtable & -subtable
+        yield low.bit_length() - 1
+        subtable ^= low
+
+
+def dimension(subtable: SubTable) -> int:
+    """How many variables are kept."""
+    return subtable.bit_count()
+
+
+def has(subtable: SubTable, variable: int) -> bool:
+    """Whether the variable is kept."""
+    return bool(subtable >> variable & 1)
+
+
+def is_within(child: SubTable, parent: SubTable) -> bool:
+    """Whether every variable of `child` is one of `parent`."""
+    return child & ~parent == 0
+
+
+def children(subtable: SubTable) -> Iterator[SubTable]:
+    """The sub-tables with one variable fewer."""
+    return (subtable ^ 1 << v for v in _bits(subtable))
+
+
+def parents(subtable: SubTable, variables: int) -> Iterator[SubTable]:
+    """The sub-tables with one variable more."""
+    return (subtable | 1 << v for v in _bits(full(variables) & ~subtable))
+
+
+def subsets(subtable: SubTable) -> Iterator[SubTable]:
+    """Every sub-table within, itself first and the grand total last: 2^dimension of them."""
+    subset = subtable
+    while True:
+        yield subset
+        if not subset:
+            return
+        subset = (subset - 1) & subtable
+
+
+def maximal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
+    """Those within no other, by decreasing dimension, then by number."""
+    kept: list[SubTable] = []
+    for subtable in sorted(set(subtables), key=lambda s: (-dimension(s), s)):
+        if not any(is_within(subtable, other) for other in kept):
+            kept.append(subtable)
+    return tuple(kept)
+
+
+def names(subtable: SubTable, schema: Schema) -> list[str]:
+    """The names of the variables kept, in the schema's order."""
+    return [schema.names[v] for v in _bits(subtable)]
+
+
+def label(subtable: SubTable, schema: Schema) -> str:
+    """`age*sex`, or `(total)` for the grand total."""
+    return "*".join(names(subtable, schema)) or "(total)"
+
+
+def parse(text: str, schema: Schema) -> SubTable:
+    """The sub-table written `age*sex`; ReleaseError for a name the table does not have or has twice."""
+    wanted = [name.strip() for name in text.split("*")]
+    for name in wanted:
+        if name not in schema.names:
+            raise ReleaseError(
+                f"sub-table {text!r} names the unknown variable {name!r}; the table has {', '.join(schema.names)}"
+            )
+        if wanted.count(name) > 1:
+            raise ReleaseError(f"sub-table {text!r} names {name!r} twice; name each variable once")
+    return of(schema.index(name) for name in wanted)

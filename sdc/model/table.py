@@ -1,0 +1,133 @@
+"""Table: a sparse table of counts, one row a non-zero cell."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+
+Counts = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint16]
+
+MAX_TOTAL = 1 << 53
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Counts of the non-zero cells, sorted by their codes, first variable slowest.
+
+    codes   (cells, variables) uint16, read-only: position of each category in the schema
+    counts  (cells,) int64, read-only, all positive, their sum at most 2^53
+
+    Any cell space is allowed, beyond 2^64 too: a cell is never given by one number.
+    """
+
+    schema: Schema
+    codes: Codes
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        self.codes.setflags(write=False)
+        self.counts.setflags(write=False)
+
+    @staticmethod
+    def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
+        """The table of the given records, or of counted cells with `weights`; zeros are dropped.
+
+        The same table whatever the order of the rows. InputError where a weight is negative or
+        the total exceeds 2^53.
+        """
+        codes = np.asarray(codes, dtype=np.uint16).reshape(-1, len(schema))
+        weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
+        if len(weights) and weights.min() < 0:
+            raise InputError(f"a cell has the count {weights.min()}; counts must not be negative")
+        if weights.sum(dtype=np.float64) > MAX_TOTAL:
+            raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
+        codes, weights = codes[weights > 0], weights[weights > 0]
+        ids = group_ids(codes, schema.sizes)
+        _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+        return Table(schema, np.ascontiguousarray(codes[first]), _sum_by(group, weights, len(first)))
+
+    def __len__(self) -> int:
+        """Number of non-zero cells."""
+        return len(self.counts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def total(self) -> int:
+        """N, the number of records."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over schema, codes and counts."""
+        sha = hashlib.sha256(repr(self.schema).encode())
+        sha.update(np.ascontiguousarray(self.codes, "<u2").tobytes())
+        sha.update(np.ascontiguousarray(self.counts, "<i8").tobytes())
+        return sha.hexdigest()
+
+    def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
+        """Rows of the at-risk cells: 0 < count <= small_count."""
+        return np.flatnonzero(self.counts <= small_count)
+
+    def marginal(self, subtable: SubTable) -> Table:
+        """n_T: the table of the variables kept, the others summed out. T has a variable at least."""
+        kept = st.members(subtable)
+        return Table.of(self.schema.restrict(kept), self.codes[:, kept], self.counts)
+
+    def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
+        """n_T(i_T) for each of the given cells, (n, variables) codes; 0 where no record is."""
+        kept = st.members(subtable)
+        both = np.concatenate([self.codes[:, kept], np.asarray(cells, np.uint16)[:, kept]])
+        ids = group_ids(both, [self.schema.sizes[v] for v in kept])
+        own, wanted = ids[: len(self)], ids[len(self) :]
+        groups, group = np.unique(own, return_inverse=True)
+        counts = _sum_by(group, self.counts, len(groups) + 1)
+        place = np.searchsorted(groups, wanted)
+        found = place < len(groups)
+        found[found] = groups[place[found]] == wanted[found]
+        return counts[np.where(found, place, len(groups))]
+
+    def count_at(self, cells: npt.NDArray[np.integer]) -> Counts:
+        """Count of each of the given cells, (n, variables) codes."""
+        return self.marginal_at(st.full(len(self.schema)), cells)
+
+    def one_way(self) -> list[Counts]:
+        """Counts of each category of each variable."""
+        sizes = enumerate(self.schema.sizes)
+        return [_sum_by(self.codes[:, v], self.counts, size) for v, size in sizes]
+
+
+def _sum_by(group: npt.NDArray[np.integer], weights: npt.NDArray[np.integer], groups: int) -> Counts:
+    """Sums of the weights by group; exact, because a total of at most 2^53 is exact in a double."""
+    return np.bincount(group, weights, minlength=groups).astype(np.int64)
+
+
+def group_ids(codes: npt.NDArray[np.integer], sizes: tuple[int, ...] | list[int]) -> npt.NDArray[np.int64]:
+    """One number a row, equal where the codes are equal, ordered as they are, first column slowest.
+
+    Where the next variable would overflow 62 bits the numbers are first replaced by their ranks,
+    so that any number of variables fits.
+    """
+    ids = np.zeros(len(codes), np.int64)
+    space = 1
+    for column, size in zip(codes.T, sizes, strict=True):
+        if space * size >= 1 << 62:
+            ids = np.unique(ids, return_inverse=True)[1].astype(np.int64)
+            space = len(codes)
+        ids = ids * size + column
+        space *= size
+    return ids

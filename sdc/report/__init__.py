@@ -1,0 +1,1 @@
+"""The audit report, for the agency's eyes."""

@@ -1,0 +1,1 @@
+"""Searches for a release that satisfies the criterion."""

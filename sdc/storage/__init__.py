@@ -1,0 +1,1 @@
+"""What is read and written: inputs, Parquet tables, run folders. PyArrow stays here."""
