@@ -1,3 +1,40 @@
-"""sdc decides which marginal sub-tables of a table of counts may be published, and proves it."""
+"""sdc decides which marginal sub-tables of a table of counts may be published, and proves it.
+
+The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
+`assess`, `ordered_release`, `decomposable_release`, `enumerate_tables`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = [
+    "assess",
+    "cell_bounds",
+    "critical_widths",
+    "decomposable_release",
+    "enumerate_tables",
+    "ordered_release",
+    "read_table",
+]
+
+if TYPE_CHECKING:
+    from sdc.api import (
+        assess,
+        cell_bounds,
+        critical_widths,
+        decomposable_release,
+        enumerate_tables,
+        ordered_release,
+        read_table,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the verbs when they are first asked for, so that `sdc --help` answers at once."""
+    if name not in __all__:
+        raise AttributeError(f"module 'sdc' has no attribute {name!r}")
+    from sdc import api
+
+    return getattr(api, name)

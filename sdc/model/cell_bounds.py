@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,22 +64,38 @@ class CellBounds:
         """The bounds of some of the cells."""
         return CellBounds(self.cells[rows], self.counts[rows], self.outer[rows], self.inner[rows], self.method)
 
+    @staticmethod
+    def concatenated(parts: Sequence[CellBounds]) -> CellBounds:
+        """The bounds of different cells, one after the other."""
+        methods = dict.fromkeys(name for part in parts for name in part.method.split(" + "))
+        return CellBounds(
+            np.concatenate([part.cells for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.outer for part in parts]),
+            np.concatenate([part.inner for part in parts]),
+            " + ".join(methods),
+        )
+
     def meet(self, other: CellBounds) -> CellBounds:
         """Both sources together: the narrower outer and the wider inner intervals of the same cells."""
         if not np.array_equal(self.cells, other.cells):
             raise ValueError("the two bounds are of different cells; give both the same cells in the same order")
-        outer = np.stack(
-            [
-                np.maximum(self.outer[:, 0], other.outer[:, 0]),
-                np.minimum(self.outer[:, 1], other.outer[:, 1]),
-            ],
-            1,
+        methods = dict.fromkeys([*self.method.split(" + "), *other.method.split(" + ")])
+        return CellBounds(
+            self.cells,
+            self.counts,
+            _between(self.outer, other.outer, np.maximum, np.minimum),
+            _between(self.inner, other.inner, np.minimum, np.maximum),
+            " + ".join(methods),
         )
-        inner = np.stack(
-            [
-                np.minimum(self.inner[:, 0], other.inner[:, 0]),
-                np.maximum(self.inner[:, 1], other.inner[:, 1]),
-            ],
-            1,
-        )
-        return CellBounds(self.cells, self.counts, outer, inner, f"{self.method}, {other.method}")
+
+    def narrowed(self, rows: npt.NDArray[np.integer], finer: CellBounds) -> CellBounds:
+        """These bounds with those of some rows met with `finer`, which has the same cells in that order."""
+        met = self.rows(rows).meet(finer)
+        outer, inner = self.outer.copy(), self.inner.copy()
+        outer[rows], inner[rows] = met.outer, met.inner
+        return CellBounds(self.cells, self.counts, outer, inner, met.method)
+
+
+def _between(one: Intervals, other: Intervals, low: np.ufunc, high: np.ufunc) -> Intervals:
+    return np.stack([low(one[:, 0], other[:, 0]), high(one[:, 1], other[:, 1])], axis=1)

@@ -20,6 +20,8 @@ class Variable:
     categories: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if not self.name or set(self.name) & set("*,"):
+            raise InputError(f"variable {self.name!r}: a name is not empty and has no '*' or ','; rename it")
         if not self.categories:
             raise InputError(f"variable {self.name!r} has no categories; give it at least one")
         if len(set(self.categories)) != len(self.categories):

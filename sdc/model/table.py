@@ -42,14 +42,17 @@ class Table:
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
         """The table of the given records, or of counted cells with `weights`; zeros are dropped.
 
-        The same table whatever the order of the rows. InputError where a weight is negative or
-        the total exceeds 2^53.
+        The same table whatever the order of the rows. InputError where a weight is negative, a
+        code is outside its variable's categories, or the total exceeds 2^53.
         """
-        codes = np.asarray(codes, dtype=np.uint16).reshape(-1, len(schema))
+        given = np.asarray(codes).reshape(-1, len(schema))
+        if len(given) and (given.min() < 0 or (given.max(axis=0) >= schema.sizes).any()):
+            raise InputError(f"a cell has a code outside the categories; the variables have {schema.sizes} of them")
+        codes = given.astype(np.uint16)
         weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
         if len(weights) and weights.min() < 0:
             raise InputError(f"a cell has the count {weights.min()}; counts must not be negative")
-        if weights.sum(dtype=np.float64) > MAX_TOTAL:
+        if weights.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(weights.sum()) > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
         codes, weights = codes[weights > 0], weights[weights > 0]
         ids = group_ids(codes, schema.sizes)

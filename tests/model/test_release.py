@@ -1,0 +1,78 @@
+"""Releases: published counts, and counting against listing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.model import graph
+from sdc.model import subtable as st
+from sdc.model.release import Release, most_parsimonious
+
+# [KDSF] section 5.1, decomposable results on the CPS table of 13 variables, numbered from 1
+BETA_3 = """1,7,8,11,12,13 2,3,7,8,11,12,13 2,3,4,7,8,11,13 2,5,7,8,11,13 5,6,7,8,11,13 2,4,7,9,11,13
+ 2,7,8,10,11,13 7,8,11,12,13"""
+BETA_4 = """1,2,8,11,13 2,3,4,7,8,11,13 2,3,7,8,11,12,13 3,4,5,7,8,13 3,7,8,9,11,13 2,7,8,10,11,13 3,6,8,12,13"""
+BETA_5 = """1,2,7,9,13 2,7,8,9,11,13 2,3,7,8,11,13 2,3,4,7,11,13 5,7,8,11,12,13 3,6,8,11,13 7,8,10,11,12"""
+
+subtables = some.integers(0, 2**7 - 1)
+
+
+def published(text: str) -> Release:
+    return Release.of(st.of(int(v) - 1 for v in entry.split(",")) for entry in text.split())
+
+
+def test_published_cps_releases_by_dimension() -> None:
+    assert published(BETA_3).by_dimension == (1, 13, 52, 100, 105, 61, 18, 2)
+    assert published(BETA_3).sub_tables == 351
+    assert published(BETA_4).sub_tables == 319
+    # 239 is printed; the printed frontier gives 223
+    assert published(BETA_5).by_dimension == (1, 13, 46, 74, 61, 25, 4)
+    assert published(BETA_5).sub_tables == 223
+
+
+def test_published_cps_releases_are_decomposable() -> None:
+    for text in (BETA_3, BETA_4, BETA_5):
+        release = published(text)
+        assert graph.is_chordal(graph.independence_graph(release, 13))
+        assert graph.decompose(release, 13) is not None
+        assert graph.chordal_cover(release, 13) == release
+
+
+def test_the_printed_subset_of_the_first_release_is_implied() -> None:
+    assert len(published(BETA_3).frontier) == 7
+
+
+@given(some.lists(subtables, max_size=8))
+def test_counts_equal_listing(given_subtables: list[int]) -> None:
+    release = Release.of(given_subtables)
+    listed = list(release)
+    assert release.sub_tables_with_total == len(listed) == len(set(listed))
+    assert release.sub_tables == len(listed) - 1
+    for dimension, number in enumerate(release.by_dimension):
+        assert number == sum(st.dimension(t) == dimension for t in listed)
+
+
+@given(some.lists(subtables, max_size=8))
+def test_a_release_is_closed_downwards_and_its_frontier_is_an_antichain(given_subtables: list[int]) -> None:
+    release = Release.of(given_subtables)
+    assert all(child in release for t in release for child in st.children(t))
+    assert all(t in release for t in given_subtables)
+    assert not any(a != b and st.is_within(a, b) for a in release.frontier for b in release.frontier)
+
+
+@given(some.lists(subtables, max_size=6), subtables)
+def test_add_is_the_closure_of_both(given_subtables: list[int], added: int) -> None:
+    release = Release.of(given_subtables)
+    larger = release.add(added)
+    assert larger == Release.of([*given_subtables, added])
+    assert larger.contains(release)
+    assert release.contains(larger) == (added in release)
+
+
+def test_counting_does_not_list() -> None:
+    assert Release.of([st.full(63)]).sub_tables_with_total == 2**63
+
+
+def test_most_parsimonious_release() -> None:
+    assert most_parsimonious(0b0011, 4) == Release.of([0b0011, 0b0100, 0b1000])

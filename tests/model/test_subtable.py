@@ -1,0 +1,71 @@
+"""Sub-tables as bit sets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.schema import Schema, Variable
+
+SCHEMA = Schema(tuple(Variable(name, ("no", "yes")) for name in ("age", "sex", "race")))
+sets = some.sets(some.integers(0, 62))
+
+
+@given(sets, sets)
+def test_bit_sets_are_sets(one: set[int], other: set[int]) -> None:
+    a, b = st.of(one), st.of(other)
+    assert set(st.members(a)) == one
+    assert st.dimension(a) == len(one)
+    assert st.is_within(a, b) == (one <= other)
+    assert all(st.has(a, v) == (v in one) for v in range(63))
+
+
+@given(some.sets(some.integers(0, 7)))
+def test_lattice_neighbours(variables: set[int]) -> None:
+    t = st.of(variables)
+    assert {frozenset(st.members(c)) for c in st.children(t)} == {frozenset(variables - {v}) for v in variables}
+    assert all(t in st.children(p) for p in st.parents(t, 8))
+    assert len(list(st.parents(t, 8))) == 8 - len(variables)
+    subsets = list(st.subsets(t))
+    assert len(set(subsets)) == 2 ** len(variables)
+    assert all(st.is_within(s, t) for s in subsets)
+    assert (subsets[0], subsets[-1]) == (t, 0)
+
+
+@given(some.lists(some.integers(0, 127)))
+def test_maximal_elements(subtables: list[int]) -> None:
+    kept = st.maximal(subtables)
+    assert all(any(st.is_within(t, k) for k in kept) for t in subtables)
+    assert set(kept) <= set(subtables)
+    assert st.maximal(reversed(subtables)) == kept
+
+
+def test_names_and_labels() -> None:
+    assert st.parse("race*age", SCHEMA) == 0b101
+    assert st.label(0b101, SCHEMA) == "age*race"
+    assert st.label(0, SCHEMA) == "(total)"
+
+
+def test_unknown_and_repeated_names_are_refused() -> None:
+    with pytest.raises(ReleaseError, match=r"'age\*income' names the unknown variable 'income'.*age, sex, race"):
+        st.parse("age*income", SCHEMA)
+    with pytest.raises(ReleaseError, match="names 'sex' twice"):
+        st.parse("sex*sex", SCHEMA)
+    with pytest.raises(InputError, match="unknown variable 'income'"):
+        SCHEMA.index("income")
+
+
+def test_a_schema_refuses_what_it_cannot_hold() -> None:
+    with pytest.raises(InputError, match="'age' occurs 2 times"):
+        Schema((Variable("age", ("a",)), Variable("age", ("b",))))
+    with pytest.raises(InputError, match="64 variables; a table has 1 to 63"):
+        Schema(tuple(Variable(f"v{i}", ("a",)) for i in range(64)))
+    with pytest.raises(InputError, match="'age' has no categories"):
+        Variable("age", ())
+    with pytest.raises(InputError, match="'age' names a category twice"):
+        Variable("age", ("a", "a"))
+    with pytest.raises(InputError, match="65537 categories; at most 65536"):
+        Variable("age", tuple(map(str, range(65_537))))

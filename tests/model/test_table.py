@@ -1,0 +1,86 @@
+"""Sparse tables: the same table whatever the order, marginals against dense sums, cell spaces beyond 2^64."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import MAX_TOTAL, Table
+
+SIZES = (2, 3, 4)
+
+
+def schema_of(sizes: tuple[int, ...]) -> Schema:
+    return Schema(tuple(Variable(f"v{i}", tuple(map(str, range(size)))) for i, size in enumerate(sizes)))
+
+
+records = some.lists(some.tuples(*(some.integers(0, size - 1) for size in SIZES)), min_size=1, max_size=40)
+
+
+def dense(table: Table) -> npt.NDArray[np.int64]:
+    array = np.zeros(table.schema.sizes, np.int64)
+    array[tuple(table.codes.T)] = table.counts
+    return array
+
+
+@given(records, some.randoms(use_true_random=False))
+def test_order_does_not_matter(rows: list[tuple[int, ...]], random: object) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = (Table.of(schema_of(SIZES), np.array(r)) for r in (rows, shuffled))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.total == len(rows)
+
+
+@given(records, some.integers(1, 7))
+def test_marginals_are_sums(rows: list[tuple[int, ...]], subtable: int) -> None:
+    table = Table.of(schema_of(SIZES), np.array(rows))
+    out = tuple(v for v in range(3) if not st.has(subtable, v))
+    expected = dense(table).sum(axis=out)
+    assert np.array_equal(dense(table.marginal(subtable)), expected)
+    cells = np.indices(SIZES).reshape(3, -1).T
+    at = table.marginal_at(subtable, cells)
+    assert np.array_equal(at, expected[tuple(cells[:, v] for v in st.members(subtable))])
+    assert np.array_equal(table.count_at(cells), dense(table).ravel())
+
+
+@given(records, some.lists(some.integers(0, 5), min_size=1))
+def test_weights_are_repetitions(rows: list[tuple[int, ...]], weights: list[int]) -> None:
+    weights = (weights * len(rows))[: len(rows)]
+    repeated = [row for row, weight in zip(rows, weights, strict=True) for _ in range(weight)]
+    table = Table.of(schema_of(SIZES), np.array(rows), np.array(weights))
+    assert table == Table.of(schema_of(SIZES), np.array(repeated).reshape(-1, 3))
+
+
+def test_forty_variables_of_four_categories() -> None:
+    codes = np.random.default_rng(1).integers(0, 4, (200, 40))
+    table = Table.of(schema_of((4,) * 40), np.concatenate([codes, codes]))
+    assert table.schema.cells == 2**80
+    assert len(table) == 200
+    assert (table.counts == 2).all()
+    assert np.array_equal(table.count_at(codes), np.full(200, 2))
+    assert np.array_equal(table.codes, np.unique(codes, axis=0))
+
+
+def test_counts_are_checked() -> None:
+    with pytest.raises(InputError, match="a cell has the count -1"):
+        Table.of(schema_of((2,)), np.array([[0]]), np.array([-1]))
+    with pytest.raises(InputError, match="sum to more than 9007199254740992"):
+        Table.of(schema_of((2,)), np.array([[0], [1]]), np.array([MAX_TOTAL, 2]))
+
+
+def test_arrays_are_read_only(czech: Table) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        czech.counts[0] = 0
+
+
+def test_at_risk_and_one_way(czech: Table) -> None:
+    assert sorted(czech.counts[czech.at_risk(2)].tolist()) == [1, 2, 2]
+    assert [counts.sum() for counts in czech.one_way()] == [1841] * 6
