@@ -1,0 +1,228 @@
+"""The typed config of a build, read safely: unknown keys, duplicate keys and values out of range are refused."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import reprlib
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from sdc.model.errors import ConfigError
+from sdc.model.schema import MAX_CATEGORIES
+
+EMBEDDED_CLUSTERS = ("in-process", "local")
+
+
+def _cluster(value: str) -> str:
+    if value not in EMBEDDED_CLUSTERS and not value.endswith((".yaml", ".yml")):
+        raise ValueError("it is neither of these nor a path to a YAML file")
+    return value
+
+
+Positive = Annotated[StrictInt, Field(ge=1)]
+NotNegative = Annotated[StrictInt, Field(ge=0)]
+Text = Annotated[StrictStr, Field(min_length=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TableConfig(_Section):
+    path: Annotated[Text, Field(description="the table, relative to the config file; --data overrides it")]
+    variables: Annotated[
+        tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
+    ] = None
+    categories: Annotated[
+        dict[Text, tuple[Text, ...]],
+        Field(description="a list of category names for each variable, in order; write no, yes and numbers in quotes"),
+    ] = {}
+    missing: Annotated[
+        dict[Text, Text], Field(description="a category name for the missing values of each variable, in quotes")
+    ] = {}
+    max_categories: Annotated[
+        StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
+    ] = 256
+    partitions: Annotated[Positive, Field(description="the number of Parquet parts written, at least 1")] = 1
+
+
+class RiskConfig(_Section):
+    min_width: Annotated[
+        Positive, Field(description="the smallest width allowed of the bounds of an at-risk cell, at least 1")
+    ]
+    small_count: Annotated[
+        Positive, Field(description="cells of 1 up to this count are at risk, an integer of at least 1")
+    ] = 2
+    undecided: Annotated[
+        Literal["refuse", "release"], Field(description="what happens to a release no method decides")
+    ] = "refuse"
+
+
+class ReleaseConfig(_Section):
+    method: Annotated[
+        Literal["ordered", "decomposable"], Field(description="how the release is searched, ordered or decomposable")
+    ] = "ordered"
+    extend: Annotated[
+        StrictBool, Field(description="true or false: try the remaining sub-tables one by one after the search")
+    ] = True
+    refute_cells: Annotated[
+        NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
+    ] = 16
+
+
+class WidthsConfig(_Section):
+    floor: Annotated[
+        NotNegative | None, Field(description="only sub-tables whose critical width reaches this, default all")
+    ] = None
+
+
+class ExecutionConfig(_Section):
+    cluster: Annotated[
+        Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
+    ] = "local"
+    workers: Annotated[Positive, Field(description="the number of workers, at least 1")] = 2
+
+
+class OutputConfig(_Section):
+    folder: Annotated[Text, Field(description="where run folders go, relative to the current directory")] = "runs"
+
+
+class BuildConfig(_Section):
+    """One build. `name` is the folder of its runs; every section but `table` and `risk` has defaults."""
+
+    name: Annotated[
+        StrictStr,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+            description="letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first",
+        ),
+    ]
+    table: Annotated[TableConfig, Field(description="a section with a path at least")]
+    risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
+    release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
+    widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
+    execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
+    output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
+
+
+def read_config(path: str | Path, *, data: Path | None = None) -> BuildConfig:
+    """The config in a YAML file, with `table.path` and a cluster's file relative to its folder made absolute.
+
+    data  the table to read instead of `table.path`
+
+    ConfigError, one message with every fault: the key, its value and what is allowed.
+    """
+    path = Path(path)
+    settings = _settings(path)
+    table = settings.get("table")
+    if data is not None and isinstance(table, dict):
+        settings = {**settings, "table": {**table, "path": str(data.absolute())}}
+    try:
+        config = BuildConfig.model_validate(settings)
+    except ValidationError as error:
+        faults = [_fault(dict(e)) for e in error.errors(include_url=False)]
+        raise ConfigError(f"{path}: {'; '.join(faults)}") from error
+    return _resolved(config, path)
+
+
+def section_digest(config: BuildConfig, *sections: str) -> str:
+    """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
+
+    `table.path` is left out: the data are named by their content, see `sdc.storage.reading.source_digest`.
+    """
+    if unknown := set(sections) - set(BuildConfig.model_fields):
+        raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
+    content = config.model_dump(mode="json", include=set(sections), exclude={"table": {"path"}})
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
+    folder = path.absolute().parent
+    table = config.table.model_copy(update={"path": str((folder / config.table.path).resolve())})
+    if config.execution.cluster in EMBEDDED_CLUSTERS:
+        return config.model_copy(update={"table": table})
+    cluster = (folder / config.execution.cluster).resolve()
+    if not cluster.is_file():
+        raise ConfigError(f"{path}: execution.cluster = {config.execution.cluster!r}: there is no file {cluster}")
+    execution = config.execution.model_copy(update={"cluster": str(cluster)})
+    return config.model_copy(update={"table": table, "execution": execution})
+
+
+# YAML
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which in addition refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(problem=f"line {line} gives {key.value!r} a second time")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except FileNotFoundError as error:
+        raise ConfigError(f"config {path} does not exist; give a YAML file, such as those in configs/") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config {path} cannot be read: {error}; give a YAML file in UTF-8") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"config {path} is not valid YAML: {_where(error)}; correct it there") from error
+    if not isinstance(content, dict):
+        what = "is empty" if content is None else f"is a {type(content).__name__}"
+        raise ConfigError(f"config {path} {what}, not a mapping; it has the keys {', '.join(BuildConfig.model_fields)}")
+    return content
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return place + str(getattr(error, "problem", None) or str(error).splitlines()[0])
+
+
+# One sentence a fault
+
+
+def _fault(error: Mapping[str, Any]) -> str:
+    """What pydantic found, as key, value and what is allowed."""
+    keys = [str(key) for key in error["loc"]]
+    name = ".".join(keys)
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(keys, name)
+    if error["type"] == "missing":
+        return f"{name} is missing; add it ({_allowed(keys)})"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(keys)})"
+
+
+def _unknown_key(keys: Sequence[str], name: str) -> str:
+    known = list(_model(keys[:-1]).model_fields)
+    near = difflib.get_close_matches(keys[-1], known, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{name} is an unknown key; {meant}allowed: {', '.join(known)}"
+
+
+def _allowed(keys: Sequence[str]) -> str:
+    """The description of the setting at these keys, or around them."""
+    field = _model(keys[:1]).model_fields.get(keys[1]) if len(keys) > 1 else BuildConfig.model_fields.get(keys[0])
+    return str(field.description) if field else f"one of {', '.join(BuildConfig.model_fields)}"
+
+
+def _model(keys: Sequence[str]) -> type[BaseModel]:
+    """The section at these keys; BuildConfig where they name none."""
+    field = BuildConfig.model_fields.get(keys[0]) if keys else None
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else BuildConfig

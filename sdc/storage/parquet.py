@@ -1,0 +1,264 @@
+"""Tables on disk: sparse Parquet parts, the memory-mapped form beside them, and small columns of results.
+
+A written table is `part-00000.parquet`, ... and `schema.json`. The schema is removed first and written last, so a
+folder with a schema is whole; it records the cells and the total of every part and the digest of the table.
+The same table gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Codes, Counts, Table
+from sdc.storage.whole_file import replacing
+
+COUNT = "count"
+FORMAT = 1
+SCHEMA = "schema.json"
+CODES, COUNTS = "codes.npy", "counts.npy"
+
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+
+
+# The stored form
+
+
+def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
+    """Write the cells, in their order, cut into `parts` equal ranges; an older table there is replaced.
+
+    Each variable is a dictionary column with all its categories in order, and `count` is int64.
+    InputError where a variable is called `count`, ValueError where there is no part.
+    """
+    if parts < 1:
+        raise ValueError(f"{parts} parts; write at least one")
+    if COUNT in table.schema.names:
+        raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
+    folder = _cleared(folder, "part-*.parquet")
+    edges = [len(table) * part // parts for part in range(parts + 1)]
+    written = []
+    for part, (start, stop) in enumerate(pairwise(edges)):
+        name, counts = f"part-{part:05}.parquet", table.counts[start:stop]
+        _write_parquet(folder / name, _arrow(table.schema, table.codes[start:stop], counts))
+        written.append({"name": name, "cells": len(counts), "total": int(counts.sum())})
+    _write_schema(folder, table, parts=written)
+
+
+def read_written_table(folder: str | Path) -> Table:
+    """The table that `write_table` wrote; InputError names the part that is missing or damaged."""
+    folder = Path(folder)
+    recorded = _read_schema(folder, "parts")
+    schema = _schema_of(recorded)
+    expected = [part["name"] for part in recorded["parts"]]
+    unknown = sorted({path.name for path in folder.glob("part-*.parquet")} - set(expected))
+    if unknown:
+        raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
+    pieces = [_read_part(folder / part["name"], schema, part) for part in recorded["parts"]]
+    codes, counts = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    table = Table(schema, codes, counts)
+    _check_digest(table, recorded, folder)
+    return table
+
+
+def _arrow(schema: Schema, codes: Codes, counts: Counts) -> pa.Table:
+    columns = {
+        variable.name: pa.DictionaryArray.from_arrays(pa.array(column.astype(np.int32)), pa.array(variable.categories))
+        for variable, column in zip(schema.variables, codes.T, strict=True)
+    }
+    return pa.table({**columns, COUNT: pa.array(counts, pa.int64())})
+
+
+def _write_parquet(path: Path, content: pa.Table) -> None:
+    with replacing(path) as temporary:
+        # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
+        pq.write_table(content, temporary, compression="zstd", dictionary_pagesize_limit=1 << 30)
+
+
+def _read_part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> tuple[Codes, Counts]:
+    content = _read_parquet(path)
+    if content.column_names != [*schema.names, COUNT] or content.schema.field(COUNT).type != pa.int64():
+        raise InputError(f"{path} is damaged: its columns are not those of {SCHEMA}; write the table again")
+    codes = np.empty((len(content), len(schema)), np.uint16)
+    for v, variable in enumerate(schema.variables):
+        codes[:, v] = _codes(content.column(variable.name), variable, path)
+    counts = content.column(COUNT).fill_null(0).to_numpy()
+    found = {"cells": len(counts), "total": int(counts.sum())}
+    for what, number in found.items():
+        if number != recorded[what]:
+            raise InputError(f"{path} is damaged: {what} {number}, recorded {recorded[what]}; write the table again")
+    return codes, counts
+
+
+def _codes(column: pa.ChunkedArray, variable: Variable, path: Path) -> Codes:
+    encoded = column.combine_chunks() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    encoded = encoded if isinstance(encoded, pa.Array) else encoded.combine_chunks()
+    place = {name: code for code, name in enumerate(variable.categories)}
+    codes = [place.get(name) for name in encoded.dictionary.to_pylist()]
+    if encoded.null_count or None in codes:
+        raise InputError(f"{path} is damaged: column {variable.name!r} has unknown categories; write the table again")
+    final: Codes = np.array(codes, np.uint16)[encoded.indices.to_numpy()]
+    return final
+
+
+def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> None:
+    if table.digest != recorded["digest"]:
+        raise InputError(
+            f"{folder} is damaged: its table has the digest {table.digest[:12]}, {SCHEMA} records "
+            f"{recorded['digest'][:12]}; write the table again"
+        )
+
+
+# schema.json
+
+
+def _cleared(folder: str | Path, pattern: str) -> Path:
+    """The folder without a schema and parts; the schema goes first, it says that the rest is whole."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SCHEMA).unlink(missing_ok=True)
+    for old in folder.glob(pattern):
+        old.unlink()
+    return folder
+
+
+def _write_schema(folder: Path, table: Table, **more: Any) -> None:
+    content = {
+        "format": FORMAT,
+        "variables": [{"name": v.name, "categories": list(v.categories)} for v in table.schema.variables],
+        "cells": len(table),
+        "total": table.total,
+        "digest": table.digest,
+        **more,
+    }
+    with replacing(folder / SCHEMA) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
+    """What `_write_schema` wrote; InputError where it is not there, not readable, or lacks a key."""
+    path = folder / SCHEMA
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = content["format"]
+        lacking = [key for key in ("variables", "cells", "total", "digest", *more) if key not in content]
+    except FileNotFoundError as error:
+        raise InputError(f"{folder} has no {SCHEMA}: the table is not there or not whole; write it again") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); write the table again") from error
+    if found != FORMAT:
+        raise InputError(f"{path} has the format {found}, this version reads {FORMAT}; write the table again")
+    if lacking:
+        raise InputError(f"{path} lacks {', '.join(lacking)}; write the table again")
+    return content
+
+
+def _schema_of(recorded: Mapping[str, Any]) -> Schema:
+    return Schema(tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"]))
+
+
+# The memory-mapped form
+
+
+def write_memory_form(table: Table, folder: str | Path) -> None:
+    """Write codes and counts as arrays that workers map into memory, and the schema last."""
+    folder = _cleared(folder, "*.npy")
+    for name, array in ((CODES, table.codes), (COUNTS, table.counts)):
+        with replacing(folder / name) as temporary, temporary.open("wb") as file:
+            np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+    _write_schema(folder, table)
+
+
+def open_memory_form(folder: str | Path) -> Table:
+    """The table with its arrays mapped read-only, opened once a process until the folder is written again.
+
+    InputError where the folder is not whole or an array is not as its schema says. The contents of the
+    arrays are not read, so a damaged count is not noticed.
+    """
+    folder = Path(folder).absolute()
+    try:
+        written = (folder / SCHEMA).stat().st_mtime_ns
+    except OSError:
+        written = 0
+    return _mapped(folder, written)
+
+
+@lru_cache(maxsize=8)
+def _mapped(folder: Path, written: int) -> Table:
+    recorded = _read_schema(folder)
+    schema = _schema_of(recorded)
+    cells = recorded["cells"]
+    codes = _map(folder / CODES, (cells, len(schema)), np.uint16)
+    return Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))
+
+
+def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path} cannot be mapped ({error}); write the memory form again") from error
+    if array.shape != shape or array.dtype != dtype:
+        raise InputError(
+            f"{path} has shape {array.shape} of {array.dtype}, its {SCHEMA} says {shape} of {np.dtype(dtype)}; "
+            "write the memory form again"
+        )
+    # a plain view: the memmap subclass would follow every slice, and kernels compile for it anew
+    view: npt.NDArray[Any] = np.asarray(array)
+    return view
+
+
+# Columns of results
+
+
+def table_columns(table: Table) -> Columns:
+    """The category names of each variable and the counts, one row a non-zero cell."""
+    named = {
+        variable.name: np.array(variable.categories, object)[codes]
+        for variable, codes in zip(table.schema.variables, table.codes.T, strict=True)
+    }
+    return {**named, COUNT: table.counts}
+
+
+def write_columns(
+    path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write columns of equal length, one-dimensional, to one Parquet file, with text metadata."""
+    content = pa.table({name: pa.array(column) for name, column in columns.items()})
+    _write_parquet(Path(path), content.replace_schema_metadata(dict(metadata or {})))
+
+
+def read_columns(path: str | Path) -> tuple[Columns, dict[str, str]]:
+    """Columns and metadata that `write_columns` wrote, strings as objects; InputError where they cannot be read."""
+    content = _read_parquet(Path(path))
+    columns = {name: content.column(name).to_numpy() for name in content.column_names}
+    metadata = content.schema.metadata or {}
+    return columns, {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]]) -> None:
+    """Write columns of equal length as CSV with a header: UTF-8, quoted where needed, lines end in a line feed."""
+    path = Path(path)
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    if not path.exists():
+        raise InputError(f"{path} is missing; write it again")
+    try:
+        return pq.ParquetFile(path).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} is damaged: {str(error).splitlines()[0]}; write it again") from error
