@@ -1,0 +1,37 @@
+"""Executor: runs a function of (table, unit) over many units, results in the order of the units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from sdc.model.table import Table
+
+Unit = TypeVar("Unit")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """One method. A unit carries keys, never the table; how the table gets there is the executor's business.
+
+    `function` is pure, so a unit that is lost or run twice does no harm, and the results, which
+    come in the order of the units, depend on neither workers nor timing.
+    """
+
+    workers: int
+
+    def run(
+        self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]
+    ) -> Iterator[Result]: ...
+
+
+class InProcess:
+    """Runs the units one after the other, each when its result is asked for."""
+
+    workers = 1
+
+    def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
+        return (function(table, unit) for unit in units)
+
+
+IN_PROCESS = InProcess()

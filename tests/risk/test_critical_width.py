@@ -1,0 +1,162 @@
+"""Critical widths: the published list, the definition, floors, and sub-lattices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.risk.critical_width import (
+    CriticalWidths,
+    critical_widths,
+    sub_lattices,
+    widths_of_sub_lattice,
+)
+from sdc.storage.reading import read_table
+
+# [KDSF] table 3, as printed; the printed letters are the data's reversed (A<->F, B<->E, C<->D)
+PRINTED = """ACDEF 3, ABCDE 5, ABDEF 6, BCDEF 9, ACDE 10, ABCEF 10, ABCDF 10, ADEF 12, ABDE 12, BDEF 20, ABDF 20,
+ACDF 21, CDEF 22, BCDE 23, ABEF 23, ADE 25, ACEF 25, ABCE 26, ABCF 30, ABCD 30, DEF 45, ADF 49, BCEF 52, CDE 54,
+AEF 55, BDE 56, ABD 57, ACE 58, ABF 58, ACF 59, ACD 61, ABE 61, ABC 64, BCDF 68, DE 119"""
+
+
+def by_definition(table: Table, small_count: int) -> dict[int, int]:
+    """w*(T) = min over at-risk cells of min(n_T, min n_v) - max(0, n_T + sum n_v - (K - |T|) N), v outside T."""
+    variables, cells = len(table.schema), table.codes[table.at_risk(small_count)]
+    result = {}
+    for subtable in range(1 << variables):
+        outside = [table.marginal_at(1 << v, cells) for v in range(variables) if not st.has(subtable, v)]
+        kept = table.marginal_at(subtable, cells)
+        upper = np.minimum.reduce([kept, *outside])
+        lower = np.maximum(0, kept + sum(outside) - len(outside) * table.total)
+        result[subtable] = int((upper - lower).min())
+    return result
+
+
+def as_dict(widths: CriticalWidths) -> dict[int, int]:
+    return dict(zip(widths.sub_tables.tolist(), widths.widths.tolist(), strict=True))
+
+
+@some.composite
+def tables(draw: some.DrawFn) -> Table:
+    sizes = draw(some.lists(some.integers(1, 4), min_size=1, max_size=6))
+    rows = draw(some.lists(some.tuples(*(some.integers(0, s - 1) for s in sizes)), min_size=1, max_size=60))
+    schema = Schema(tuple(Variable(f"v{i}", tuple(map(str, range(s)))) for i, s in enumerate(sizes)))
+    return Table.of(schema, np.array([*rows, rows[0]]))
+
+
+def test_the_thirty_five_printed_widths(czech: Table) -> None:
+    widths = as_dict(critical_widths(czech))
+    reverse = dict(zip("ABCDEF", "FEDCBA", strict=True))
+    for entry in PRINTED.split(","):
+        letters, width = entry.split()
+        assert widths[st.of("ABCDEF".index(reverse[letter]) for letter in letters)] == int(width), entry
+
+
+def test_the_other_czech_widths(czech: Table) -> None:
+    found = critical_widths(czech)
+    widths = as_dict(found)
+    assert len(found) == found.visited == 64
+    assert widths[st.full(6)] == 0
+    assert [widths[t] for t in (0, *(1 << v for v in range(6)))] == [260] * 7
+    assert [widths[st.parse(t, czech.schema)] for t in ("B*C", "D*F")] == [119, 119]
+
+
+@given(tables(), some.integers(1, 3))
+@settings(max_examples=150)
+def test_widths_by_definition(table: Table, small_count: int) -> None:
+    if len(table.at_risk(small_count)):
+        assert as_dict(critical_widths(table, small_count=small_count)) == by_definition(table, small_count)
+
+
+@given(tables(), some.integers(1, 12))
+@settings(max_examples=150)
+def test_a_floor_lists_exactly_what_reaches_it(table: Table, floor: int) -> None:
+    if not len(table.at_risk(2)):
+        return
+    everything, cut = critical_widths(table), critical_widths(table, floor=floor)
+    assert as_dict(cut) == {t: w for t, w in as_dict(everything).items() if w >= floor}
+    assert cut.visited <= everything.visited
+    assert cut.sub_tables.tolist() == [t for t in everything.sub_tables.tolist() if t in as_dict(cut)]
+
+
+@given(tables())
+def test_the_width_never_increases_when_a_variable_is_added(table: Table) -> None:
+    if len(table.at_risk(2)):
+        widths = as_dict(critical_widths(table))
+        assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, len(table.schema)))
+
+
+@given(tables())
+def test_sub_lattices_partition_the_query_space(table: Table) -> None:
+    if len(table.at_risk(2)):
+        variables = len(table.schema)
+        parts = [widths_of_sub_lattice(table, (2, 0, *unit))[0] for unit in sub_lattices(variables)]
+        assert sorted(np.concatenate(parts).tolist()) == list(range(1 << variables))
+
+
+def test_the_list_is_ordered_by_width_then_dimension_then_number(czech: Table) -> None:
+    found = critical_widths(czech)
+    keys = [(-w, -st.dimension(t), t) for t, w in zip(found.sub_tables.tolist(), found.widths.tolist(), strict=True)]
+    assert keys == sorted(keys)
+    assert found.reaching(61) == tuple(t for t in found.sub_tables.tolist() if found.of(t) >= 61)
+
+
+def test_forty_variables_need_a_floor() -> None:
+    codes = np.random.default_rng(7).integers(0, 4, (3000, 40))
+    schema = Schema(tuple(Variable(f"v{i}", ("a", "b", "c", "d")) for i in range(40)))
+    table = Table.of(schema, codes)
+    with pytest.raises(InputError, match=r"40 variables have 2\^40 sub-tables.*give a floor"):
+        critical_widths(table)
+    found = critical_widths(table, floor=30)
+    assert found.visited < len(found) * 40
+    assert {st.dimension(t) for t in found.sub_tables.tolist()} == {0, 1, 2, 3}
+    sample = found.sub_tables[:: len(found) // 50].tolist()
+    assert [found.of(t) for t in sample] == [one_by_definition(table, t) for t in sample]
+
+
+def one_by_definition(table: Table, subtable: int) -> int:
+    cells = table.codes[table.at_risk(2)]
+    outside = [table.marginal_at(1 << v, cells) for v in range(len(table.schema)) if not st.has(subtable, v)]
+    kept = table.marginal_at(subtable, cells)
+    lower = np.maximum(0, kept + sum(outside) - len(outside) * table.total)
+    widths: npt.NDArray[np.int64] = np.minimum.reduce([kept, *outside]) - lower
+    return int(widths.min())
+
+
+def test_no_at_risk_cell() -> None:
+    table = Table.of(Schema((Variable("v", ("a", "b")),)), np.array([[0], [1]]), np.array([5, 7]))
+    with pytest.raises(
+        InputError, match=r"no at-risk cell: no count is between 1 and the small count 2 .*smallest count 5"
+    ):
+        critical_widths(table)
+
+
+def test_an_unknown_sub_table_has_no_width(czech: Table) -> None:
+    with pytest.raises(KeyError):
+        critical_widths(czech, floor=10).of(st.full(6))
+
+
+def test_all_widths_of_the_cps_table(public_data: Callable[[str], Path]) -> None:
+    table = read_table(public_data("cps13.parquet"))
+    found = critical_widths(table)
+    assert len(found) == found.visited == 8192
+    assert (len(found.reaching(3)), len(found.reaching(10))) == (1266, 889)
+    sample = found.sub_tables[::400].tolist()
+    assert [found.of(t) for t in sample] == [one_by_definition(table, t) for t in sample]
+
+
+def test_all_widths_of_sixteen_variables(public_data: Callable[[str], Path]) -> None:
+    table = read_table(public_data("nltcs_cells.parquet"))
+    found = critical_widths(table)
+    assert len(found) == 65_536
+    assert np.array_equal(critical_widths(table, floor=10).widths, found.widths[found.widths >= 10])
