@@ -23,7 +23,8 @@ class CellBounds:
     inner   (n, 2) int64, both ends reached by feasible tables, so it lies inside the sharp range
     method  name of the method that gave them
 
-    ValueError where an inner interval is not inside its outer one: one of the two is wrong.
+    ValueError where the count is not inside the inner interval, though the true table is feasible,
+    or the inner interval not inside the outer one: one of them is wrong.
     """
 
     cells: Codes
@@ -35,12 +36,13 @@ class CellBounds:
     def __post_init__(self) -> None:
         for array in (self.cells, self.counts, self.outer, self.inner):
             array.setflags(write=False)
-        wrong = (self.inner[:, 0] < self.outer[:, 0]) | (self.inner[:, 1] > self.outer[:, 1])
+        ordered = [self.outer[:, 0], self.inner[:, 0], self.counts, self.inner[:, 1], self.outer[:, 1]]
+        wrong = (np.diff(np.stack(ordered), axis=0) < 0).any(axis=0)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"method {self.method}: inner {self.inner[row].tolist()} is not inside outer "
-                f"{self.outer[row].tolist()} at cell {self.cells[row].tolist()}; one of them is wrong"
+                f"method {self.method}: count {self.counts[row]}, inner {self.inner[row].tolist()} and outer "
+                f"{self.outer[row].tolist()} are not each inside the next, cell {self.cells[row].tolist()}: one is wrong"
             )
 
     def __len__(self) -> int:

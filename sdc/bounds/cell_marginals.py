@@ -1,0 +1,109 @@
+"""Marginals of one table at fixed cells, each sub-table counted once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+
+MAX_BYTES = 256 << 20
+MAX_DENSE_CELLS = 1 << 20
+
+
+class CellMarginals:
+    """n_S(i_S) at the same cells for one sub-table S after another, remembered.
+
+    A search asks for thousands of releases at the same at-risk cells, and their cliques repeat. At
+    most `max_bytes` of answers are kept, the least recently asked go first. An answer kept costs
+    nothing; a new one is one pass over the table's non-zero cells, or a sort where the sub-table has
+    more than 2^20 cells. Arrays are shared and read-only; an instance is for one thread.
+
+    InputError where a cell does not fit the table's schema.
+    """
+
+    def __init__(self, table: Table, cells: npt.NDArray[np.integer], *, max_bytes: int = MAX_BYTES) -> None:
+        self.table = table
+        self.cells: Codes = as_cells(cells, table.schema)
+        self.counts: Counts = _read_only(table.count_at(self.cells))
+        self._table_columns = np.ascontiguousarray(table.codes.T, np.int64)
+        self._cell_columns = np.ascontiguousarray(self.cells.T, np.int64)
+        self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
+        self._max_kept = max(1, max_bytes // (8 * max(1, len(self.cells))))
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def at(self, subtable: SubTable) -> Counts:
+        """(n,) counts of the marginal at the cells; ReleaseError for a variable the table does not have."""
+        if subtable in self._kept:
+            self._kept.move_to_end(subtable)
+            return self._kept[subtable]
+        check_within(subtable, self.table.schema)
+        counts = _read_only(self._count(subtable))
+        self._kept[subtable] = counts
+        if len(self._kept) > self._max_kept:
+            self._kept.popitem(last=False)
+        return counts
+
+    def _count(self, subtable: SubTable) -> Counts:
+        sizes = self.table.schema.sizes
+        kept = st.members(subtable)
+        space = prod(sizes[v] for v in kept)
+        if len(kept) == len(sizes):
+            return self.counts
+        if space > MAX_DENSE_CELLS:
+            return self.table.marginal_at(subtable, self.cells)
+        dense = np.bincount(_key(self._table_columns, kept, sizes), self.table.counts, minlength=space)
+        at_cells: Counts = dense[_key(self._cell_columns, kept, sizes)].astype(np.int64)
+        return at_cells
+
+
+def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
+    """A read-only copy of (n, variables) codes; InputError where a cell does not fit the schema."""
+    given = np.asarray(cells)
+    if given.ndim != 2 or given.shape[1] != len(schema):
+        raise InputError(f"cells have the shape {given.shape}; give one row a cell with {len(schema)} codes")
+    wrong = ((given < 0) | (given >= np.array(schema.sizes))).any(axis=1)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"cell {given[row].tolist()} is outside the table; its variables have {schema.sizes} codes")
+    copied = given.astype(np.uint16)
+    copied.setflags(write=False)
+    return copied
+
+
+def check_within(subtable: SubTable, schema: Schema) -> None:
+    """ReleaseError where the sub-table keeps a variable the schema does not have."""
+    beyond = [v for v in st.members(subtable) if v >= len(schema)]
+    if beyond:
+        raise ReleaseError(
+            f"the release names variable number {beyond[0]}; the table has {len(schema)}, numbered from 0: "
+            f"{', '.join(schema.names)}"
+        )
+
+
+def check_release(release: Release, schema: Schema) -> None:
+    """ReleaseError where the release names a variable the schema does not have."""
+    check_within(release.variables, schema)
+
+
+def _key(columns: npt.NDArray[np.int64], kept: tuple[int, ...], sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    key = np.zeros(columns.shape[1], np.int64)
+    for v in kept:
+        key *= sizes[v]
+        key += columns[v]
+    return key
+
+
+def _read_only(counts: Counts) -> Counts:
+    counts.setflags(write=False)
+    return counts

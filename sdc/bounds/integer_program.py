@@ -1,0 +1,120 @@
+"""Exact integer bounds of one cell after another by CP-SAT: the one file that knows a solver."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds import nested, shuttle
+from sdc.bounds.coverage import on_covered_variables
+from sdc.bounds.marginal_equations import MarginalEquations
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.errors import ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Codes, Counts, Table
+
+MAX_CELLS = 4096
+MAX_SUPER_CELLS = 1 << 17
+EFFORT = 2.0
+
+
+@on_covered_variables
+def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+    """Smallest and largest value of (n, variables) cells over the feasible integer tables.
+
+    inner  ends reached by solutions found, each checked in integers; a solution serves all the cells
+    outer  the solver's proven bounds, integers too; exact where the proof was finished within
+           `EFFORT` deterministic seconds an end
+
+    The solver starts from the true table and from the outer bounds of the shuttle, or of the nested
+    method where the super-cells are many. ReleaseError beyond 4,096 cells.
+    """
+    if table.schema.cells > MAX_CELLS:
+        raise ReleaseError(
+            f"the table has {table.schema.cells} cells, and the integer program takes at most {MAX_CELLS}; "
+            "choose the method auto or a sub-table"
+        )
+    every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
+    program = _Program(table, release, _known(table, release, every_cell.astype(np.uint16)))
+    place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+    outer, inner = program.outer[place], program.inner[place]
+    for row in range(len(cells)):
+        for end in (0, 1):
+            if outer[row, end] != inner[row, end]:
+                found, proven = program.optimum(int(place[row]), end)
+                inner = _widened(inner, found[place])
+                outer[row, end] = max(outer[row, 0], proven) if end == 0 else min(outer[row, 1], proven)
+    return CellBounds(cells, table.count_at(cells), outer, inner, "integer-program")
+
+
+def _known(table: Table, release: Release, cells: Codes) -> CellBounds:
+    cheap = nested.bounds(table, release, cells)
+    if not shuttle.is_affordable(table.schema, MAX_SUPER_CELLS):
+        return cheap
+    return cheap.meet(shuttle.bounds(table, release, cells))
+
+
+def _widened(inner: Intervals, values: Counts) -> Intervals:
+    return np.stack([np.minimum(inner[:, 0], values), np.maximum(inner[:, 1], values)], axis=1)
+
+
+class _Program:
+    """One model for all cells: a variable a free cell, an equation a released marginal cell."""
+
+    def __init__(self, table: Table, release: Release, known: CellBounds) -> None:
+        from ortools.sat.python import cp_model
+
+        self.outer, self.inner = known.outer.copy(), known.inner.copy()
+        self._equations = MarginalEquations.of(table, release)
+        self._truth = self._equations.truth
+        self._cp_model: Any = cp_model
+        self._model: Any = cp_model.CpModel()
+        self._free = {int(i): self._variable(int(i)) for i in np.flatnonzero(self.outer[:, 0] < self.outer[:, 1])}
+        self._add_equations()
+
+    def _variable(self, cell: int) -> Any:
+        variable = self._model.new_int_var(int(self.outer[cell, 0]), int(self.outer[cell, 1]), "")
+        self._model.add_hint(variable, int(self._truth[cell]))
+        return variable
+
+    def _add_equations(self) -> None:
+        """Forced cells are taken off the totals; an equation on the same free cells is added once."""
+        added = set()
+        for begin, end in zip(self._equations.start[:-1], self._equations.start[1:], strict=True):
+            cells = tuple(int(i) for i in self._equations.members[begin:end] if int(i) in self._free)
+            if cells and cells not in added:
+                added.add(cells)
+                self._model.add(sum(self._free[i] for i in cells) == int(self._truth[list(cells)].sum()))
+
+    def optimum(self, cell: int, end: int) -> tuple[Counts, int]:
+        """A feasible table with the best value found of the cell, and the proven bound, of one end (0 or 1)."""
+        objective = self._free[cell]
+        (self._model.maximize if end else self._model.minimize)(objective)
+        solver = self._cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 0
+        solver.parameters.max_deterministic_time = EFFORT
+        status = solver.solve(self._model)
+        if status == self._cp_model.UNKNOWN:
+            return self._truth, int(self.outer[cell, end])
+        if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
+            raise RuntimeError(f"the solver answers {solver.status_name(status)} though the true table is feasible")
+        bound = solver.best_objective_bound
+        return self._checked(solver), math.floor(bound) if end == 0 else math.ceil(bound)
+
+    def _checked(self, solver: Any) -> Counts:
+        """The solver's table, once it is seen to agree with every released marginal in integers."""
+        dense = self._truth.copy()
+        for cell, variable in self._free.items():
+            dense[cell] = solver.value(variable)
+        return checked(self._equations, dense)
+
+
+def checked(equations: MarginalEquations, dense: npt.NDArray[np.int64]) -> Counts:
+    """The table itself; RuntimeError where it is not feasible, which would be a fault of the solver."""
+    if not equations.holds(dense):
+        raise RuntimeError("the solver returned a table that does not agree with the released marginals")
+    return dense

@@ -1,0 +1,80 @@
+"""The released marginals as equations on the cells of a small dense table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Counts, Table
+
+MAX_SUM = 1 << 61
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalEquations:
+    """One equation a cell of each frontier marginal: the sum of its member cells is its total.
+
+    truth                       (cells,) counts of the dense full table, C order
+    totals                      (equations,) int64
+    start, members              equation e has the cells members[start[e]:start[e + 1]]
+    cell_start, cell_equations  cell i occurs in cell_equations[cell_start[i]:cell_start[i + 1]]
+
+    What another frontier element implies is not in the frontier; equations with the same cells
+    (of variables of one category) do not occur after `coverage.essential`.
+    """
+
+    truth: Counts
+    totals: Counts
+    start: Counts
+    members: Counts
+    cell_start: Counts
+    cell_equations: Counts
+
+    @staticmethod
+    def of(table: Table, release: Release) -> MarginalEquations:
+        """ReleaseError where sums of counts could leave 64 bits."""
+        sizes = table.schema.sizes
+        if table.total * table.schema.cells > MAX_SUM:
+            raise ReleaseError(
+                f"{table.total} records in {table.schema.cells} cells could overflow a sum; "
+                "divide the counts or choose the method collapse"
+            )
+        truth = np.zeros(sizes, np.int64)
+        truth[tuple(table.codes.T)] = table.counts
+        equation_of_cell = np.stack(_number_equations(release, sizes))
+        equations = int(equation_of_cell.max()) + 1
+        flat = equation_of_cell.reshape(-1)
+        totals = np.zeros(equations, np.int64)
+        np.add.at(totals, flat, np.tile(truth.reshape(-1), len(equation_of_cell)))
+        members = np.argsort(flat, kind="stable") % truth.size
+        start = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=equations))])
+        cell_start = np.arange(truth.size + 1) * len(equation_of_cell)
+        return MarginalEquations(
+            truth.reshape(-1), totals, start, members, cell_start, np.ascontiguousarray(equation_of_cell.T).reshape(-1)
+        )
+
+    @property
+    def arrays(self) -> tuple[Counts, Counts, Counts, Counts, Counts]:
+        """As the kernels take them: totals, start, members, cell_start, cell_equations."""
+        return self.totals, self.start, self.members, self.cell_start, self.cell_equations
+
+    def holds(self, dense: npt.NDArray[np.integer]) -> bool:
+        """Whether a (cells,) table is non-negative and agrees with every released marginal, in integers."""
+        sums = np.add.reduceat(dense[self.members], self.start[:-1])
+        return bool((dense >= 0).all() and (sums == self.totals).all())
+
+
+def _number_equations(release: Release, sizes: tuple[int, ...]) -> list[Counts]:
+    """For each frontier element the number of the equation that each dense cell occurs in."""
+    numbered, first = [], 0
+    for element in release.frontier:
+        kept = [size if st.has(element, v) else 1 for v, size in enumerate(sizes)]
+        number = np.arange(int(np.prod(kept)), dtype=np.int64).reshape(kept) + first
+        numbered.append(np.broadcast_to(number, sizes).reshape(-1))
+        first += number.size
+    return numbered

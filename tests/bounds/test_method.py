@@ -1,0 +1,207 @@
+"""Every method against the judge, the enumeration of all feasible tables; the choice among methods; the figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as hs
+
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds.method import cell_bounds, cheap_bounds, is_small, method_names
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from tests.strategies import (
+    DFT_BOUNDS,
+    all_ways,
+    czech,
+    decomposable_releases,
+    dft_2x3x3,
+    dks_2x2x2x2,
+    every_cell,
+    frontier,
+    schema_of,
+    small_tables,
+    tables_and_releases,
+)
+
+ANY_RELEASE = ["nested", "shuttle", "collapse", "enumeration"]
+SOLVER = ["integer-program", "auto"]
+MOST_TABLES = 5_000
+
+ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+
+
+def judge(table: Table, release: Release) -> np.ndarray:
+    """(cells, 2) sharp bounds of every cell; the example is passed over where the feasible tables are many."""
+    seen = enumerate_tables(table, release, MOST_TABLES)
+    assume(seen.complete)
+    return np.stack([seen.lower, seen.upper], axis=1)
+
+
+def check(bounds: CellBounds, sharp: np.ndarray) -> None:
+    assert (bounds.outer[:, 0] <= sharp[:, 0]).all()
+    assert (bounds.outer[:, 1] >= sharp[:, 1]).all()
+    assert (bounds.inner[:, 0] >= sharp[:, 0]).all()
+    assert (bounds.inner[:, 1] <= sharp[:, 1]).all()
+    assert (bounds.outer[bounds.exact] == sharp[bounds.exact]).all()
+    assert (bounds.inner[:, 0] <= bounds.counts).all()
+    assert (bounds.counts <= bounds.inner[:, 1]).all()
+
+
+@given(tables_and_releases())
+@settings(max_examples=400)
+def test_bounds_agree_with_the_judge(example: tuple[Table, Release]) -> None:
+    table, release = example
+    sharp, cells = judge(table, release), every_cell(table.schema)
+    for name in ANY_RELEASE:
+        check(cell_bounds(table, release, cells, name), sharp)
+    check(cheap_bounds(CellMarginals(table, cells), release), sharp)
+
+
+@given(tables_and_releases())
+@settings(max_examples=120)
+def test_solver_and_auto_are_sharp_on_small_tables(example: tuple[Table, Release]) -> None:
+    table, release = example
+    sharp, cells = judge(table, release), every_cell(table.schema)
+    for name in SOLVER:
+        bounds = cell_bounds(table, release, cells, name)
+        check(bounds, sharp)
+        assert bounds.exact.all(), name
+
+
+@given(tables_and_releases(max_records=4, min_size=1))
+@settings(max_examples=150)
+def test_variables_of_one_category_change_nothing(example: tuple[Table, Release]) -> None:
+    table, release = example
+    sharp, cells = judge(table, release), every_cell(table.schema)
+    for name in (*ANY_RELEASE, *SOLVER):
+        check(cell_bounds(table, release, cells, name), sharp)
+
+
+@given(hs.data())
+@settings(max_examples=200)
+def test_decomposable_releases_are_exact(data: hs.DataObject) -> None:
+    table = data.draw(small_tables())
+    release = data.draw(decomposable_releases(len(table.schema)))
+    sharp, cells = judge(table, release), every_cell(table.schema)
+    for name in ("decomposable", "shuttle"):
+        assert (cell_bounds(table, release, cells, name).outer == sharp).all(), name
+    assert cell_bounds(table, release, cells).method == "decomposable"
+
+
+@pytest.mark.parametrize("name", ["decomposable", "shuttle", "collapse", "integer-program", "auto", "nested"])
+def test_dft_table(name: str) -> None:
+    table = dft_2x3x3()
+    bounds = cell_bounds(table, frontier("BC", "AC"), every_cell(table.schema), name)
+    assert bounds.outer.tolist() == DFT_BOUNDS
+    assert bounds.exact.all() or name in ("shuttle", "collapse")
+
+
+@pytest.mark.parametrize("name", ["enumeration", "integer-program", "auto"])
+@pytest.mark.parametrize(
+    ("added", "sharp"),
+    [
+        ([], [[0, 10], [0, 9], [0, 9]]),
+        (["ABCEF"], [[0, 5], [0, 6], [0, 6]]),
+        (["ABCEF", "BCDEF"], [[0, 5], [2, 5], [1, 6]]),
+        (["ABCEF", "BCDEF", "ABCDF"], [[0, 1], [2, 3], [1, 2]]),
+    ],
+)
+def test_czech_sharp_bounds(name: str, added: list[str], sharp: list[list[int]]) -> None:
+    """REFERENCE 2: sharp bounds of the ordered release, min width 5 with ABCEF, 3 with BCDEF, 1 with all six."""
+    table = czech()
+    release = Release.of([*ORDERED_60.frontier, *frontier(*added).frontier])
+    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], name)
+    assert bounds.exact.all()
+    assert bounds.counts.tolist() == [1, 2, 2]
+    assert bounds.outer.tolist() == sharp
+
+
+@pytest.mark.parametrize("name", ["enumeration", "integer-program", "auto"])
+def test_dks_table_is_the_only_one_with_its_two_way_marginals(name: str) -> None:
+    table = dks_2x2x2x2()
+    cells = every_cell(table.schema)
+    bounds = cell_bounds(table, all_ways(4, 2), cells, name)
+    assert bounds.exact.all()
+    assert (bounds.outer == table.count_at(cells)[:, None]).all()
+
+
+@pytest.mark.parametrize("name", ["shuttle", "collapse", "enumeration", "integer-program", "auto"])
+def test_dichotomous_table_with_all_five_way_marginals_is_sharp(name: str) -> None:
+    table = czech()
+    bounds = cell_bounds(table, all_ways(6, 5), every_cell(table.schema), name)
+    assert (bounds.outer_width == 1).all()
+
+
+@pytest.mark.parametrize("name", [*ANY_RELEASE, *SOLVER, "decomposable"])
+def test_extreme_releases(name: str) -> None:
+    table = dks_2x2x2x2()
+    cells = every_cell(table.schema)
+    everything = cell_bounds(table, Release.of([st.full(4)]), cells, name)
+    assert (everything.outer == table.count_at(cells)[:, None]).all()
+    nothing = cell_bounds(table, Release.of([]), cells, name)
+    assert (nothing.outer == [0, 5]).all()
+    check(nothing, np.tile([0, 5], (16, 1)))
+
+
+@pytest.mark.parametrize("name", [*ANY_RELEASE, *SOLVER])
+def test_no_cells_and_no_records(name: str) -> None:
+    empty = Table.of(schema_of([2, 3, 2]), np.empty((0, 3), np.int64))
+    release = frontier("AB", "BC", "AC")
+    assert (cell_bounds(empty, release, every_cell(empty.schema), name).outer == 0).all()
+    assert len(cell_bounds(empty, release, np.empty((0, 3), np.uint16), name)) == 0
+
+
+def test_bounds_leave_the_callers_cells_alone() -> None:
+    cells = every_cell(schema_of([2, 2, 2, 2]))
+    for name in method_names():
+        cell_bounds(dks_2x2x2x2(), frontier("AB", "BCD"), cells, name)
+    cells[0, 0] = 1
+
+
+def test_auto_collapses_larger_tables() -> None:
+    table = Table.of(schema_of([4, 4, 4, 4, 4]), np.arange(300)[:, None] * [1, 3, 5, 7, 9] // [2, 3, 5, 7, 11] % 4)
+    assert not is_small(table.schema)
+    bounds = cell_bounds(table, all_ways(5, 2), table.codes[:5])
+    assert bounds.method == "nested + collapse"
+
+
+def test_auto_says_nested_where_it_suffices() -> None:
+    table = dks_2x2x2x2()
+    zero = np.array([[0, 1, 0, 0]], np.uint16)
+    release = frontier("AB", "BC", "CD", "AD", "ABC", "BCD", "ABD", "ACD")
+    assert cell_bounds(table, release, zero, "nested").exact.all()
+    assert cell_bounds(table, release, zero).method == "nested"
+
+
+def test_importing_the_methods_imports_no_solver() -> None:
+    code = "import sys, sdc.bounds.method; print({'numba', 'ortools'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
+
+
+def test_unknown_method_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="unknown method 'simplex'; choose one of auto, decomposable, nested, sh"):
+        cell_bounds(czech(), ORDERED_60, np.zeros((1, 6), np.uint16), "simplex")
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_release_beyond_the_schema_is_refused(name: str) -> None:
+    with pytest.raises(ReleaseError, match="variable number 6; the table has 6"):
+        cell_bounds(czech(), frontier("AB", "BG"), np.zeros((1, 6), np.uint16), name)
+
+
+@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize(
+    ("cells", "message"), [([[0, 0, 0, 2]], r"cell \[0, 0, 0, 2\] is outside"), ([[0, 0, 0]], "shape")]
+)
+def test_cells_beyond_the_schema_are_refused(name: str, cells: list[list[int]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cell_bounds(dks_2x2x2x2(), frontier("AB"), np.array(cells, np.uint16), name)

@@ -1,0 +1,129 @@
+"""Small tables and releases of every kind for Hypothesis, and the published tables typed in from their papers."""
+
+from __future__ import annotations
+
+import csv
+from itertools import combinations, product
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as hs
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Codes, Table
+
+CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
+
+
+def schema_of(sizes: list[int]) -> Schema:
+    """Variables A, B, ... with the categories 0, 1, ..."""
+    return Schema(tuple(Variable("ABCDEFGH"[v], tuple(map(str, range(n)))) for v, n in enumerate(sizes)))
+
+
+def every_cell(schema: Schema) -> Codes:
+    """(cells, variables) codes of the dense table, C order."""
+    return np.array(list(product(*map(range, schema.sizes))), np.uint16)
+
+
+def dense(schema: Schema, counts: list[int]) -> Table:
+    """The table with these counts of all its cells, in C order."""
+    return Table.of(schema, every_cell(schema), np.array(counts, np.int64))
+
+
+def frontier(*names: str) -> Release:
+    """`frontier("AB", "BC")`: the release of these sub-tables; variable A is bit 0."""
+    return Release.of(st.of("ABCDEFGH".index(letter) for letter in name) for name in names)
+
+
+def all_ways(variables: int, dimension: int) -> Release:
+    """All sub-tables of that dimension."""
+    return Release.of(st.of(kept) for kept in combinations(range(variables), dimension))
+
+
+@hs.composite
+def small_tables(draw: hs.DrawFn, max_records: int = 8, max_cells: int = 36, min_size: int = 2) -> Table:
+    """2 to 5 variables of `min_size` to 4 categories: a few records each on its own, or repeated on few cells."""
+    sizes = draw(hs.lists(hs.integers(min_size, 4), min_size=2, max_size=5).filter(lambda s: prod(s) <= max_cells))
+    cell = hs.tuples(*(hs.integers(0, size - 1) for size in sizes))
+    records = draw(hs.lists(cell, max_size=max_records))
+    weights = draw(hs.lists(hs.integers(1, 3), min_size=len(records), max_size=len(records)))
+    return Table.of(schema_of(sizes), np.array(records, np.int64).reshape(-1, len(sizes)), np.array(weights, np.int64))
+
+
+@hs.composite
+def decomposable_releases(draw: hs.DrawFn, variables: int) -> Release:
+    """Cliques of a random chordal graph: each clique keeps a part of one earlier clique and adds new variables."""
+    order = draw(hs.permutations(range(variables)))
+    cliques: list[int] = []
+    left = list(order)
+    while left:
+        fresh = [left.pop() for _ in range(draw(hs.integers(1, min(3, len(left)))))]
+        host = draw(hs.sampled_from(cliques)) if cliques else 0
+        kept = [v for v in st.members(host) if draw(hs.booleans())]
+        cliques.append(st.of(fresh + kept))
+    return Release.of(cliques)
+
+
+@hs.composite
+def arbitrary_releases(draw: hs.DrawFn, variables: int) -> Release:
+    """Any set of sub-tables: variables may stay uncovered, or the full table be released."""
+    return Release.of(draw(hs.lists(hs.integers(0, st.full(variables)), max_size=6)))
+
+
+@hs.composite
+def cyclic_releases(draw: hs.DrawFn, variables: int) -> Release:
+    """A cycle of pairs through all variables, and perhaps a chord or a larger sub-table."""
+    order = draw(hs.permutations(range(variables)))
+    pairs = [st.of({a, b}) for a, b in zip(order, order[1:] + order[:1], strict=True)]
+    return Release.of([*pairs, *draw(hs.lists(hs.integers(0, st.full(variables) - 1), max_size=1))])
+
+
+def releases(variables: int) -> hs.SearchStrategy[Release]:
+    """Releases of all kinds."""
+    return hs.one_of(
+        cyclic_releases(variables),
+        hs.integers(1, variables).map(lambda dimension: all_ways(variables, dimension)),
+        arbitrary_releases(variables),
+        decomposable_releases(variables),
+    )
+
+
+@hs.composite
+def tables_and_releases(draw: hs.DrawFn, max_records: int = 8, min_size: int = 2) -> tuple[Table, Release]:
+    """A small table and a release of any kind."""
+    table = draw(small_tables(max_records, min_size=min_size))
+    return table, draw(releases(len(table.schema)))
+
+
+def czech() -> Table:
+    """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2); at risk with c = 2: counts 1, 2, 2."""
+    categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
+    schema = Schema(tuple(Variable(name, categories.get(name, ("no", "yes"))) for name in "ABCDEF"))
+    with CZECH_CSV.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    codes = [[variable.categories.index(row[variable.name]) for variable in schema.variables] for row in rows]
+    return Table.of(schema, np.array(codes), np.array([int(row["count"]) for row in rows]))
+
+
+def dks_2x2x2x2() -> Table:
+    """[DKS] section 4: rows (A, B), columns (C, D); the only integer table with its two-way marginals.
+
+    nn: 1 0 0 1    ny: 0 0 1 0    yn: 0 0 1 0    yy: 0 1 0 0
+    """
+    return dense(schema_of([2, 2, 2, 2]), [1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0])
+
+
+def dft_2x3x3() -> Table:
+    """[DFT] table 1: gender (male, female) x race (white, black, chinese) x income (3 levels)."""
+    male = [96, 72, 161, 10, 7, 6, 1, 1, 2]
+    female = [186, 127, 51, 11, 7, 3, 0, 1, 0]
+    return dense(schema_of([2, 3, 3]), male + female)
+
+
+_MALE = [[85, 107], [64, 80], [158, 169], [0, 21], [0, 14], [0, 9], [0, 1], [0, 2], [0, 2]]
+_FEMALE = [[175, 197], [119, 135], [43, 54], [0, 21], [0, 14], [0, 9], [0, 1], [0, 2], [0, 2]]
+DFT_BOUNDS = _MALE + _FEMALE
+"""Published bounds under {race x income, income x gender}, in C order."""
