@@ -1,1 +1,1 @@
-"""The audit report, for the agency's eyes."""
+"""The audit report: one self-contained HTML page, figures as inline SVG. No network, no script."""

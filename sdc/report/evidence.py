@@ -1,0 +1,48 @@
+"""What an audit report rests on: the values a build ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Assessment
+from sdc.risk.critical_width import CriticalWidths
+from sdc.search.ordered import SearchStep
+
+
+@dataclass(frozen=True)
+class StageTiming:
+    """How a stage of the build ended ("done" or "reused") and how long it took."""
+
+    name: str
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything the report shows.
+
+    digests           of config, data and code, in hexadecimal
+    settings          the config by section
+    undecided_policy  "refuse": undecided counts as unsafe; "release": it is let through
+    bounds            of every at-risk cell under the release
+    """
+
+    name: str
+    digests: Mapping[str, str]
+    settings: Mapping[str, Mapping[str, object]]
+    table: Table
+    small_count: int
+    min_width: int
+    undecided_policy: str
+    method: str
+    widths: CriticalWidths
+    release: Release
+    search_steps: tuple[SearchStep, ...]
+    assessment: Assessment
+    bounds: CellBounds
+    stages: Sequence[StageTiming]

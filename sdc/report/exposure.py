@@ -1,0 +1,49 @@
+"""At-risk cells by exposure: what is proved of each against the required width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.schema import Schema
+
+UNSAFE, UNDECIDED, SAFE = 0, 1, 2
+LONGEST_NAME = 40
+
+
+def status(bounds: CellBounds, min_width: int) -> npt.NDArray[np.int64]:
+    """UNSAFE: the outer width is too small; SAFE: the inner width suffices; UNDECIDED: neither."""
+    safe, unsafe = bounds.inner_width >= min_width, bounds.outer_width < min_width
+    return np.where(unsafe, UNSAFE, np.where(safe, SAFE, UNDECIDED)).astype(np.int64)
+
+
+def by_exposure(bounds: CellBounds, min_width: int) -> CellBounds:
+    """Unsafe cells, then undecided, then safe; within each by inner width, outer width, count and codes."""
+    keys = (bounds.counts, bounds.outer_width, bounds.inner_width, status(bounds, min_width))
+    return bounds.rows(np.lexsort((*bounds.cells.T[::-1], *keys)))
+
+
+def kinds(bounds: CellBounds, min_width: int) -> list[str]:
+    """The kind of each cell's bounds: exact, undecided, or outer and inner."""
+    undecided = status(bounds, min_width) == UNDECIDED
+    named = np.where(bounds.exact, "exact", np.where(undecided, "undecided", "outer and inner"))
+    return [str(kind) for kind in named]
+
+
+def categories(cell: Iterable[int], schema: Schema) -> list[str]:
+    """The category of each variable, long ones shortened."""
+    pairs = zip(cell, schema.variables, strict=True)
+    return [shorten(variable.categories[code]) for code, variable in pairs]
+
+
+def written(cell: Iterable[int], schema: Schema) -> str:
+    """`A=no, B=yes`."""
+    named = zip(schema.names, categories(cell, schema), strict=True)
+    return ", ".join(f"{shorten(name)}={category}" for name, category in named)
+
+
+def shorten(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

@@ -1,0 +1,312 @@
+"""The figures of the audit report, as inline SVG of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from markupsafe import Markup
+
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.report import exposure, svg
+from sdc.report.lattice import Level
+from sdc.report.scale import LIGHT_INK, Scale, ink_on
+
+PAGE = 1100.0
+Chain = Sequence[tuple[SubTable, int]]
+
+
+def legend(scale: Scale) -> Markup:
+    """The classes of widths in colour, with the required width between two of them."""
+    step = 92.0
+    left = (PAGE - step * len(scale.edges)) / 2
+    parts = [svg.text(left - 12, 35, "critical width", class_="t strong", anchor="end")]
+    for k, (colour, edge) in enumerate(zip(scale.colours, scale.edges, strict=True)):
+        parts.append(svg.box(left + k * step, 22, step, 16, colour, scale.labels[k], class_="edge"))
+        style = "t strong" if edge == scale.min_width else "t"
+        parts.append(svg.text(left + k * step, 53, _short(edge), style, anchor="middle"))
+    parts.append(svg.text(left + len(scale.edges) * step, 53, "and more", anchor="middle"))
+    at = left + step * scale.edges.index(scale.min_width)
+    parts.append(svg.line(at, 12, at, 42, "required"))
+    parts.append(svg.text(at + 6, 16, f"{scale.min_width:,} or more: reaches the required width →", class_="t strong"))
+    if at > left:
+        parts.append(svg.text(at - 6, 16, "← below it", class_="t strong", anchor="end"))
+    return svg.figure(
+        "legend",
+        PAGE,
+        62,
+        "Colours of the widths",
+        f"Dark is narrow and dangerous, light is wide. Red classes are below the required width {scale.min_width}.",
+        parts,
+    )
+
+
+def lattice_squares(levels: Sequence[Level], chain: Chain, release: Release, schema: Schema, scale: Scale) -> Markup:
+    """One square a sub-table, one row a dimension; crossed where it is not released."""
+    pitch = min(52.0, (PAGE - 130) / max(len(level) for level in levels))
+    size = pitch - (10 if pitch >= 30 else 2)
+    row = size + (46 if pitch >= 30 else 24)
+    middle = 60 + (PAGE - 60) / 2
+
+    def place(k: int, rank: int) -> tuple[float, float]:
+        return middle + (rank - len(levels[k]) / 2) * pitch, 8 + k * row
+
+    onto = {subtable for subtable, _ in chain}
+    parts = [_chain_of_squares(levels, chain, place, size, schema)]
+    for k, level in enumerate(levels):
+        parts.append(svg.text(0, 8 + k * row + size / 2 + 4, _dimension(level.dimension), class_="t strong"))
+        pairs = zip(level.sub_tables.tolist(), level.widths.tolist(), strict=True)
+        for rank, (subtable, width) in enumerate(pairs):
+            parts += _square(
+                subtable, width, place(k, rank), size, subtable in release, subtable in onto, schema, scale
+            )
+    return svg.figure(
+        "lattice",
+        PAGE,
+        len(levels) * row + 4,
+        "Critical widths on the lattice of sub-tables",
+        "One square a sub-table, one row a dimension, narrowest critical width first. The number is the critical "
+        "width, a cross marks a sub-table that is not released, the line joins the chain of most dangerous sub-tables.",
+        parts,
+    )
+
+
+def _chain_of_squares(
+    levels: Sequence[Level], chain: Chain, place: Callable[[int, int], tuple[float, float]], size: float, schema: Schema
+) -> Markup:
+    rows = {level.dimension: k for k, level in enumerate(levels)}
+    points = []
+    for subtable, _ in chain:
+        k = rows[st.dimension(subtable)]
+        x, y = place(k, levels[k].rank[subtable])
+        points += [(x + size / 2, y), (x + size / 2, y + size + (19 if _below(subtable, schema, size) else 0))]
+    return svg.path(points[:-1], "chain")
+
+
+def _square(
+    subtable: SubTable,
+    width: int,
+    corner: tuple[float, float],
+    size: float,
+    released: bool,
+    chained: bool,
+    schema: Schema,
+    scale: Scale,
+) -> Iterator[Markup]:
+    x, y = corner
+    colour = scale.colour(width)
+    ink = ink_on(colour)
+    name = st.label(subtable, schema)
+    title = f"{name}: critical width {width:,}, {'released' if released else 'not released'}"
+    yield svg.box(x, y, size, size, colour, title, class_="chained" if chained else "edge")
+    if not released:
+        a, b = (x + size - 11, y + 3) if size >= 20 else (x + 1, y + 1)
+        reach = 8.0 if size >= 20 else size - 2
+        cross = f"M{a:.1f} {b:.1f}l{reach:.1f} {reach:.1f}m0 {-reach:.1f}l{-reach:.1f} {reach:.1f}"
+        yield svg.element("path", d=cross, stroke=ink, class_="cross")
+    if size < 20:
+        return
+    digits = _short(width)
+    class_ = f"t number {'small' if len(digits) > 4 else ''} {'light' if ink == LIGHT_INK else ''}"
+    yield svg.text(x + size / 2, y + size / 2 + 6, digits, class_, anchor="middle")
+    class_ = "t halo strong" if chained else "t halo"
+    yield svg.text(x + size / 2, y + size + 13, _below(subtable, schema, size), class_, anchor="middle")
+
+
+def _below(subtable: SubTable, schema: Schema, size: float) -> str:
+    """The label under a square: `ABC` for names of one letter, nothing where it would not fit."""
+    name = st.label(subtable, schema)
+    short = name.replace("*", "") if all(len(v) == 1 for v in schema.names) else name
+    return short if size >= 20 and len(short) * 6.4 <= size + 10 else ""
+
+
+def lattice_bars(levels: Sequence[Level], chain: Chain, release: Release, scale: Scale) -> Markup:
+    """One bar a dimension: its listed sub-tables sorted by critical width, as shares of the colour classes."""
+    left, wide, pitch = 112.0, 544.0, 26.0
+    names = ("sub-tables", "released", "narrowest", "median", "widest")
+    columns = [(left + wide + at, name) for at, name in zip((118, 206, 288, 364, 440), names, strict=True)]
+    parts = [svg.text(left, 12, "narrowest critical width first →")]
+    parts += [svg.text(x, 12, name, class_="t strong", anchor="end") for x, name in columns]
+    for k, level in enumerate(levels):
+        y = 22 + k * pitch
+        parts.append(svg.text(0, y + 14, _dimension(level.dimension), class_="t strong"))
+        parts += _shares(level, scale, left, wide, y)
+        figures = [_of(len(level), level.possible), _short(_released(release, level.dimension))]
+        figures += [_short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
+        parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
+    parts += _chain_of_dots(levels, chain, left, wide, pitch)
+    return svg.figure(
+        "lattice",
+        PAGE,
+        26 + len(levels) * pitch,
+        "Critical widths of the sub-tables by dimension",
+        "One bar a dimension; each colour takes the share of the sub-tables whose critical width is in its class. The "
+        "dots mark the chain of most dangerous sub-tables.",
+        parts,
+    )
+
+
+def _shares(level: Level, scale: Scale, left: float, wide: float, y: float) -> Iterator[Markup]:
+    starts = np.searchsorted(level.widths, scale.edges)
+    ends = [*starts[1:].tolist(), len(level)]
+    for start, end, colour, label in zip(starts.tolist(), ends, scale.colours, scale.labels, strict=True):
+        if end > start:
+            title = f"{_dimension(level.dimension)}: {end - start:,} with critical width {label}"
+            x, w = left + wide * start / len(level), wide * (end - start) / len(level)
+            yield svg.box(x, y, max(w, 1.0), 20, colour, title, class_="edge")
+
+
+def _chain_of_dots(levels: Sequence[Level], chain: Chain, left: float, wide: float, pitch: float) -> Iterator[Markup]:
+    rows = {level.dimension: k for k, level in enumerate(levels)}
+    points = []
+    for subtable, _ in chain:
+        k = rows[st.dimension(subtable)]
+        points.append((left + wide * (levels[k].rank[subtable] + 0.5) / len(levels[k]), 32 + k * pitch))
+    if points:
+        yield svg.path(points, "chain")
+    for (x, y), (_, width) in zip(points, chain, strict=True):
+        title = svg.element("title", f"critical width {width:,}")
+        yield svg.element("circle", title, cx=x, cy=y, r=4.5, class_="dot")
+
+
+def exposed_cells(bounds: CellBounds, min_width: int, schema: Schema) -> Markup:
+    """Each cell a row: outer bar, inner bar, true count, and where the inner bar has to reach."""
+    left, right, pitch = 54.0, 850.0, 17.0
+    limit = _axis_end(bounds, min_width)
+    state = exposure.status(bounds, min_width)
+
+    def x(value: int) -> float:
+        return left + (right - left) * min(value, limit) / limit
+
+    bottom = 26 + len(bounds) * pitch
+    parts = [svg.text(900, 14, "outer", class_="t strong"), svg.text(1000, 14, "inner", class_="t strong")]
+    parts.append(svg.text(left - 12, 14, "cell", class_="t strong", anchor="end"))
+    for tick in _ticks(limit):
+        parts.append(svg.line(x(tick), 22, x(tick), bottom, "grid"))
+        parts.append(svg.text(x(tick), 14, f"{tick:,}", anchor="middle"))
+    for k in range(len(bounds)):
+        y = 26 + k * pitch
+        name = exposure.written(bounds.cells[k].tolist(), schema)
+        parts += _cell_row(k, y, bounds, x, limit, ("unsafe", "undecided", "safe")[state[k]], name, min_width)
+    return svg.figure(
+        "exposed",
+        PAGE,
+        bottom + 6,
+        "Bounds of the most exposed at-risk cells",
+        "The pale bar is the outer interval, the dark bar the inner interval, the dot the true count; the upright mark "
+        f"is the lower end of the inner interval plus the required width {min_width}.",
+        parts,
+    )
+
+
+def _cell_row(
+    k: int,
+    y: float,
+    bounds: CellBounds,
+    x: Callable[[int], float],
+    limit: int,
+    state: str,
+    name: str,
+    min_width: int,
+) -> Iterator[Markup]:
+    (low, high), (inner_low, inner_high) = bounds.outer[k].tolist(), bounds.inner[k].tolist()
+    yield svg.text(42, y + 11, k + 1, anchor="end")
+    title = f"{name}: count {bounds.counts[k]}, outer [{low}, {high}], inner [{inner_low}, {inner_high}], {state}"
+    yield svg.box(x(low), y + 1, max(x(high) - x(low), 1.5), 12, "", title, class_=f"outer {state}")
+    inner = max(x(inner_high) - x(inner_low), 1.5)
+    yield svg.box(x(inner_low), y + 4, inner, 6, "", title, class_=f"inner {state}")
+    if high > limit:
+        yield svg.text(x(limit) + 4, y + 11, "▸")
+    if inner_low + min_width <= limit:
+        goal = x(inner_low + min_width)
+        yield svg.line(goal, y - 1, goal, y + 15, "required")
+    yield svg.element("circle", cx=x(int(bounds.counts[k])), cy=y + 7, r=3.2, class_="dot")
+    yield svg.text(900, y + 11, f"[{low:,}, {high:,}]")
+    yield svg.text(1000, y + 11, f"[{inner_low:,}, {inner_high:,}]")
+
+
+def _axis_end(bounds: CellBounds, min_width: int) -> int:
+    """Up to three times the required width past the inner ends, so that one wide cell does not flatten all."""
+    wanted = int((bounds.inner[:, 0] + 3 * min_width).max())
+    return max(1, int(bounds.counts.max()), min(int(bounds.outer[:, 1].max()), max(wanted, 10)))
+
+
+def _ticks(limit: int) -> list[int]:
+    step = next(d * 10**p for p in range(20) for d in (1, 2, 5) if d * 10**p * 12 >= limit)
+    return list(range(0, limit + 1, step))
+
+
+def width_histogram(bounds: CellBounds, scale: Scale) -> Markup:
+    """At-risk cells by class of width: proved by the inner bounds, and not excluded by the outer ones."""
+    classes, pitch, left, wide = len(scale.edges), 40.0, 200.0, 670.0
+    counted = [np.bincount(scale.classes(w), minlength=classes) for w in (bounds.inner_width, bounds.outer_width)]
+    largest = max(1, *(int(c.max()) for c in counted))
+    parts = []
+    for k, (label, colour) in enumerate(zip(scale.labels, scale.colours, strict=True)):
+        y = 6 + k * pitch
+        parts.append(svg.text(left - 70, y + 20, label, class_="t strong", anchor="end"))
+        for row, (kind, number) in enumerate(zip(("inner", "outer"), (int(c[k]) for c in counted), strict=True)):
+            top, length = y + row * 16, wide * number / largest
+            parts.append(svg.text(left - 10, top + 12, kind, anchor="end"))
+            if number:
+                style = {"class_": "edge"} if row == 0 else {"class_": "hollow", "stroke": "#51606f"}
+                fill = colour if row == 0 else "#ffffff"
+                parts.append(svg.box(left, top + 2, max(length, 1.5), 12, fill, f"{kind}: {number:,}", **style))
+            parts.append(svg.text(left + length + 8, top + 12, f"{number:,}"))
+    at = 3 + scale.edges.index(scale.min_width) * pitch
+    parts.append(svg.line(0, at, PAGE, at, "required"))
+    parts.append(svg.text(PAGE, at + 14, f"↓ required: {scale.min_width:,} or more", class_="t strong", anchor="end"))
+    return svg.figure(
+        "histogram",
+        PAGE,
+        10 + classes * pitch,
+        "Widths of all at-risk cells",
+        "Two bars a class of widths: how many at-risk cells have their inner width, and their outer width, in it.",
+        parts,
+    )
+
+
+def bracket(low: int, high: int, length: int, limit: int, state: str) -> Markup:
+    """Where bisection stands: the lengths still open, and the one asked about."""
+    wide = 300.0
+
+    def x(value: int) -> float:
+        return 6 + (wide - 12) * value / max(limit, 1)
+
+    words = f"open from {low:,} to {high:,}, asked {length:,}"
+    parts = [svg.element("title", words), svg.line(x(0), 8, x(limit), 8, "grid")]
+    parts.append(svg.box(x(low), 5, max(x(high) - x(low), 1.5), 6, "#c3ccd6"))
+    marks = {
+        "yes": svg.element("circle", cx=x(length), cy=8, r=5, class_="mark safe"),
+        "no": svg.element("path", d=f"M{x(length) - 4:.1f} 4l8 8m0 -8l-8 8", class_="mark unsafe"),
+        "undecided": svg.element("path", d=f"M{x(length):.1f} 2l6 6l-6 6l-6 -6z", class_="mark undecided"),
+    }
+    return svg.element(
+        "svg", *parts, marks[state], viewBox=f"0 0 {wide:.0f} 16", role="img", aria_label=words, class_="bracket"
+    )
+
+
+def _dimension(d: int) -> str:
+    return f"dimension {d}"
+
+
+def _released(release: Release, dimension: int) -> int:
+    return release.by_dimension[dimension] if dimension < len(release.by_dimension) else 0
+
+
+def _of(listed: int, possible: int) -> str:
+    return f"{listed:,}" if listed == possible else f"{listed:,} of {_short(possible)}"
+
+
+def _short(number: int) -> str:
+    """Whole below a hundred thousand, then 123k, 12.3M, and powers of ten."""
+    if number < 100_000:
+        return f"{number:,}"
+    for unit, letter in ((10**3, "k"), (10**6, "M"), (10**9, "G")):
+        if number < 1000 * unit:
+            return f"{number / unit:.{0 if number >= 100 * unit else 1}f}{letter}"
+    return f"{number:.2e}"

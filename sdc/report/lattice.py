@@ -1,0 +1,81 @@
+"""The query space level by level: its critical widths, and the chain of most dangerous sub-tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.risk.critical_width import CriticalWidths
+
+
+@dataclass(frozen=True)
+class Level:
+    """The listed sub-tables of one dimension, narrowest critical width first, ties by number."""
+
+    dimension: int
+    possible: int
+    sub_tables: npt.NDArray[np.uint64]
+    widths: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.widths)
+
+    @property
+    def median(self) -> int:
+        """The lower median."""
+        return int(self.widths[(len(self) - 1) // 2])
+
+    @cached_property
+    def rank(self) -> dict[SubTable, int]:
+        return {subtable: rank for rank, subtable in enumerate(self.sub_tables.tolist())}
+
+
+def levels(widths: CriticalWidths, variables: int) -> tuple[Level, ...]:
+    """The levels with a listed sub-table, from the full table down."""
+    dimensions = np.bitwise_count(widths.sub_tables)
+    order = np.lexsort((widths.sub_tables, widths.widths))
+    found = []
+    for d in range(variables, -1, -1):
+        rows = order[dimensions[order] == d]
+        if len(rows):
+            found.append(Level(d, comb(variables, d), widths.sub_tables[rows], widths.widths[rows]))
+    return tuple(found)
+
+
+def most_dangerous(
+    widths: CriticalWidths, variables: int, limit: int, release: Release | None = None
+) -> list[tuple[SubTable, int]]:
+    """Proper sub-tables by increasing critical width, then decreasing dimension, then number.
+
+    Only those in the release where one is given.
+    """
+    kept = widths.sub_tables != np.uint64(st.full(variables))
+    if release is not None:
+        outside = [np.uint64(st.full(variables) & ~element) for element in release.frontier]
+        kept &= np.logical_or.reduce([widths.sub_tables & bits == 0 for bits in outside])
+    sub_tables, narrow = widths.sub_tables[kept], widths.widths[kept]
+    order = np.lexsort((sub_tables, -np.bitwise_count(sub_tables).astype(np.int64), narrow))[:limit]
+    return list(zip(sub_tables[order].tolist(), narrow[order].tolist(), strict=True))
+
+
+def most_dangerous_chain(widths: CriticalWidths, variables: int) -> tuple[tuple[SubTable, int], ...]:
+    """From the full table repeatedly to the child of smallest critical width, ties by number.
+
+    Empty where the full table is not listed, as with a floor.
+    """
+    known = dict(zip(widths.sub_tables.tolist(), widths.widths.tolist(), strict=True))
+    here = st.full(variables)
+    if here not in known:
+        return ()
+    chain = [here]
+    while listed := [child for child in st.children(here) if child in known]:
+        here = min(listed, key=lambda child: (known[child], child))
+        chain.append(here)
+    return tuple((subtable, known[subtable]) for subtable in chain)

@@ -1,0 +1,308 @@
+"""Rows of the report's sections, each capped so that the page stays of bounded size."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import comb, prod
+
+import numpy as np
+from markupsafe import Markup
+
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.report import exposure, figures
+from sdc.report.evidence import Audit
+from sdc.report.lattice import Level, most_dangerous
+from sdc.report.scale import Scale
+from sdc.search.ordered import SearchStep
+
+MOST_DIMENSIONS = 20
+MOST_SQUARES = 400
+MOST_DANGEROUS = 35
+MOST_FRONTIER = 200
+MOST_STEPS = 200
+MOST_WITNESSES = 20
+MOST_DRAWN = 60
+MOST_CELLS = 500
+MOST_CATEGORIES = 12_000
+MOST_CELL_COLUMNS = 8
+TIMES, SUPERSCRIPT = " \N{MULTIPLICATION SIGN} ", str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class DimensionRow:
+    """Sub-tables of one dimension, or of several such as `5 to 63`: how many there are, how many are released."""
+
+    dimension: str
+    possible: int
+    released: int
+
+    @property
+    def share(self) -> float:
+        """Percentage released."""
+        return 100 * self.released / self.possible
+
+
+@dataclass(frozen=True)
+class SubTableRow:
+    """A sub-table as listed; width is None where it is not known."""
+
+    label: str
+    kept: tuple[bool, ...]
+    dimension: int
+    cells: str
+    width: int | None
+    released: bool
+    dropped: str = ""
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A question of the search and its answer: yes, no or undecided."""
+
+    number: int
+    length: int
+    label: str
+    answer: str
+    min_width: tuple[int, int]
+    undecided: int
+    figure: Markup
+
+
+@dataclass(frozen=True)
+class Extension:
+    """Counts of the sub-tables tried after the bisection, and those that were added."""
+
+    tried: int
+    refuted: int
+    undecided: int
+    added: int
+    rows: tuple[StepRow, ...]
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """An at-risk cell; bounds as [low, high]."""
+
+    rank: int
+    categories: list[str]
+    count: int
+    outer: str
+    inner: str
+    width: str
+    kind: str
+    state: str
+
+
+def by_dimension(audit: Audit) -> list[DimensionRow]:
+    """From the one-way sub-tables up; of many variables, what is above the release in one row."""
+    variables, counts = len(audit.table.schema), audit.release.by_dimension
+    shown = variables if variables <= MOST_DIMENSIONS else min(len(counts), variables)
+    padded = [*counts, *[0] * variables]
+    rows = [DimensionRow(str(d), comb(variables, d), padded[d]) for d in range(1, shown + 1)]
+    if shown < variables:
+        above = sum(comb(variables, d) for d in range(shown + 1, variables + 1))
+        rows.append(DimensionRow(f"{shown + 1} to {variables}", above, 0))
+    return rows
+
+
+def frontier(audit: Audit) -> list[SubTableRow]:
+    """The first of the released frontier."""
+    known = _known(audit)
+    return [_sub_table(audit, s, known.get(s)) for s in audit.release.frontier[:MOST_FRONTIER]]
+
+
+def dangerous(audit: Audit, release: Release | None = None) -> list[SubTableRow]:
+    """[KDSF] table 3: the proper sub-tables of smallest critical width, of all or of the release."""
+    listed = most_dangerous(audit.widths, len(audit.table.schema), MOST_DANGEROUS, release)
+    return [_sub_table(audit, s, width) for s, width in listed]
+
+
+def chain(audit: Audit, chained: figures.Chain) -> list[SubTableRow]:
+    """Each sub-table of the chain, with the variable dropped to reach it."""
+    dropped = ["", *[st.label(a ^ b, audit.table.schema) for (a, _), (b, _) in pairwise(chained)]]
+    rows = zip(chained, dropped[: len(chained)], strict=True)
+    return [replace(_sub_table(audit, s, width), dropped=name) for (s, width), name in rows]
+
+
+def lattice(audit: Audit, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
+    """Squares while every one can be seen, bars beyond."""
+    if sum(len(level) for level in levels) <= MOST_SQUARES:
+        return figures.lattice_squares(levels, chained, audit.release, audit.table.schema, scale)
+    return figures.lattice_bars(levels, chained, audit.release, scale)
+
+
+def _known(audit: Audit) -> dict[st.SubTable, int]:
+    return dict(zip(audit.widths.sub_tables.tolist(), audit.widths.widths.tolist(), strict=True))
+
+
+def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTableRow:
+    schema = audit.table.schema
+    cells = prod(schema.sizes[v] for v in st.members(subtable))
+    return SubTableRow(
+        st.label(subtable, schema),
+        tuple(st.has(subtable, v) for v in range(len(schema))),
+        st.dimension(subtable),
+        number(cells),
+        width,
+        subtable in audit.release,
+    )
+
+
+def bisection(audit: Audit) -> list[StepRow]:
+    """The prefixes asked about, in order, with the lengths that were still open."""
+    steps = [step for step in audit.search_steps if step.phase == "bisection"]
+    candidates = int((audit.widths.widths >= audit.min_width).sum()) or len(audit.widths.widths)
+    limit = max([candidates, *[step.length for step in steps]])
+    return list(_bisection(audit, steps, limit))
+
+
+def _bisection(audit: Audit, steps: Sequence[SearchStep], limit: int) -> Iterator[StepRow]:
+    low, high = 0, limit
+    for k, step in enumerate(steps[:MOST_STEPS], 1):
+        passed = step.answer or (step.answer is None and audit.undecided_policy == "release")
+        yield _step(audit, k, step, figures.bracket(low, high, step.length, limit, answer(step)))
+        low, high = (max(low, step.length), high) if passed else (low, min(high, step.length))
+
+
+def extension(audit: Audit) -> Extension:
+    """The sub-tables tried one by one once the bisection ended, each by its last answer."""
+    steps = list({step.added: step for step in audit.search_steps if step.added is not None}.values())
+    added = [s for s in steps if s.answer or (s.answer is None and audit.undecided_policy == "release")]
+    return Extension(
+        len(steps),
+        sum(step.answer is False for step in steps),
+        sum(step.answer is None for step in steps),
+        len(added),
+        tuple(_step(audit, k, step, Markup("")) for k, step in enumerate(added[:MOST_STEPS], 1)),
+    )
+
+
+def _step(audit: Audit, k: int, step: SearchStep, figure: Markup) -> StepRow:
+    label = "" if step.added is None else st.label(step.added, audit.table.schema)
+    return StepRow(k, step.length, label, answer(step), step.min_width, step.undecided_cells, figure)
+
+
+@dataclass(frozen=True)
+class BorderRow:
+    """A sub-table just outside the release, and why it is not in it."""
+
+    label: str
+    width: int | None
+    reason: str
+
+
+def border(audit: Audit) -> list[BorderRow]:
+    """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
+    last = {step.added: step for step in audit.search_steps if step.added is not None}
+    known = _known(audit)
+    outside = [t for t in {*_just_outside(audit), *last} if t not in audit.release]
+    found = [t for t in outside if all(child in audit.release for child in st.children(t))]
+    rows = sorted(found, key=lambda t: (known.get(t, -1), -st.dimension(t), t))
+    return [
+        BorderRow(st.label(t, audit.table.schema), known.get(t), _reason(last.get(t), known.get(t), audit))
+        for t in rows
+    ]
+
+
+def _just_outside(audit: Audit) -> list[st.SubTable]:
+    """Listed sub-tables below the required width with one variable more than some released one."""
+    narrow = audit.widths.sub_tables[audit.widths.widths < audit.min_width].tolist()
+    sizes = {st.dimension(element) + 1 for element in audit.release.frontier}
+    return [t for t in narrow if st.dimension(t) <= max(sizes)]
+
+
+def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
+    if width is not None and width < audit.min_width:
+        return f"refuted: its critical width is below {audit.min_width}"
+    if step is None:
+        return "not tried"
+    if step.answer is False:
+        return f"refuted: with the release a cell has outer width {step.min_width[1]}"
+    return f"undecided: {step.undecided_cells} cells, narrowest outer width found {step.min_width[1]}"
+
+
+def answer(step: SearchStep) -> str:
+    """`yes`, `no` or `undecided`."""
+    return {True: "yes", False: "no", None: "undecided"}[step.answer]
+
+
+@dataclass(frozen=True)
+class WitnessRow:
+    """A cell the assessment names."""
+
+    categories: list[str]
+    count: int
+    outer: str
+    inner: str
+    method: str
+
+
+def witnesses(audit: Audit) -> list[WitnessRow]:
+    """The first of them, narrowest first."""
+    schema = audit.table.schema
+    return [
+        WitnessRow(exposure.categories(w.cell, schema), w.count, interval(*w.outer), interval(*w.inner), w.method)
+        for w in audit.assessment.witnesses[:MOST_WITNESSES]
+    ]
+
+
+def kinds(bounds: CellBounds, min_width: int) -> dict[str, int]:
+    """How many cells have bounds of each kind."""
+    return dict(sorted(Counter(exposure.kinds(bounds, min_width)).items()))
+
+
+def cells(bounds: CellBounds, audit: Audit) -> list[CellRow]:
+    """The first of the bounds, which are by exposure."""
+    shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(audit.table.schema))))
+    states = exposure.status(shown, audit.min_width).tolist()
+    named = exposure.kinds(shown, audit.min_width)
+    return [
+        CellRow(
+            k + 1,
+            exposure.categories(shown.cells[k].tolist(), audit.table.schema),
+            int(shown.counts[k]),
+            interval(*shown.outer[k].tolist()),
+            interval(*shown.inner[k].tolist()),
+            width(int(shown.inner_width[k]), int(shown.outer_width[k])),
+            named[k],
+            ("too narrow", "undecided", "wide enough")[states[k]],
+        )
+        for k in range(len(shown))
+    ]
+
+
+def interval(low: int, high: int) -> str:
+    return f"[{low:,}, {high:,}]"
+
+
+def width(low: int, high: int) -> str:
+    """`9`, or `3 to 9` where the bounds leave it open."""
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def number(value: int) -> str:
+    """With separators, from 10^15 on as a power of ten."""
+    if value < 10**15:
+        return f"{value:,}"
+    mantissa, exponent = f"{value:.2e}".split("e+")
+    return f"{mantissa}{TIMES}10{exponent.translate(SUPERSCRIPT)}"
+
+
+def settings(audit: Audit) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The config by section, values as JSON unless they are text."""
+    return [
+        (
+            section,
+            [
+                (key, value if isinstance(value, str) else json.dumps(value, default=str))
+                for key, value in pairs.items()
+            ],
+        )
+        for section, pairs in audit.settings.items()
+    ]

@@ -1,0 +1,59 @@
+"""SVG elements as escaped markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+
+def element(tag: str, *content: object, **attributes: object) -> Markup:
+    """One element; text is escaped, `class_` and `stroke_width` become `class` and `stroke-width`."""
+    written = Markup("").join(
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _number(value))
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), written, Markup("").join(escape(c) for c in content))
+
+
+def _number(value: object) -> object:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
+
+
+def text(x: float, y: float, content: object, class_: str = "t", anchor: str | None = None, **more: object) -> Markup:
+    """Text on a baseline; anchor is start, middle or end."""
+    return element("text", content, x=float(x), y=float(y), class_=class_, text_anchor=anchor, **more)
+
+
+def box(x: float, y: float, width: float, height: float, fill: str, title: str = "", **more: object) -> Markup:
+    """A rectangle, with a tooltip where a title is given."""
+    tooltip = [element("title", title)] if title else []
+    sides = {"x": float(x), "y": float(y), "width": float(width), "height": float(height)}
+    return element("rect", *tooltip, **sides, fill=fill, **more)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    """A straight line."""
+    return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
+
+
+def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
+    """An open polyline."""
+    joined = " ".join(f"{_number(float(x))},{_number(float(y))}" for x, y in points)
+    return element("polyline", points=joined, class_=class_)
+
+
+def figure(name: str, width: float, height: float, title: str, description: str, parts: Iterable[Markup]) -> Markup:
+    """A whole figure that scales with the page; `name` is unique on it."""
+    return element(
+        "svg",
+        element("title", title, id=f"{name}-title"),
+        element("desc", description, id=f"{name}-desc"),
+        *parts,
+        viewBox=f"0 0 {_number(float(width))} {_number(float(height))}",
+        role="img",
+        aria_labelledby=f"{name}-title {name}-desc",
+        class_="figure",
+        id=name,
+    )

@@ -1,0 +1,167 @@
+"""The verdict in plain words, and the checks that the evidence does not contradict it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.report import exposure
+from sdc.report.evidence import Audit
+
+CLAIMS = {(True, True), (False, False), (False, None), (None, None), (None, True)}
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something recomputed from the evidence while the report was written."""
+
+    text: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """kind is safe, unsafe, undecided or contradicted; done is released or examined."""
+
+    kind: str
+    done: str
+    headline: str
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+
+def verdict(audit: Audit) -> Verdict:
+    """What a review board reads first."""
+    made = tuple(checks(audit))
+    kind, headline = _headline(audit, all(check.holds for check in made))
+    let_through = kind == "undecided" and audit.undecided_policy == "release"
+    done = "released" if kind == "safe" or let_through else "examined"
+    return Verdict(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
+
+
+def checks(audit: Audit) -> Iterator[Check]:
+    """The claims of the assessment against the table, the bounds and the critical widths."""
+    rows = audit.table.at_risk(audit.small_count)
+    yield Check(f"The bounds are of exactly the {_cells(len(rows))} at risk in the table.", _same_cells(audit))
+    agreed = audit.assessment.at_risk_cells == len(rows)
+    yield Check(f"The assessment is of as many at-risk cells: {audit.assessment.at_risk_cells:,}.", agreed)
+    required = audit.assessment.min_width_required
+    yield Check(f"The assessment asked for the required min width: {required:,}.", required == audit.min_width)
+    bounds = audit.bounds
+    if len(bounds):
+        low, high = int(bounds.inner_width.min()), int(bounds.outer_width.min())
+        claimed = audit.assessment.min_width
+        text = f"The min width over the listed bounds, {_width(low, high)}, agrees with the assessment's."
+        yield Check(text, max(low, claimed[0]) <= min(high, claimed[1]))
+    again = _answer(audit)
+    text = f"Decided once more from the listed bounds: {_said(again)}; the assessment says {_said(_claim(audit))}."
+    yield Check(text, (_claim(audit), again) in CLAIMS)
+    yield from _width_check(audit)
+
+
+def _width_check(audit: Audit) -> Iterator[Check]:
+    """With every one-way sub-table released, a released T gives widths of at most w*(T)."""
+    if audit.release.variables != st.full(len(audit.table.schema)):
+        return
+    listed = dict(zip(audit.widths.sub_tables.tolist(), audit.widths.widths.tolist(), strict=True))
+    floor, required = audit.widths.floor, audit.min_width
+    unlisted = required if floor > required else floor - 1
+    enough = min(listed.get(s, unlisted) for s in audit.release.frontier) >= required
+    text = f"No sub-table of the released frontier has a critical width below the required {required:,}."
+    yield Check(text, enough or _claim(audit) is not True)
+
+
+def _claim(audit: Audit) -> bool | None:
+    return audit.assessment.releasable
+
+
+def _answer(audit: Audit) -> bool | None:
+    state = exposure.status(audit.bounds, audit.min_width)
+    if (state == exposure.UNSAFE).any():
+        return False
+    return None if (state == exposure.UNDECIDED).any() else True
+
+
+def _same_cells(audit: Audit) -> bool:
+    rows = audit.table.at_risk(audit.small_count)
+    order = np.lexsort(audit.bounds.cells.T[::-1])
+    return np.array_equal(audit.table.codes[rows], audit.bounds.cells[order]) and np.array_equal(
+        audit.table.counts[rows], audit.bounds.counts[order]
+    )
+
+
+def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
+    if not sound:
+        return "contradicted", "Do not publish: the evidence contradicts itself"
+    if audit.assessment.releasable:
+        return "safe", "Releasable: proved for every at-risk cell"
+    if audit.assessment.releasable is False:
+        return "unsafe", "Not releasable: an at-risk cell is too narrow"
+    if audit.undecided_policy == "release":
+        return "undecided", "Released without proof: some at-risk cells are undecided"
+    return "undecided", "Not releasable: some at-risk cells are undecided, and undecided is treated as unsafe"
+
+
+def _sentences(audit: Audit, done: str) -> Iterator[str]:
+    release, found, required = audit.release, audit.assessment, audit.min_width
+    frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
+    with_total, without = release.sub_tables_with_total, release.sub_tables
+    possible = 2 ** len(audit.table.schema)
+    yield (
+        f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of {possible:,} with it. "
+        f"They are the {frontier} and everything within, as exact counts, without noise or suppression."
+    )
+    if not found.at_risk_cells:
+        yield f"The table has no at-risk cell (no count from 1 to {audit.small_count}), so no release can be refused."
+        return
+    yield (
+        f"At risk are the {_cells(found.at_risk_cells)} of the full table with a count from 1 to {audit.small_count}. "
+        f"The narrowest interval that an intruder can derive for any of them from the whole release is proved to "
+        f"have a width of {_width(*found.min_width)}; required is at least {required:,}."
+    )
+    yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}"
+
+
+def _treatment(audit: Audit) -> str:
+    if not audit.assessment.undecided_cells:
+        return " For every at-risk cell one of the two proofs succeeded." if audit.assessment.releasable else ""
+    if audit.undecided_policy == "release":
+        return " Neither proof succeeded there; the policy “release” lets that through."
+    return " Neither proof succeeded there; under the policy “refuse” undecided is treated as unsafe."
+
+
+def _undecided_steps(audit: Audit) -> str:
+    steps = sum(step.answer is None for step in audit.search_steps)
+    if not steps:
+        return " No question of the search stayed undecided."
+    treated = "let through" if audit.undecided_policy == "release" else "treated as unsafe and refused"
+    questions = f"{steps:,} question{'s' * (steps != 1)}"
+    return f" In the search {questions} stayed undecided, {treated} (policy “{audit.undecided_policy}”)."
+
+
+def _warnings(audit: Audit, done: tuple[Check, ...]) -> Iterator[str]:
+    for check in done:
+        if not check.holds:
+            yield f"This check failed: {check.text}"
+    if audit.undecided_policy == "release":
+        yield (
+            "The undecided policy of this build is “release”: cells that no proof could settle do not stop a release. "
+            f"{audit.assessment.undecided_cells:,} of {_cells(audit.assessment.at_risk_cells)} at risk rest on no "
+            "proof. Set it to “refuse” for a release that is proved."
+        )
+
+
+def _width(low: int, high: int) -> str:
+    return f"exactly {low:,}" if low == high else f"at least {low:,} and at most {high:,}"
+
+
+def _cells(number: int) -> str:
+    return f"{number:,} cell{'s' * (number != 1)}"
+
+
+def _said(answer: bool | None) -> str:
+    return {True: "releasable", False: "not releasable", None: "undecided"}[answer]

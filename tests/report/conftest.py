@@ -1,0 +1,182 @@
+"""Audits to render: the Czech auto workers in full, and a large synthetic one of 13 variables."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.report.audit import Audit, StageTiming
+from sdc.risk.criterion import Assessment, Witness
+from sdc.risk.critical_width import CriticalWidths
+from sdc.search.ordered import SearchStep
+
+CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
+DIGESTS = {"config": "a1" * 32, "data": "b2" * 32, "code": "c3" * 32}
+STAGES = (StageTiming("table", "reused", 0.01), StageTiming("widths", "done", 0.42), StageTiming("search", "done", 1.5))
+
+
+def czech_table() -> Table:
+    with CZECH.open() as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name != "count"]
+    variables = [Variable(name, tuple(dict.fromkeys(row[name] for row in rows))) for name in names]
+    codes = [[v.categories.index(row[v.name]) for v in variables] for row in rows]
+    return Table.of(Schema(tuple(variables)), np.array(codes), np.array([int(row["count"]) for row in rows]))
+
+
+def explicit_width(table: Table, kept: st.SubTable, cells: np.ndarray) -> int:
+    """w*(T) by the definition: explicit bounds under T and the other one-way sub-tables, cliques T and {v}."""
+    cliques = [table.marginal_at(kept, cells) if kept else np.full(len(cells), table.total)]
+    cliques += [table.marginal_at(1 << v, cells) for v in range(len(table.schema)) if not st.has(kept, v)]
+    lower = np.maximum(0, np.sum(cliques, 0) - (len(cliques) - 1) * table.total)
+    return int((np.min(cliques, 0) - lower).min())
+
+
+def czech_widths(table: Table, small_count: int = 2) -> CriticalWidths:
+    cells = table.codes[table.at_risk(small_count)]
+    sub_tables = np.arange(1 << len(table.schema), dtype=np.uint64)
+    widths = np.array([explicit_width(table, s, cells) for s in sub_tables.tolist()])
+    return CriticalWidths(sub_tables, widths, floor=0, visited=len(widths))
+
+
+def czech_steps(schema: Schema) -> Iterator[SearchStep]:
+    """A bisection over 64 sub-tables that ends at 60, then the four left over."""
+    for length, answer, width in ((32, True, 30), (48, True, 12), (56, True, 9), (60, True, 9), (62, False, 3)):
+        yield SearchStep("bisection", length, None, answer, (width, width), 0)
+    yield SearchStep("bisection", 61, None, False, (5, 5), 0)
+    for text in ("A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F", "A*B*C*D*E*F"):
+        yield SearchStep("extension", 60, st.parse(text, schema), False, (0, 5), 0)
+
+
+@pytest.fixture(scope="session")
+def czech() -> Audit:
+    return czech_audit()
+
+
+@pytest.fixture(scope="session")
+def large() -> Audit:
+    return large_audit()
+
+
+@pytest.fixture
+def undecided(czech: Audit) -> Audit:
+    return undecided_audit(czech)
+
+
+def czech_audit() -> Audit:
+    """[KDSF] section 5.2 with beta 6: 60 sub-tables with the total, narrowest at-risk cell exactly 9."""
+    table = czech_table()
+    frontier = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
+    at_risk = table.at_risk(2)
+    counts = table.counts[at_risk]
+    bounds = np.array([[0, 10] if count == 1 else [0, 9] for count in counts])
+    return Audit(
+        name="czech_auto_workers",
+        digests=DIGESTS,
+        settings={"risk": {"small_count": 2, "min_width": 6}, "search": {"method": "ordered", "seed": None}},
+        table=table,
+        small_count=2,
+        min_width=6,
+        undecided_policy="refuse",
+        method="ordered",
+        widths=czech_widths(table),
+        release=Release.of(st.parse(text, table.schema) for text in frontier),
+        search_steps=tuple(czech_steps(table.schema)),
+        assessment=Assessment(True, 6, (9, 9), 3, 0, ()),
+        bounds=CellBounds(table.codes[at_risk], counts, bounds, bounds.copy(), "integer program"),
+        stages=STAGES,
+    )
+
+
+def undecided_audit(czech: Audit) -> Audit:
+    """The Czech audit with nothing proved of one cell but its true count."""
+    inner = czech.bounds.inner.copy()
+    inner[0] = czech.bounds.counts[0]
+    cell, count, outer = czech.bounds.cells[0], int(czech.bounds.counts[0]), czech.bounds.outer[0]
+    witness = Witness(tuple(cell.tolist()), count, tuple(outer.tolist()), (count, count), "shuttle, blocks")
+    return replace(
+        czech,
+        bounds=CellBounds(czech.bounds.cells, czech.bounds.counts, czech.bounds.outer, inner, "shuttle, blocks"),
+        assessment=Assessment(None, 6, (0, 9), 3, 1, (witness,)),
+        search_steps=(*czech.search_steps, SearchStep("extension", 60, st.full(6), None, (0, 9), 1)),
+    )
+
+
+def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Audit:
+    """Made-up figures of the size of CPS-13: 8,192 widths, 29,501 at-risk cells."""
+    random = np.random.default_rng(seed)
+    sizes = random.integers(2, 9, variables)
+    names = ("age", "class of worker", "education", "marital status", "race", "sex", "full or part time", "tax filer")
+    schema = Schema(
+        tuple(
+            Variable(names[v] if v < len(names) else f"v{v + 1}", tuple(f"category {c}" for c in range(size)))
+            for v, size in enumerate(sizes)
+        )
+    )
+    codes = np.unique(random.integers(0, sizes, (at_risk * 2, variables)), axis=0)[: at_risk + 9_000]
+    counts = np.where(
+        np.arange(len(codes)) < at_risk, random.integers(1, 3, len(codes)), 3 + random.poisson(20, len(codes))
+    )
+    table = Table.of(schema, codes, random.permutation(counts))
+    cells, true = table.codes[table.at_risk(2)], table.counts[table.at_risk(2)]
+    inner = true + 3 + (random.pareto(0.7, len(true)) * 6).astype(np.int64).clip(0, 200_000)
+    outer = inner + random.integers(0, 2, len(true)) * (inner // 3)
+    low = np.zeros(len(true), np.int64)
+    kept = random.choice(list(combinations(range(variables), 6)), 171, replace=False)
+    release = Release.of([*(st.of(row.tolist()) for row in kept), *(1 << v for v in range(variables))])
+    return Audit(
+        name="cps_13",
+        digests=DIGESTS,
+        settings={"risk": {"small_count": 2, "min_width": 3}, "table": {"variables": list(schema.names)}},
+        table=table,
+        small_count=2,
+        min_width=3,
+        undecided_policy="refuse",
+        method="ordered",
+        widths=large_widths(release, sizes, random),
+        release=release,
+        search_steps=tuple(large_steps(release)),
+        assessment=Assessment(True, 3, (int(inner.min()), int(outer.min())), len(true), 0, ()),
+        bounds=CellBounds(cells, true, np.stack([low, outer], 1), np.stack([low, inner], 1), "collapse, blocks"),
+        stages=STAGES,
+    )
+
+
+def large_widths(release: Release, sizes: np.ndarray, random: np.random.Generator) -> CriticalWidths:
+    """Falling in the number of cells of the marginal, at least 3 for what is released."""
+    sub_tables = np.arange(1 << len(sizes), dtype=np.uint64)
+    kept = sub_tables[:, None] >> np.arange(len(sizes), dtype=np.uint64) & np.uint64(1) == 1
+    widths = (299_285 * np.exp(-1.1 * (kept * np.log(sizes)).sum(1)) * 1.5).astype(np.int64)
+    widths += random.integers(0, 3, len(widths)) * (widths > 0)
+    released = [s in release for s in sub_tables.tolist()]
+    widths = np.where(released, np.maximum(widths, 3), widths)
+    return CriticalWidths(sub_tables, widths, floor=0, visited=len(widths))
+
+
+def large_steps(release: Release) -> Iterator[SearchStep]:
+    for length, answer in (
+        (4096, False),
+        (2048, False),
+        (1024, None),
+        (512, True),
+        (768, True),
+        (896, None),
+        (832, True),
+    ):
+        yield SearchStep(
+            "bisection", length, None, answer, (3 if answer else 1, 3 if answer is None else 5), 0 if answer else 4
+        )
+    for k, element in enumerate(release.frontier[:60]):
+        answer = (True, False, None)[k % 3]
+        yield SearchStep("extension", 900 + k, element, answer, (3 if answer else 1, 7), int(answer is None))

@@ -1,0 +1,266 @@
+"""The audit page: right figures, plain verdict, nothing unescaped, nothing loaded, bounded size."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.report.audit import Audit, StageTiming, render
+from sdc.report.verdict import verdict
+from sdc.risk.criterion import Assessment
+from sdc.risk.critical_width import CriticalWidths
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
+
+
+class Page(HTMLParser):
+    """A page as a strict reader sees it: tags must nest, ids must be unique."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def hostile_audit(audit: Audit) -> Audit:
+    """The same audit with every name written to break out of the page."""
+    variables = [
+        Variable(f"{HOSTILE}{v.name}", tuple(f"{c}{HOSTILE}" for c in v.categories))
+        for v in audit.table.schema.variables
+    ]
+    table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy())
+    return replace(
+        audit,
+        name=HOSTILE,
+        table=table,
+        digests={HOSTILE: HOSTILE},
+        settings={HOSTILE: {HOSTILE: HOSTILE, "list": [HOSTILE]}},
+        method=HOSTILE,
+        stages=(StageTiming(HOSTILE, HOSTILE, 1.0),),
+        bounds=replace(audit.bounds, method=HOSTILE),
+    )
+
+
+def survey_of_63_variables() -> Audit:
+    """2^63 sub-tables, of which the floor lists those of at most two variables."""
+    variables, random = 63, np.random.default_rng(3)
+    codes = np.unique(random.integers(0, 2, (3000, variables)), axis=0)
+    schema = Schema(tuple(Variable(f"variable {v} of the survey", ("no", "yes")) for v in range(variables)))
+    table = Table.of(schema, codes, np.ones(len(codes), np.int64))
+    pairs = [1 << a | 1 << b for a in range(variables) for b in range(a)]
+    sub_tables = np.array([0, *(1 << v for v in range(variables)), *pairs], np.uint64)
+    widths = 900 - 300 * np.bitwise_count(sub_tables).astype(np.int64)
+    bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
+    return Audit(
+        name="survey_63",
+        digests={},
+        settings={},
+        table=table,
+        small_count=1,
+        min_width=200,
+        undecided_policy="refuse",
+        method="ordered",
+        widths=CriticalWidths(sub_tables, widths, floor=200, visited=len(widths)),
+        release=Release.of(pairs),
+        search_steps=(),
+        assessment=Assessment(True, 200, (250, 250), len(table), 0, ()),
+        bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "collapse"),
+        stages=(),
+    )
+
+
+def test_same_bytes_for_the_same_audit(czech: Audit) -> None:
+    assert render(czech) == render(replace(czech))
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.FixtureRequest) -> None:
+    text = render(request.getfixturevalue(name))
+    page = Page(text)
+    assert page.open == []
+    assert len(set(page.ids)) == len(page.ids)
+    loads = [value for _, attrs in page.tags for key, value in attrs.items() if key in ("src", "href")]
+    assert all(value is not None and value.removeprefix("#") in page.ids for value in loads)
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert not [tag for tag, attrs in page.tags if tag == "script" or any(key.startswith("on") for key in attrs)]
+    policy = next(attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+
+
+def test_verdict_says_what_was_proved(czech: Audit) -> None:
+    text = Page(render(czech)).text
+    for sentence in (
+        "CONFIDENTIAL",
+        "Releasable: proved for every at-risk cell",
+        "Released: 59 sub-tables without the grand total, 60 of 64 with it. They are the 6 frontier sub-tables",
+        "At risk are the 3 cells of the full table with a count from 1 to 2.",
+        "proved to have a width of exactly 9; required is at least 6.",
+        "Undecided cells: 0.",
+        "No question of the search stayed undecided.",
+    ):
+        assert sentence in text
+    assert "Warning." not in text
+
+
+def test_undecided_is_named_and_treated_as_unsafe(undecided: Audit) -> None:
+    text = Page(render(undecided)).text
+    assert "Not releasable: some at-risk cells are undecided" in text
+    assert "Undecided cells: 1. Neither proof succeeded there; under the policy “refuse” undecided" in text
+    assert "1 question stayed undecided, treated as unsafe and refused" in text
+    assert "What was examined, by dimension" in text
+    assert "By kind: 2 exact, 1 undecided." in text
+
+
+def test_policy_release_is_a_prominent_warning(undecided: Audit) -> None:
+    page = Page(render(replace(undecided, undecided_policy="release")))
+    assert "Released without proof: some at-risk cells are undecided" in page.text
+    assert "Warning. The undecided policy of this build is “release”" in page.text
+    assert "1 of 3 cells at risk rest on no proof" in page.text
+    assert ("section", {"class": "warning", "id": "warning", "role": "alert"}) in page.tags
+
+
+def test_policy_release_warns_even_where_all_is_proved(czech: Audit) -> None:
+    found = verdict(replace(czech, undecided_policy="release"))
+    assert found.kind == "safe"
+    assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
+
+
+def narrow_bounds(audit: Audit) -> CellBounds:
+    outer = audit.bounds.outer.copy()
+    outer[0] = [0, 5]
+    return CellBounds(audit.bounds.cells, audit.bounds.counts, outer, outer.copy(), "shuttle")
+
+
+def test_unsafe_release_is_not_releasable(czech: Audit) -> None:
+    unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(False, 6, (5, 5), 3, 0, ()))
+    assert verdict(unsafe).headline == "Not releasable: an at-risk cell is too narrow"
+    assert "too narrow" in Page(render(unsafe)).text
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda a: {"bounds": narrow_bounds(a)}, "Decided once more from the listed bounds: not releasable"),
+        (lambda a: {"bounds": a.bounds.rows(np.array([0, 1]))}, "The bounds are of exactly the 3 cells at risk"),
+        (lambda a: {"assessment": replace(a.assessment, min_width=(12, 20))}, "agrees with the assessment's"),
+        (lambda a: {"assessment": replace(a.assessment, at_risk_cells=4)}, "as many at-risk cells: 4"),
+        (lambda a: {"assessment": replace(a.assessment, min_width_required=5)}, "asked for the required min width: 5"),
+        (lambda a: {"release": Release.of([st.full(6)])}, "critical width below the required 6"),
+    ],
+)
+def test_contradicting_evidence_is_no_release(czech: Audit, broken, said: str) -> None:
+    found = verdict(replace(czech, **broken(czech)))
+    assert found.kind == "contradicted"
+    assert found.headline.startswith("Do not publish")
+    assert any(said in warning for warning in found.warnings)
+
+
+def test_true_count_outside_its_outer_interval_is_no_bound(czech: Audit) -> None:
+    outer = czech.bounds.outer + 3
+    with pytest.raises(ValueError, match="not each inside the next"):
+        CellBounds(czech.bounds.cells, czech.bounds.counts, outer, outer.copy(), "wrong")
+
+
+def test_tables_of_the_czech_release(czech: Audit) -> None:
+    """[KDSF] table 1 and table 3 with the data's letters; the chain of the most dangerous sub-tables."""
+    text = Page(render(czech)).text
+    assert "5 6 3 50.0 % 6 1 0 0.0 %" in text
+    assert "without the total 63 59 93.7 %" in text
+    chain = text[text.index("Chain of most dangerous") : text.index("The 35 most dangerous")]
+    assert re.findall(r"\d+ ([A-F*]+|\(total\)) \d", chain)[:5] == [
+        "A*B*C*D*E*F",
+        "A*B*C*D*F",
+        "B*C*D*F",
+        "B*C*F",
+        "B*C",
+    ]
+    dangerous = text[text.index("The 35 most dangerous") : text.index("most dangerous in the release")]
+    assert "1 A*B*C*D*F 5 3 ✕ not released 2 B*C*D*E*F 5 5 ✕ not released 3 A*B*C*E*F 5 6 ✕ not released" in dangerous
+    assert "4 A*B*C*D*E 5 9 ● released" in dangerous
+    assert "35 B*C 2 119 ● released" in dangerous
+    assert "After the bisection 4 further sub-tables were tried" in text
+
+
+def test_cells_of_the_czech_release(czech: Audit) -> None:
+    text = Page(render(czech)).text
+    assert "1 no yes yes <140 >=3 pos 2 [0, 9] [0, 9] 9 exact wide enough" in text
+    assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
+
+
+def test_names_are_escaped(czech: Audit, undecided: Audit) -> None:
+    for audit in (czech, undecided):
+        text = render(hostile_audit(audit))
+        page = Page(text)
+        assert page.open == []
+        assert "<script" not in text
+        assert "alert(&#34;x&#34;)" in text
+        assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(render(audit)).tags}
+
+
+def test_large_audit_is_small_and_quick(large: Audit) -> None:
+    start = time.perf_counter()
+    text = render(large)
+    assert time.perf_counter() - start < 3
+    assert len(text.encode()) < 3_000_000
+    words = Page(text).text
+    assert "29,001 of the 29,501 at-risk cells are not shown" in words
+    assert "assessment/cells.parquet" in words
+    assert "All 8,192 listed sub-tables, one bar a dimension" in words
+
+
+def test_63_variables_with_a_floor() -> None:
+    text = render(survey_of_63_variables())
+    page = Page(text)
+    assert len(text.encode()) < 3_000_000
+    assert "Floor 200: only the 2,017 sub-tables whose critical width reaches 200 were listed." in page.text
+    assert "chain" not in page.ids
+    assert "2 1,953 1,953 100.0 % 3 39,711 0 0.0 % 4 to 63 9.22 \N{MULTIPLICATION SIGN} 10¹⁸ 0 0.0 %" in page.text
+    assert "2,016 sub-tables without the grand total, 2,017 of 9,223,372,036,854,775,808 with it." in page.text
+    assert "Releasable" in page.text
+
+
+def test_table_without_at_risk_cells(czech: Audit) -> None:
+    none = czech.bounds.rows(np.arange(0))
+    table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
+    safe = replace(czech, table=table, bounds=none, assessment=Assessment(True, 6, (0, 0), 0, 0, ()))
+    assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
+
+
+def test_nothing_searched_and_no_width_listed(czech: Audit) -> None:
+    widths = CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), floor=500, visited=0)
+    text = Page(render(replace(czech, search_steps=(), widths=widths))).text
+    assert "recorded no bisection" in text
+    assert "No sub-table is listed." in text

@@ -1,0 +1,70 @@
+"""The page in a real browser: its elements are there, nothing overflows sideways, no script runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sdc.report.audit import Audit, render
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+MEASURE = """<pre id="said"></pre>
+<iframe id="page" src="page.html" style="width:{width}px;height:900px;border:0"></iframe>
+<script>
+document.getElementById("page").onload = event => {{
+  const page = event.target.contentDocument, root = page.documentElement;
+  const boxes = [...page.querySelectorAll("p, h1, h2, h3, svg.figure, .card, dd")];
+  const out = boxes.filter(b => b.getBoundingClientRect().right > root.clientWidth + 1).length;
+  const inside = (a, b) => a.left >= b.left - 1 && a.right <= b.right + 1;
+  const clipped = [...page.querySelectorAll("svg.figure")].filter(figure => [...figure.querySelectorAll("text")].some(
+    words => !inside(words.getBoundingClientRect(), figure.getBoundingClientRect())));
+  document.getElementById("said").textContent = JSON.stringify(
+    {{ scroll: root.scrollWidth - root.clientWidth, out, clipped: clipped.map(s => s.id) }});
+}};
+</script>"""
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no chromium, chromium-browser or google-chrome on this machine"
+)
+
+
+def dumped(page: Path, profile: Path, *more: str) -> str:
+    """The document as the browser holds it once loaded."""
+    command = [str(BROWSER), *QUIET, f"--user-data-dir={profile}", *more, "--dump-dom", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+def test_page_in_a_browser(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    audit: Audit = request.getfixturevalue(name)
+    (tmp_path / "page.html").write_text(render(audit), encoding="utf-8")
+    document = dumped(tmp_path / "page.html", tmp_path / "profile")
+    for key in ("verdict", "frontier-grid", "lattice", "chain", "bisection", "histogram", "exposed", "cell-table"):
+        assert f'id="{key}"' in document
+    assert document.count("<svg") == document.count("</svg>") >= 4
+
+
+@pytest.mark.parametrize("width", [1000, 1400])
+@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+def test_nothing_overflows_sideways(name: str, width: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    (tmp_path / "page.html").write_text(render(request.getfixturevalue(name)), encoding="utf-8")
+    (tmp_path / "measure.html").write_text(MEASURE.format(width=width), encoding="utf-8")
+    more = ("--allow-file-access-from-files", "--virtual-time-budget=5000", "--window-size=1600,1000")
+    document = dumped(tmp_path / "measure.html", tmp_path / "profile", *more)
+    found = re.search(r'<pre id="said">(.*?)</pre>', document)
+    assert found is not None
+    assert found[1] == '{"scroll":0,"out":0,"clipped":[]}'

@@ -1,0 +1,176 @@
+"""Scales, chains and figures: classes meet at the required width, every mark is inside the figure."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.report import exposure, figures
+from sdc.report.audit import Audit
+from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
+from sdc.report.scale import Scale, ink_on
+from sdc.risk.critical_width import CriticalWidths
+
+
+def luminance(colour: str) -> float:
+    return sum(w * int(colour[k : k + 2], 16) ** 2.2 for w, k in ((0.2126, 1), (0.7152, 3), (0.0722, 5)))
+
+
+@given(some.integers(0, 10**6), some.integers(0, 2**53), some.booleans())
+def test_scale_has_few_rising_classes_and_an_edge_at_the_required_width(width: int, largest: int, near: bool) -> None:
+    scale = Scale.near(width, largest) if near else Scale.of(width, largest)
+    assert width in scale.edges
+    assert scale.edges[0] == 0
+    assert list(scale.edges) == sorted(set(scale.edges))
+    assert len(scale.edges) == len(scale.colours) == len(scale.labels) <= 9
+    assert len(set(scale.colours)) == len(scale.colours)
+    assert list(map(luminance, scale.colours)) == sorted(map(luminance, scale.colours))
+
+
+def test_classes_and_labels() -> None:
+    scale = Scale.of(6, 260)
+    assert scale.labels == ("0 to 2", "3 to 5", "6 to 11", "12 to 29", "30 to 59", "60 to 119", "120 or more")
+    assert scale.classes(np.array([0, 3, 5, 6, 11, 12, 999])).tolist() == [0, 1, 1, 2, 2, 3, 6]
+
+
+@pytest.mark.parametrize("colour", [*Scale.of(6, 10**9).colours])
+def test_ink_contrasts_with_its_ground(colour: str) -> None:
+    """WCAG 2 asks for 3 : 1 of large or bold text."""
+    ground, ink = (luminance(c) / 255**2.2 for c in (colour, ink_on(colour)))
+    assert (max(ground, ink) + 0.05) / (min(ground, ink) + 0.05) > 3.5
+
+
+def test_chain_of_the_czech_table(czech: Audit) -> None:
+    """REFERENCE section 2, the data's own letters."""
+    chain = most_dangerous_chain(czech.widths, 6)
+    named = [st.label(s, czech.table.schema).replace("*", "") for s, _ in chain]
+    assert named == ["ABCDEF", "ABCDF", "BCDF", "BCF", "BC", "B", "(total)"]
+    assert [width for _, width in chain] == [0, 3, 10, 25, 119, 260, 260]
+
+
+def test_no_chain_where_the_full_table_is_not_listed(czech: Audit) -> None:
+    reach = czech.widths.widths >= 6
+    cut = CriticalWidths(czech.widths.sub_tables[reach], czech.widths.widths[reach], floor=6, visited=64)
+    assert most_dangerous_chain(cut, 6) == ()
+
+
+def test_35_most_dangerous_are_the_published_ones(czech: Audit) -> None:
+    """[KDSF] table 3; 119 belongs to BC and DF, of which the printed list has one."""
+    listed = [width for _, width in most_dangerous(czech.widths, 6, 35)]
+    assert listed == [
+        *(
+            3,
+            5,
+            6,
+            9,
+            10,
+            10,
+            10,
+            12,
+            12,
+            20,
+            20,
+            21,
+            22,
+            23,
+            23,
+            25,
+            25,
+            26,
+            30,
+            30,
+            45,
+            49,
+            52,
+            54,
+            55,
+            56,
+            57,
+            58,
+            58,
+        ),
+        *(59, 61, 61, 64, 68, 119),
+    ]
+
+
+def test_most_dangerous_of_the_release_are_in_it(large: Audit) -> None:
+    listed = most_dangerous(large.widths, 13, 35, large.release)
+    assert len(listed) == 35
+    assert all(subtable in large.release for subtable, _ in listed)
+    left = [
+        w
+        for s, w in zip(large.widths.sub_tables.tolist(), large.widths.widths.tolist(), strict=True)
+        if s in large.release
+    ]
+    assert [width for _, width in listed] == sorted(left)[:35]
+
+
+def test_levels_are_sorted_and_complete(large: Audit) -> None:
+    found = levels(large.widths, 13)
+    assert [level.dimension for level in found] == list(range(13, -1, -1))
+    assert all(len(level) == level.possible for level in found)
+    assert all((np.diff(level.widths) >= 0).all() for level in found)
+
+
+def test_order_and_kinds_of_cells() -> None:
+    """Unsafe, undecided, safe; an exact cell is never undecided."""
+    outer = np.array([[0, 9], [0, 9], [0, 2], [0, 9]])
+    inner = np.array([[0, 9], [1, 2], [0, 1], [0, 7]])
+    bounds = CellBounds(np.arange(4, dtype=np.uint16)[:, None], np.array([1, 2, 1, 1]), outer, inner, "test")
+    ordered = exposure.by_exposure(bounds, 3)
+    assert ordered.cells[:, 0].tolist() == [2, 1, 3, 0]
+    assert exposure.kinds(ordered, 3) == ["outer and inner", "undecided", "outer and inner", "exact"]
+    assert exposure.status(ordered, 3).tolist() == [exposure.UNSAFE, exposure.UNDECIDED, exposure.SAFE, exposure.SAFE]
+
+
+def drawings(audit: Audit) -> list[str]:
+    found, chain = (
+        levels(audit.widths, len(audit.table.schema)),
+        most_dangerous_chain(audit.widths, len(audit.table.schema)),
+    )
+    scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
+    bounds = exposure.by_exposure(audit.bounds, audit.min_width)
+    lattice = (
+        figures.lattice_squares(found, chain, audit.release, audit.table.schema, scale)
+        if len(audit.widths.widths) < 400
+        else figures.lattice_bars(found, chain, audit.release, scale)
+    )
+    cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.min_width, audit.table.schema)
+    return [figures.legend(scale), lattice, cells, figures.width_histogram(bounds, scale)]
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+def test_figures_are_described_and_stay_inside(name: str, request: pytest.FixtureRequest) -> None:
+    for drawn in drawings(request.getfixturevalue(name)):
+        assert len(drawn) < 100_000
+        root = ET.fromstring(drawn)
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        assert [child.tag for child in root][:2] == ["title", "desc"]
+        for mark in root.iter("rect"):
+            left, top, wide, high = (float(mark.attrib[key]) for key in ("x", "y", "width", "height"))
+            assert 0 <= left <= left + wide <= width + 0.1
+            assert 0 <= top <= top + high <= height + 0.1
+        for words in root.iter("text"):
+            assert 0 <= float(words.attrib["x"]) <= width
+            assert 0 < float(words.attrib["y"]) < height + 0.1
+
+
+def test_each_square_is_a_sub_table(czech: Audit) -> None:
+    root = ET.fromstring(drawings(czech)[1])
+    titles = [title.text for title in root.iter("title")]
+    assert "A*B*C*D*F: critical width 3, not released" in titles
+    assert "B*C: critical width 119, released" in titles
+    assert len(titles) == 1 + 64
+    assert len([p for p in root.iter("path") if p.attrib["class"] == "cross"]) == 4
+
+
+def test_bars_share_each_level(large: Audit) -> None:
+    root = ET.fromstring(drawings(large)[1])
+    assert len(list(root.iter("circle"))) == 14
+    assert len(list(root.iter("rect"))) < 14 * 9
