@@ -1,0 +1,1 @@
+"""Prefect flows: stages as coarse tasks, and nothing else."""

@@ -1,0 +1,81 @@
+"""The release build as a Prefect flow: table, widths, search, assessment, report, publication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from flows.embedded import use_embedded_server
+
+use_embedded_server()
+
+from prefect import flow, task  # noqa: E402
+from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
+from prefect.cache_policies import NO_CACHE  # noqa: E402
+
+from sdc.execution.cluster import open_executor  # noqa: E402
+from sdc.executor import Executor  # noqa: E402
+from sdc.progress import Progress, Watched  # noqa: E402
+from sdc.stages import STAGES, Build, Stage, open_build, run_stage  # noqa: E402
+from sdc.storage.results import release_facts  # noqa: E402
+from sdc.storage.run_folder import StageRecord  # noqa: E402
+
+
+@flow(name="release-build", validate_parameters=False)
+def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+    """Builds the release of a config file; stages that were made before with the same inputs are reused."""
+    build = open_build(Path(config), Path(data) if data else None, workers)
+    records = run_stages(build, STAGES)
+    release = release_facts(build.found[0], build.table.schema)
+    create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
+    return {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}
+
+
+def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
+    """One coarse task a stage, in order; the Dask workers start when a stage first asks for them."""
+    execution = build.config.execution
+    with build.started(), Progress() as progress, _LateExecutor(execution.cluster, execution.workers).open() as late:
+        watched = Watched(late, progress)
+        records = [_as_task(stage, build, watched, progress)() for stage in stages]
+    create_table_artifact(key="stages", table=[asdict(record) for record in records])
+    return records
+
+
+def _as_task(stage: Stage, build: Build, executor: Executor, progress: Progress) -> Callable[[], StageRecord]:
+    """The stage as a Prefect task. It has no parameters: Prefect would walk through them and copy."""
+
+    @task(name=stage.name, cache_policy=NO_CACHE, persist_result=False)
+    def run() -> StageRecord:
+        return run_stage(stage, build, executor, progress.say)
+
+    return run
+
+
+def stage_facts(records: list[StageRecord]) -> list[dict[str, Any]]:
+    """What the command prints of each stage."""
+    return [{"name": r.name, "status": r.status, "seconds": r.seconds} for r in records]
+
+
+def _frontier(frontier: list[list[str]]) -> str:
+    return "# Released frontier\n\n" + "\n".join(f"- {' * '.join(names) or '(total)'}" for names in frontier)
+
+
+class _LateExecutor:
+    """Opens the cluster when the first unit is to be run: a build that reuses everything starts no worker."""
+
+    def __init__(self, cluster: str, workers: int) -> None:
+        self._cluster, self.workers = cluster, workers
+        self._opened: Executor | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[_LateExecutor]:
+        with ExitStack() as self._stack:
+            yield self
+
+    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        if self._opened is None:
+            self._opened = self._stack.enter_context(open_executor(self._cluster, self.workers))
+        return self._opened.run(function, table, units)

@@ -1,0 +1,24 @@
+"""The width sweep alone as a Prefect flow: table and critical widths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from flows.release_build import run_stages, stage_facts
+from sdc.stages import SWEEP, open_build
+
+
+@flow(name="width-sweep", validate_parameters=False)
+def width_sweep(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+    """Critical widths of a config's table, in the run folder that a later release build takes them from."""
+    build = open_build(Path(config), Path(data) if data else None, workers)
+    records = run_stages(build, SWEEP)
+    return {
+        "run_folder": str(build.folder.path),
+        "sub_tables": len(build.widths),
+        "visited": build.widths.visited,
+        "stages": stage_facts(records),
+    }

@@ -1,0 +1,322 @@
+"""The command line: thin commands over the verbs; one JSON document on standard output, the rest on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdc.model.errors import ConfigError, SdcError
+
+if TYPE_CHECKING:
+    from sdc.executor import Executor
+    from sdc.model.table import Table
+    from sdc.search.ordered import OrderedRelease
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
+)
+
+TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts.")]
+ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
+Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
+SmallCount = Annotated[int, typer.Option(min=1, help="Cells of 1 up to this count are at risk.")]
+Workers = Annotated[int, typer.Option(min=1, help="Worker processes; 1 works in this process.")]
+BuildWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes, instead of the config's.")]
+Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
+ReleaseOption = Annotated[
+    list[str], typer.Option("--release", help="A frontier sub-table such as age*sex; once for each.")
+]
+Data = Annotated[Path | None, typer.Option(help="The table to read instead of the config's.")]
+MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds.")]
+
+
+def main() -> None:
+    """Runs a command; 0 done, 1 a clean refusal in one message, 2 wrong usage."""
+    try:
+        app()
+    except SdcError as error:
+        print(f"sdc: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("sdc: interrupted; nothing was published", file=sys.stderr)
+        sys.exit(130)
+
+
+@app.command()
+def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
+    """The whole build, from microdata to a published release and its audit report."""
+    from sdc.config import read_config
+
+    read_config(config, data=data)  # refuse a faulty config before a server starts
+    from flows.release_build import release_build
+
+    result = release_build(str(config), str(data) if data else None, workers)
+    if as_json:
+        _print_json(result)
+        return
+    release, folder = result["release"], result["run_folder"]
+    print(f"released      {release['sub_tables']} sub-tables and the grand total, all within:")
+    for names in release["frontier"]:
+        print(f"              {'*'.join(names) or '(total)'}")
+    print(f"to publish    {folder}/release")
+    print(f"audit report  {folder}/confidential/report.html")
+
+
+@app.command()
+def plan(config: ConfigPath, data: Data = None, as_json: Json = False) -> None:
+    """What a build would run, and how much memory it needs; touches nothing."""
+    from sdc.plan import plan_build
+    from sdc.stages import open_build
+
+    result = plan_build(open_build(config, data))
+    if as_json:
+        _print_json(result)
+        return
+    print(f"{'stage':14}{'status':10}{'units':>8}  {'memory per worker':>18}")
+    for stage in result["stages"]:
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:8}  {stage['memory_mib']:14} MiB")
+    print(f"needed {result['memory_needed_mib']} MiB per worker, allowed {result['memory_allowed_mib']} MiB")
+
+
+@app.command()
+def widths(
+    table: TablePath,
+    floor: Annotated[int, typer.Option(min=0, help="Only sub-tables whose critical width reaches it.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write them to this Parquet or CSV file as well.")] = None,
+    variables: Variables = None,
+    small_count: SmallCount = 2,
+    workers: Workers = 1,
+    as_json: Json = False,
+) -> None:
+    """Critical widths of the sub-tables, most dangerous first."""
+    from sdc.model import subtable as st
+    from sdc.risk.critical_width import critical_widths
+
+    data = _read(table, variables)
+    with _executor(workers) as executor:
+        found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
+    pairs = list(zip(found.sub_tables.tolist(), found.widths.tolist(), strict=True))[::-1]
+    if out is not None:
+        _write_widths(out, [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs])
+    if as_json:
+        _print_json(
+            {
+                "variables": list(data.schema.names),
+                "records": data.total,
+                "at_risk_cells": len(data.at_risk(small_count)),
+                "widths": [{"sub_table": st.names(t, data.schema), "critical_width": w} for t, w in pairs],
+            }
+        )
+        return
+    print("critical_width  sub_table")
+    for subtable, width in pairs:
+        print(f"{width:14}  {st.label(subtable, data.schema)}")
+
+
+@app.command()
+def bounds(
+    table: TablePath,
+    release: ReleaseOption,
+    cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
+    method: Annotated[str, typer.Option(help="auto, or the name of a method")] = "auto",
+    variables: Variables = None,
+    small_count: SmallCount = 2,
+    workers: Workers = 1,
+    as_json: Json = False,
+) -> None:
+    """Bounds of each cell, given a release."""
+    from sdc import api
+    from sdc.storage.results import cell_facts
+
+    data = _read(table, variables)
+    with _executor(workers) as executor:
+        found = api.cell_bounds(
+            data,
+            release,
+            cells=cells,
+            small_count=small_count,
+            method=method,
+            executor=executor,
+        )
+    rows = [
+        {
+            "cell": cell_facts(tuple(cell), data.schema),
+            "count": count,
+            "outer": outer,
+            "inner": inner,
+            "exact": exact,
+        }
+        for cell, count, outer, inner, exact in zip(
+            found.cells.tolist(),
+            found.counts.tolist(),
+            found.outer.tolist(),
+            found.inner.tolist(),
+            found.exact.tolist(),
+            strict=True,
+        )
+    ]
+    if as_json:
+        frontier = _frontier(api.release_of(data, release).frontier, data)
+        _print_json({"release": frontier, "method": found.method, "cells": rows})
+        return
+    print(f"method {found.method}\n{'count':>9} {'outer':>17} {'inner':>17}  cell")
+    for row in rows:
+        ends = f"{row['count']:9} {row['outer']!s:>17} {row['inner']!s:>17}"
+        print(f"{ends}  {' '.join(f'{name}={value}' for name, value in row['cell'].items())}")
+
+
+@app.command()
+def assess(
+    table: TablePath,
+    release: ReleaseOption,
+    min_width: MinWidth,
+    variables: Variables = None,
+    small_count: SmallCount = 2,
+    workers: Workers = 1,
+    as_json: Json = False,
+) -> None:
+    """Is a release safe, and which cells say so."""
+    from sdc import api
+    from sdc.storage.results import assessment_facts
+
+    data = _read(table, variables)
+    with _executor(workers) as executor:
+        answer = api.assess(data, release, min_width=min_width, small_count=small_count, executor=executor)
+    facts = assessment_facts(answer, data.schema)
+    if as_json:
+        _print_json(facts)
+        return
+    print({True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}[answer.releasable])
+    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
+    print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
+    for witness in facts["witnesses"]:
+        cell = " ".join(f"{name}={value}" for name, value in witness["cell"].items())
+        print(f"witness       count {witness['count']} outer {list(witness['outer'])} {cell}")
+
+
+@app.command()
+def release(
+    table: TablePath,
+    method: Annotated[str, typer.Option(help="ordered or decomposable")],
+    min_width: MinWidth,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random search; ordered needs none.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Publish the release in this new folder.")] = None,
+    variables: Variables = None,
+    small_count: SmallCount = 2,
+    workers: Workers = 1,
+    as_json: Json = False,
+) -> None:
+    """Finds a release, and publishes it where a folder is given."""
+    from sdc import api
+    from sdc.stages import require_built, say_step
+    from sdc.storage.results import assessment_facts, release_facts
+
+    require_built(method)
+    _require_new(out)
+    data = _read(table, variables)
+    with _executor(workers) as executor:
+        found = api.ordered_release(
+            data,
+            min_width=min_width,
+            small_count=small_count,
+            executor=executor,
+            on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
+        )
+    if out is not None:
+        _publish(data, found, table.stem, out)
+    facts = {"method": method, **release_facts(found.release, data.schema)}
+    if as_json:
+        _print_json({**facts, "assessment": assessment_facts(found.assessment, data.schema)})
+        return
+    print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
+    for names in facts["frontier"]:
+        print(f"              {'*'.join(names) or '(total)'}")
+    print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
+
+
+@app.command("enumerate")
+def enumerate_command(
+    table: TablePath,
+    release: ReleaseOption,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop at so many tables.")] = None,
+    variables: Variables = None,
+    as_json: Json = False,
+) -> None:
+    """Counts the integer tables that agree with a release."""
+    from sdc import api
+
+    found = api.enumerate_tables(_read(table, variables), release, limit=limit)
+    if as_json:
+        _print_json({"feasible_tables": found.feasible_tables, "complete": found.complete})
+        return
+    print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
+
+
+def _read(path: Path, variables: str | None) -> Table:
+    from sdc.storage.reading import read_table
+
+    chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
+    table = read_table(path, variables=chosen)
+    print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
+    return table
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[Executor]:
+    from sdc.execution.cluster import open_executor
+    from sdc.progress import Progress, Watched
+
+    cluster = "in-process" if workers == 1 else "local"
+    with Progress() as progress, open_executor(cluster, workers) as executor:
+        yield Watched(executor, progress)
+
+
+def _write_widths(path: Path, labels: list[str], values: list[int]) -> None:
+    from sdc.storage.parquet import write_columns, write_csv
+
+    columns: dict[str, list[Any]] = {"sub_table": labels, "critical_width": values}
+    writers = {".parquet": write_columns, ".csv": write_csv}
+    if path.suffix not in writers:
+        raise ConfigError(f"--out {path}: the name must end in .parquet or .csv")
+    try:
+        writers[path.suffix](path, columns)
+    except OSError as error:
+        raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error
+
+
+def _require_new(out: Path | None) -> None:
+    if out is not None and out.exists():
+        raise ConfigError(f"--out {out} exists already; name a folder that does not")
+
+
+def _publish(table: Table, found: OrderedRelease, name: str, out: Path) -> None:
+    from sdc.storage.publication import check_publication, write_publication
+    from sdc.storage.run_folder import RunFolder
+
+    folder = RunFolder(out.absolute().parent)
+    with folder.writing(out.name) as into:
+        write_publication(table, found.release, name, into)
+        check_publication(table, into)
+
+
+def _frontier(frontier: tuple[int, ...], table: Table) -> list[list[str]]:
+    from sdc.model import subtable as st
+
+    return [st.names(element, table.schema) for element in frontier]
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content))
+
+
+if __name__ == "__main__":
+    main()

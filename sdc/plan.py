@@ -1,0 +1,76 @@
+"""What a build would run, and whether it fits, before it starts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sdc.bounds.method import is_small
+from sdc.model.errors import SdcError
+from sdc.model.table import Table
+from sdc.risk.criterion import CELLS_PER_UNIT
+from sdc.risk.critical_width import require_at_risk, sub_lattices, sweep_bytes
+from sdc.stages import STAGES, Build
+from sdc.storage.reading import read_table
+
+MIB = 1 << 20
+PROCESS_BYTES = 250 * MIB  # an idle worker with its libraries
+
+
+def plan_build(build: Build) -> dict[str, Any]:
+    """Stages with their units and memory; reads the table and touches nothing.
+
+    SdcError where a worker would need more memory than it is allowed: the machine's, divided by the
+    number of workers.
+    """
+    settings = build.config.table
+    table = read_table(
+        settings.path,
+        variables=settings.variables,
+        categories=settings.categories,
+        missing=settings.missing,
+        max_categories=settings.max_categories,
+    )
+    require_at_risk(table, build.config.risk.small_count)
+    stages = [_stage(build, table, stage.name) for stage in STAGES]
+    _mark_reused(build, stages)
+    needed, allowed = max(stage["memory_mib"] for stage in stages), _allowed(build) // MIB
+    if needed > allowed:
+        raise SdcError(
+            f"a worker needs {needed} MiB, {allowed} MiB are allowed ({build.config.execution.workers} workers on this "
+            "machine); use fewer workers or fewer variables"
+        )
+    return {
+        "run_folder": str(build.folder.path),
+        "records": table.total,
+        "cells": len(table),
+        "at_risk_cells": len(table.at_risk(build.config.risk.small_count)),
+        "stages": stages,
+        "memory_needed_mib": needed,
+        "memory_allowed_mib": allowed,
+    }
+
+
+def _stage(build: Build, table: Table, name: str) -> dict[str, Any]:
+    at_risk = len(table.at_risk(build.config.risk.small_count))
+    refined = at_risk if is_small(table.schema) else build.config.release.refute_cells
+    units = {"widths": len(sub_lattices(len(table.schema))), "assessment": -(-refined // CELLS_PER_UNIT)}
+    memory = PROCESS_BYTES + (len(table) * (len(table.schema) * 2 + 8)) * 4
+    if name == "widths":
+        memory += sweep_bytes(len(table), len(table.schema))
+    return {"name": name, "status": "to do", "units": units.get(name, 1), "memory_mib": memory // MIB}
+
+
+def _mark_reused(build: Build, stages: list[dict[str, Any]]) -> None:
+    """A stage is reused while all that it needs is, and its outputs are found whole."""
+    outputs: dict[str, str] = {}
+    for stage, facts in zip(STAGES, stages, strict=True):
+        if set(stage.needs) <= set(outputs):
+            found = build.folder.finds(stage.name, stage.key(build, outputs))
+            if found is not None:
+                outputs[stage.name], facts["status"] = found, "to reuse"
+
+
+def _allowed(build: Build) -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory // build.config.execution.workers

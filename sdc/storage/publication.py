@@ -1,0 +1,132 @@
+"""The published folder: the frontier sub-tables, a data dictionary and metadata, and nothing they do not imply."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from sdc.model import subtable as st
+from sdc.model.errors import RunFolderError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.storage.parquet import COUNT, read_columns, table_columns, write_columns, write_csv
+from sdc.storage.run_folder import read_json, write_json
+
+METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
+
+
+def write_publication(table: Table, release: Release, name: str, folder: Path) -> None:
+    """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package."""
+    files = [(element, _file_name(number, element, table.schema)) for number, element in _numbered(release)]
+    for element, file in files:
+        columns = table_columns(table.marginal(element))
+        write_csv(folder / f"{file}.csv", columns)
+        write_columns(folder / f"{file}.parquet", columns)
+    _write_dictionary(release, table.schema, folder)
+    (folder / GUIDE).write_text(_guide(name, len(files)), encoding="utf-8")
+    write_json(folder / METADATA, _metadata(table, release, name, files, folder))
+
+
+def check_publication(table: Table, folder: Path) -> Release:
+    """The release that the files in the folder make public, read from them alone.
+
+    RunFolderError where a file is missing, was changed, or is not the exact marginal of the table.
+    """
+    metadata = read_json(folder / METADATA)
+    if metadata["records"] != table.total:
+        raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {table.total}")
+    published = [_checked(table, folder, resource) for resource in metadata["resources"] if "sub_table" in resource]
+    return Release.of(published)
+
+
+def _checked(table: Table, folder: Path, resource: dict[str, Any]) -> SubTable:
+    path = folder / resource["path"]
+    element = st.of(table.schema.index(name) for name in resource["sub_table"])
+    try:
+        sha = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
+    expected = {key: list(column) for key, column in table_columns(table.marginal(element)).items()}
+    if sha != resource["hash"].removeprefix("sha256:") or _columns(path) != expected:
+        raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
+    return element
+
+
+def _columns(path: Path) -> dict[str, list[Any]]:
+    if path.suffix == ".parquet":
+        return {key: list(column) for key, column in read_columns(path)[0].items()}
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
+    return {**columns, COUNT: [int(value) for value in columns[COUNT]]}
+
+
+def _numbered(release: Release) -> list[tuple[int, SubTable]]:
+    return [(number, element) for number, element in enumerate(release.frontier, start=1) if element]
+
+
+def _file_name(number: int, element: SubTable, schema: Schema) -> str:
+    words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(st.names(element, schema))).strip("-")
+    return f"{number:03}_{words[:80]}"
+
+
+def _write_dictionary(release: Release, schema: Schema, folder: Path) -> None:
+    """Variable, place of the category, category; only of variables that are published."""
+    rows = [
+        (schema.names[v], place, category)
+        for v in st.members(release.variables)
+        for place, category in enumerate(schema.variables[v].categories, start=1)
+    ]
+    variable, place, category = zip(*rows, strict=True) if rows else ((), (), ())
+    write_csv(folder / DICTIONARY, {"variable": variable, "place": place, "category": category})
+
+
+def _metadata(
+    table: Table, release: Release, name: str, files: list[tuple[SubTable, str]], folder: Path
+) -> dict[str, Any]:
+    resources = [
+        _resource(element, f"{file}{suffix}", table.schema, folder)
+        for element, file in files
+        for suffix in (".csv", ".parquet")
+    ]
+    dictionary = {"name": "data_dictionary", "path": DICTIONARY, "format": "csv"}
+    return {
+        "profile": "data-package",
+        "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
+        "title": name,
+        "description": "Exact marginal tables of counts; a combination of categories without a row has the count 0.",
+        "records": table.total,
+        "resources": [*resources, dictionary],
+    }
+
+
+def _resource(element: SubTable, file: str, schema: Schema, folder: Path) -> dict[str, Any]:
+    fields: list[dict[str, Any]] = [
+        {"name": v.name, "type": "string", "constraints": {"enum": list(v.categories)}}
+        for v in schema.restrict(st.members(element)).variables
+    ]
+    data = (folder / file).read_bytes()
+    return {
+        "name": re.sub(r"[^a-z0-9._-]", "-", file.lower()),
+        "path": file,
+        "format": file.rsplit(".", 1)[1],
+        "bytes": len(data),
+        "hash": f"sha256:{hashlib.sha256(data).hexdigest()}",
+        "sub_table": st.names(element, schema),
+        "schema": {"fields": [*fields, {"name": COUNT, "type": "integer"}]},
+    }
+
+
+def _guide(name: str, tables: int) -> str:
+    return (
+        f"{name}: {tables} exact tables of counts\n\n"
+        "Each numbered file is one table, as CSV and as Parquet: a column for each variable and `count`.\n"
+        "A combination of categories that has no row has the count 0. Tables over fewer variables follow\n"
+        f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
+        f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
+    )

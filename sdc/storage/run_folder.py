@@ -1,0 +1,195 @@
+"""The run folder: every name in it, its manifest, and the rule that nothing half-written has a final name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sdc.model.errors import RunFolderError
+from sdc.storage.whole_file import replacing
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What the manifest says of a stage that is done.
+
+    key     digest of all that the stage's outputs depend on: code, settings, inputs
+    output  digest of the stage's folder
+    status  "done" where it was computed for this run, "reused" where it was found
+    """
+
+    name: str
+    key: str
+    output: str
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`<output>/<name>/<digest>/`: one build of one config, one data and one version of the code."""
+
+    path: Path
+
+    def stage(self, name: str) -> Path:
+        """The folder of a stage; it exists only whole."""
+        return self.path / name
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes the folder and holds it; RunFolderError where it cannot be written or another run holds it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / LOCK)
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise RunFolderError(
+                f"another run of the same build is at work in {self.path}; wait until it ends, then run again"
+            ) from error
+        except OSError as error:
+            raise RunFolderError(
+                f"run folder {self.path} cannot be written: {error.strerror}; set output.folder to one that can"
+            ) from error
+        try:
+            self._remove_leftovers()
+            yield
+        finally:
+            lock.release()
+
+    def _remove_leftovers(self) -> None:
+        for left in self.path.glob(".*.unfinished"):
+            shutil.rmtree(left)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A folder to write a stage in, renamed to its final name when the block ends without an error."""
+        unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
+        unfinished.mkdir()
+        try:
+            yield unfinished
+            self.discard(name)
+            unfinished.rename(self.stage(name))
+        except OSError as error:
+            raise RunFolderError(
+                f"stage {name} cannot be written in {self.path}: {error}; free the disk or mend the permissions"
+            ) from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def discard(self, name: str) -> None:
+        """Removes a stage's folder; it loses its final name first, so that nobody reads it half removed."""
+        if self.stage(name).exists():
+            dying = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
+            self.stage(name).rename(dying)
+            shutil.rmtree(dying)
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, {} where there is none; RunFolderError where it is of another format or damaged."""
+        try:
+            content: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{self.path / MANIFEST} cannot be read: {error}; remove the run folder") from error
+        if content.get("format") != FORMAT:
+            raise RunFolderError(
+                f"{self.path / MANIFEST} has format {content.get('format')!r}, this version reads {FORMAT}; remove the "
+                "run folder or use the version that made it"
+            )
+        return content
+
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
+        """Replaces the manifest at one stroke."""
+        write_json(self.path / MANIFEST, {"format": FORMAT, **content})
+
+    def records(self) -> dict[str, StageRecord]:
+        """What the manifest says of each stage."""
+        return {entry["name"]: StageRecord(**entry) for entry in self.manifest().get("stages", [])}
+
+    def begin(self, content: Mapping[str, Any], stages: Sequence[str]) -> None:
+        """Writes the manifest, keeping the stages that are whole; those that are not lose their folder at once."""
+        records = [self.records()[name] for name in stages if name in self.records()]
+        whole = [record for record in records if self._made_with(record.name, record.key)]
+        for name in set(stages) - {record.name for record in whole}:
+            self.discard(name)
+        self.write_manifest({**content, "stages": [asdict(record) for record in whole]})
+
+    def record(self, record: StageRecord) -> None:
+        """Adds a stage to the manifest, or replaces it."""
+        records = {**self.records(), record.name: record}
+        self.write_manifest({**self.manifest(), "stages": [asdict(r) for r in records.values()]})
+
+    def finds(self, name: str, key: str) -> str | None:
+        """Digest of the outputs that `adopt` would take over; nothing is touched."""
+        found = (other._made_with(name, key) for other in [self, *self._siblings()])
+        return next((digest for digest in found if digest is not None), None)
+
+    def adopt(self, name: str, key: str) -> str | None:
+        """Finds a stage made with the same key, here or in a build of the same name, and makes it this run's.
+
+        Returns the digest of its outputs, None where there is none that is whole: files that are
+        missing or were changed do not count.
+        """
+        for other in [self, *self._siblings()]:
+            digest = other._made_with(name, key)
+            if digest is None:
+                continue
+            if other is not self:
+                with self.writing(name) as folder:
+                    shutil.copytree(other.stage(name), folder, dirs_exist_ok=True)
+            return digest
+        return None
+
+    def _siblings(self) -> list[RunFolder]:
+        return [RunFolder(m.parent) for m in sorted(self.path.parent.glob(f"*/{MANIFEST}")) if m.parent != self.path]
+
+    def _made_with(self, name: str, key: str) -> str | None:
+        try:
+            record = self.records().get(name)
+        except (RunFolderError, TypeError, KeyError):
+            return None
+        if record is None or record.key != key or not self.stage(name).is_dir():
+            return None
+        return record.output if folder_digest(self.stage(name)) == record.output else None
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Sorted, indented JSON under a temporary name, then renamed."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; RunFolderError where it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} cannot be read: {error}; remove the run folder and run again") from error
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and bytes of the files within."""
+    sha = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        sha.update(str(path.relative_to(folder)).encode() + b"\0")
+        with path.open("rb") as file:
+            sha.update(hashlib.file_digest(file, "sha256").digest())
+    return sha.hexdigest()
+
+
+def digest_of(content: object) -> str:
+    """SHA-256 over the canonical JSON of a value."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

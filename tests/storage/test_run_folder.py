@@ -1,0 +1,115 @@
+"""Run folders: nothing half-written has a final name, stages are taken over by key, one run at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sdc.model.errors import RunFolderError
+from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest, write_json
+
+
+def make(folder: RunFolder, name: str, key: str, text: str) -> StageRecord:
+    with folder.writing(name) as into:
+        (into / "data.txt").write_text(text)
+    record = StageRecord(name, key, folder_digest(folder.stage(name)), "done", 1.0)
+    folder.record(record)
+    return record
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path / "build" / "one")
+    with folder.locked():
+        folder.begin({"name": "build"}, ["table"])
+    return folder
+
+
+def test_a_stage_gets_its_name_when_it_is_whole(folder: RunFolder) -> None:
+    with folder.writing("table") as into:
+        (into / "data.txt").write_text("half")
+        assert not folder.stage("table").exists()
+    assert (folder.stage("table") / "data.txt").read_text() == "half"
+
+
+def test_a_stage_that_fails_leaves_nothing(folder: RunFolder) -> None:
+    writing = folder.writing("table")
+    (writing.__enter__() / "data.txt").write_text("half")
+    assert not writing.__exit__(KeyError, KeyError("fault"), None)
+    assert not folder.stage("table").exists()
+    assert not list(folder.path.glob(".*.unfinished"))
+
+
+def test_a_stage_is_found_here_and_in_builds_of_the_same_name(folder: RunFolder) -> None:
+    record = make(folder, "table", "k1", "text")
+    assert folder.adopt("table", "k1") == record.output
+    assert folder.adopt("table", "k2") is None
+    other = RunFolder(folder.path.parent / "two")
+    with other.locked():
+        other.begin({}, ["table"])
+        assert other.finds("table", "k1") == record.output
+        assert not other.stage("table").exists()
+        assert other.adopt("table", "k1") == record.output
+    assert (other.stage("table") / "data.txt").read_text() == "text"
+    stranger = RunFolder(folder.path.parent.parent / "another" / "one")
+    assert stranger.finds("table", "k1") is None
+
+
+@pytest.mark.parametrize("damage", ["changed", "removed", "added"])
+def test_a_stage_whose_files_were_touched_is_not_found(folder: RunFolder, damage: str) -> None:
+    make(folder, "table", "k1", "text")
+    file = folder.stage("table") / "data.txt"
+    if damage == "changed":
+        file.write_text("tampered")
+    elif damage == "removed":
+        file.unlink()
+    else:
+        (file.parent / "more.txt").write_text("more")
+    assert folder.adopt("table", "k1") is None
+
+
+def test_a_new_run_removes_stages_that_are_not_whole(folder: RunFolder) -> None:
+    make(folder, "table", "k1", "text")
+    (folder.stage("table") / "data.txt").write_text("tampered")
+    folder.stage("release").mkdir()
+    (folder.path / ".search.12345678.unfinished").mkdir()
+    with folder.locked():
+        folder.begin({}, ["table", "release"])
+    assert sorted(path.name for path in folder.path.iterdir()) == [".lock", "manifest.json"]
+    assert folder.records() == {}
+
+
+def test_a_second_run_at_the_same_time_is_refused(folder: RunFolder) -> None:
+    with folder.locked(), pytest.raises(RunFolderError, match=r"another run of the same build is at work in .*one"):
+        RunFolder(folder.path).locked().__enter__()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match=r"file/build/one cannot be written: .*set output.folder"):
+        RunFolder(tmp_path / "file" / "build" / "one").locked().__enter__()
+
+
+def test_a_damaged_or_foreign_manifest_is_refused(folder: RunFolder) -> None:
+    (folder.path / "manifest.json").write_text("{")
+    with pytest.raises(RunFolderError, match=r"manifest.json cannot be read"):
+        folder.manifest()
+    (folder.path / "manifest.json").write_text('{"format": 99}')
+    with pytest.raises(RunFolderError, match="has format 99, this version reads 1"):
+        folder.manifest()
+
+
+def test_json_is_replaced_at_one_stroke(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"b": 1, "a": 2})
+    assert (tmp_path / "a.json").read_text() == '{\n "a": 2,\n "b": 1\n}\n'
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_full_disk_is_one_message(folder: RunFolder) -> None:
+    with (
+        pytest.raises(RunFolderError, match=r"stage table cannot be .*No space left"),
+        folder.writing("table"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert not folder.stage("table").exists()
