@@ -55,8 +55,9 @@ def main() -> None:
 def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """The whole build, from microdata to a published release and its audit report."""
     from sdc.config import read_config
+    from sdc.storage.reading import source_files
 
-    read_config(config, data=data)  # refuse a faulty config before a server starts
+    source_files(read_config(config, data=data).table.path)  # refuse what is plainly wrong before a server starts
     from flows.release_build import release_build
 
     result = release_build(str(config), str(data) if data else None, workers)
