@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sdc.executor import Executor, Result, Unit
@@ -40,16 +41,16 @@ class Progress:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def units(self, name: str, total: int) -> Callable[[int], None]:
-        """A function to call with the number of units done."""
+    @contextmanager
+    def units(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A function to call with the number of units done; the bar goes when the block ends."""
         if self._bar is None:
-            return lambda done: self._line(name, done, total)
+            yield lambda done: self._line(name, done, total)
+            return
         task = self._bar.add_task(name, total=total)
-        return lambda done: self._advance(task, done, total)
-
-    def _advance(self, task: Any, done: int, total: int) -> None:
-        self._bar.update(task, completed=done)
-        if done == total:
+        try:
+            yield lambda done: self._bar.update(task, completed=done)
+        finally:
             self._bar.remove_task(task)
 
     def _line(self, name: str, done: int, total: int) -> None:
@@ -67,7 +68,7 @@ class Watched:
 
     def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
         name = function.__name__.replace("_", " ")
-        done = self._progress.units(name, len(units))
-        for number, result in enumerate(self._executor.run(function, table, units), start=1):
-            done(number)
-            yield result
+        with self._progress.units(name, len(units)) as done:
+            for number, result in enumerate(self._executor.run(function, table, units), start=1):
+                done(number)
+                yield result
