@@ -28,9 +28,10 @@ app = typer.Typer(
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts.")]
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
 Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
-SmallCount = Annotated[int, typer.Option(min=1, help="Cells of 1 up to this count are at risk.")]
-Workers = Annotated[int, typer.Option(min=1, help="Worker processes; 1 works in this process.")]
-BuildWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes, instead of the config's.")]
+SmallCount = Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")]
+Workers = Annotated[int, typer.Option(min=1, max=1024, help="Worker processes; 1 works in this process.")]
+BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
+Floor = Annotated[int, typer.Option(min=0, max=1 << 53, help="Only sub-tables whose critical width reaches it.")]
 Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
 ReleaseOption = Annotated[
     list[str], typer.Option("--release", help="A frontier sub-table such as age*sex; once for each.")
@@ -46,9 +47,10 @@ def main() -> None:
     except SdcError as error:
         print(f"sdc: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("sdc: interrupted; nothing was published", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as exit_:
+        if exit_.code == 130:  # what typer makes of an interrupt, without a word
+            print("sdc: interrupted; nothing was published", file=sys.stderr)
+        raise
 
 
 @app.command()
@@ -91,7 +93,7 @@ def plan(config: ConfigPath, data: Data = None, as_json: Json = False) -> None:
 @app.command()
 def widths(
     table: TablePath,
-    floor: Annotated[int, typer.Option(min=0, help="Only sub-tables whose critical width reaches it.")] = 0,
+    floor: Floor = 0,
     out: Annotated[Path | None, typer.Option(help="Write them to this Parquet or CSV file as well.")] = None,
     variables: Variables = None,
     small_count: SmallCount = 2,
@@ -102,6 +104,7 @@ def widths(
     from sdc.model import subtable as st
     from sdc.risk.critical_width import critical_widths
 
+    _require_suffix(out)
     data = _read(table, variables)
     with _executor(workers) as executor:
         found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
@@ -286,17 +289,24 @@ def _write_widths(path: Path, labels: list[str], values: list[int]) -> None:
 
     columns: dict[str, list[Any]] = {"sub_table": labels, "critical_width": values}
     writers = {".parquet": write_columns, ".csv": write_csv}
-    if path.suffix not in writers:
-        raise ConfigError(f"--out {path}: the name must end in .parquet or .csv")
     try:
         writers[path.suffix](path, columns)
     except OSError as error:
         raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error
 
 
+def _require_suffix(out: Path | None) -> None:
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"--out {out}: the name must end in .parquet or .csv")
+
+
 def _require_new(out: Path | None) -> None:
-    if out is not None and out.exists():
+    if out is None:
+        return
+    if out.exists():
         raise ConfigError(f"--out {out} exists already; name a folder that does not")
+    if not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out {out}: {out.absolute().parent} is not a folder; name one in a folder that exists")
 
 
 def _publish(table: Table, found: OrderedRelease, name: str, out: Path) -> None:

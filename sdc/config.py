@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from sdc.model.errors import ConfigError
 from sdc.model.schema import MAX_CATEGORIES
+from sdc.model.table import MAX_TOTAL
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 
@@ -25,8 +26,8 @@ def _cluster(value: str) -> str:
     return value
 
 
-Positive = Annotated[StrictInt, Field(ge=1)]
-NotNegative = Annotated[StrictInt, Field(ge=0)]
+Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
+NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 
 
@@ -86,7 +87,7 @@ class ExecutionConfig(_Section):
     cluster: Annotated[
         Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
     ] = "local"
-    workers: Annotated[Positive, Field(description="the number of workers, at least 1")] = 2
+    workers: Annotated[Positive, Field(le=1024, description="the number of workers, from 1 to 1024")] = 2
 
 
 class OutputConfig(_Section):

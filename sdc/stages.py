@@ -96,6 +96,7 @@ class Build:
 def open_build(config: Path, data: Path | None = None, workers: int | None = None) -> Build:
     """The build of a config file, with the table and the number of workers replaced where given."""
     settings = read_config(config, data=data)
+    require_built(settings.release.method)
     if workers is not None:
         execution = settings.execution.model_copy(update={"workers": workers})
         settings = settings.model_copy(update={"execution": execution})
@@ -216,7 +217,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
     audit = Audit(
         name=config.name,
         digests=build.digests,
-        settings=config.model_dump(mode="json", exclude={"name"}),
+        settings=config.model_dump(mode="json", exclude={"name", "execution", "output"}),
         table=build.table,
         small_count=config.risk.small_count,
         min_width=config.risk.min_width,
@@ -289,7 +290,7 @@ STAGES = (
         "confidential",
         "writes the audit report",
         ("table", "widths", "search", "assessment"),
-        lambda c: c.model_dump(mode="json", exclude={"table": {"path"}}),
+        lambda c: c.model_dump(mode="json", exclude={"table": {"path"}, "execution": True, "output": True}),
         _make_report,
     ),
     Stage(

@@ -42,7 +42,7 @@ class CellBounds:
             row = int(np.flatnonzero(wrong)[0])
             raise ValueError(
                 f"method {self.method}: count {self.counts[row]}, inner {self.inner[row].tolist()} and outer "
-                f"{self.outer[row].tolist()} are not each inside the next, cell {self.cells[row].tolist()}: one is wrong"
+                f"{self.outer[row].tolist()} are not nested, cell {self.cells[row].tolist()}: one is wrong"
             )
 
     def __len__(self) -> int:

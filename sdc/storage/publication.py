@@ -40,7 +40,11 @@ def check_publication(table: Table, folder: Path) -> Release:
     metadata = read_json(folder / METADATA)
     if metadata["records"] != table.total:
         raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {table.total}")
-    published = [_checked(table, folder, resource) for resource in metadata["resources"] if "sub_table" in resource]
+    tables = [resource for resource in metadata["resources"] if "sub_table" in resource]
+    published = [_checked(table, folder, resource) for resource in tables]
+    listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
+    if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
+        raise RunFolderError(f"{folder / unlisted[0]} is no table that {METADATA} lists; nothing is released")
     return Release.of(published)
 
 

@@ -77,11 +77,13 @@ class RunFolder:
     def writing(self, name: str) -> Iterator[Path]:
         """A folder to write a stage in, renamed to its final name when the block ends without an error."""
         unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
-        unfinished.mkdir()
         try:
+            unfinished.mkdir()
             yield unfinished
             self.discard(name)
             unfinished.rename(self.stage(name))
+        except (ConnectionError, TimeoutError):
+            raise
         except OSError as error:
             raise RunFolderError(
                 f"stage {name} cannot be written in {self.path}: {error}; free the disk or mend the permissions"
@@ -104,9 +106,10 @@ class RunFolder:
             return {}
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{self.path / MANIFEST} cannot be read: {error}; remove the run folder") from error
-        if content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        if found != FORMAT:
             raise RunFolderError(
-                f"{self.path / MANIFEST} has format {content.get('format')!r}, this version reads {FORMAT}; remove the "
+                f"{self.path / MANIFEST} has format {found!r}, this version reads {FORMAT}; remove the "
                 "run folder or use the version that made it"
             )
         return content

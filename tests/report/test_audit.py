@@ -190,7 +190,7 @@ def test_contradicting_evidence_is_no_release(czech: Audit, broken, said: str) -
 
 def test_true_count_outside_its_outer_interval_is_no_bound(czech: Audit) -> None:
     outer = czech.bounds.outer + 3
-    with pytest.raises(ValueError, match="not each inside the next"):
+    with pytest.raises(ValueError, match="are not nested"):
         CellBounds(czech.bounds.cells, czech.bounds.counts, outer, outer.copy(), "wrong")
 
 

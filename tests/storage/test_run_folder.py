@@ -98,6 +98,9 @@ def test_a_damaged_or_foreign_manifest_is_refused(folder: RunFolder) -> None:
     (folder.path / "manifest.json").write_text('{"format": 99}')
     with pytest.raises(RunFolderError, match="has format 99, this version reads 1"):
         folder.manifest()
+    (folder.path / "manifest.json").write_text("[]")
+    with pytest.raises(RunFolderError, match="has format None, this version reads 1"):
+        folder.manifest()
 
 
 def test_json_is_replaced_at_one_stroke(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""The flows on a real Prefect server and two Dask workers: stages, artifacts, reuse, and nothing sent outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.embedded import use_embedded_server
+from sdc.model.errors import ConfigError, ReleaseError
+from sdc.stages import STAGES, SWEEP, open_build
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
+NAMES = [stage.name for stage in STAGES]
+
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
+}
+
+
+def write_config(folder: Path, **sections: dict[str, Any]) -> str:
+    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
+    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
+    content["execution"] = {"cluster": "local", "workers": 2}
+    content["output"] = {"folder": str(folder / "runs")}
+    content |= sections
+    file = folder / "build.yaml"
+    file.write_text(yaml.safe_dump(content))
+    return str(file)
+
+
+@pytest.fixture(scope="module")
+def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The sweep, the build after it, and the build once more, with what Prefect keeps of them."""
+    from prefect.client.orchestration import get_client
+
+    from flows.release_build import release_build
+    from flows.width_sweep import width_sweep
+
+    config = write_config(tmp_path_factory.mktemp("flow"))
+    found = {"sweep": width_sweep(config), "build": release_build(config)}
+    with get_client(sync_client=True) as client:
+        found["artifacts"] = {artifact.key: artifact for artifact in client.read_latest_artifacts()}
+        found["flows"] = {(run.name, run.state_name) for run in client.read_flow_runs()}
+        found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in client.read_task_runs()]
+    found["again"] = release_build(config, workers=3)
+    return found
+
+
+def statuses(result: dict[str, Any]) -> dict[str, str]:
+    return {stage["name"]: stage["status"] for stage in result["stages"]}
+
+
+def test_the_sweep_makes_table_and_widths(flow_runs: dict[str, Any]) -> None:
+    sweep = flow_runs["sweep"]
+    assert list(sweep) == ["run_folder", "sub_tables", "visited", "stages"]
+    assert (sweep["sub_tables"], sweep["visited"]) == (64, 64)
+    assert statuses(sweep) == dict.fromkeys([stage.name for stage in SWEEP], "done")
+
+
+def test_the_build_takes_them_over_and_makes_the_rest(flow_runs: dict[str, Any]) -> None:
+    build = flow_runs["build"]
+    assert list(build) == ["run_folder", "release", "stages"]
+    assert build["run_folder"] == flow_runs["sweep"]["run_folder"]
+    assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
+    assert statuses(build) == {**dict.fromkeys(NAMES, "done"), "table": "reused", "widths": "reused"}
+    assert json.loads(json.dumps(build)) == build
+    assert len(list((Path(build["run_folder"]) / "release").iterdir())) == 15
+
+
+def test_a_third_run_reuses_everything_whatever_the_workers(flow_runs: dict[str, Any]) -> None:
+    again = flow_runs["again"]
+    assert again["run_folder"] == flow_runs["build"]["run_folder"]
+    assert again["release"] == flow_runs["build"]["release"]
+    assert statuses(again) == dict.fromkeys(NAMES, "reused")
+
+
+def test_prefect_holds_the_frontier(flow_runs: dict[str, Any]) -> None:
+    artifact = flow_runs["artifacts"]["released-frontier"]
+    assert artifact.type == "markdown"
+    assert artifact.data.splitlines()[0] == "# Released frontier"
+    assert artifact.data.splitlines()[2:] == [f"- {' * '.join(names)}" for names in FRONTIER]
+
+
+def test_prefect_holds_the_stages(flow_runs: dict[str, Any]) -> None:
+    artifact = flow_runs["artifacts"]["stages"]
+    assert artifact.type == "table"
+    rows = json.loads(artifact.data)
+    assert [(row["name"], row["status"]) for row in rows] == list(statuses(flow_runs["build"]).items())
+    assert all(set(row) == {"name", "key", "output", "status", "seconds"} for row in rows)
+
+
+def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
+    assert {state for _, state in flow_runs["flows"]} == {"Completed"}
+    assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NAMES, "table", "widths"])
+
+
+def test_a_refusal_passes_through_the_flow_unchanged(prefect_server: None, tmp_path: Path) -> None:
+    from flows.release_build import release_build
+
+    config = write_config(
+        tmp_path, risk={"min_width": 2000}, execution={"cluster": "in-process"}, release={"extend": False}
+    )
+    with pytest.raises(ReleaseError, match="minimum width 2000 is not reached even when only the grand total 1841"):
+        release_build(config)
+    assert not list(tmp_path.rglob("release"))
+    assert list(open_build(Path(config)).folder.records()) == ["table", "widths"]
+
+
+def test_a_faulty_config_is_refused_before_prefect_is_loaded(tmp_path: Path) -> None:
+    config = write_config(tmp_path, risk={"min_width": "six"})
+    with pytest.raises(ConfigError, match=r"risk\.min_width = 'six'"):
+        open_build(Path(config))
+    code = (
+        "import sys; sys.argv = ['sdc', 'run', sys.argv[1]]\n"
+        "from sdc.cli import main\n"
+        "try: main()\n"
+        "finally: print('prefect' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, config], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (1, "False\n")
+    assert done.stderr.startswith("sdc: ")
+    assert {path.name for path in tmp_path.iterdir()} == {"build.yaml"}
+
+
+def test_nothing_is_sent_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in QUIET:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "DEBUG")
+    use_embedded_server()
+    assert {name: os.environ.get(name) for name in QUIET} == QUIET
+    assert os.environ["PREFECT_LOGGING_LEVEL"] == "DEBUG"  # what the environment says stays
+
+
+def test_the_embedded_server_has_its_analytics_off(prefect_server: None) -> None:
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    assert settings.server.analytics_enabled is False

@@ -1,0 +1,194 @@
+"""The published folder: what the files hold, that they read back to the release, and every refusal."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from sdc.model import subtable as st
+from sdc.model.errors import RunFolderError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.storage.publication import check_publication, write_publication
+
+FIVE_WAYS = Release.of(0b111111 ^ 1 << v for v in range(6))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def published(table: Table, release: Release, folder: Path) -> Path:
+    folder.mkdir()
+    write_publication(table, release, "workers", folder)
+    return folder
+
+
+@pytest.fixture
+def folder(czech: Table, tmp_path: Path) -> Path:
+    """The sub-tables A*B*C and D*E of the Czech auto workers."""
+    return published(czech, Release.of([0b000111, 0b011000]), tmp_path / "release")
+
+
+@pytest.mark.parametrize(
+    "frontier", [[0], [1], [0b000011, 0b110000], [0b100000, 0b011111], list(FIVE_WAYS.frontier), [0b111111]]
+)
+def test_what_is_published_reads_back_to_the_release(frontier: list[int], czech: Table, tmp_path: Path) -> None:
+    release = Release.of(frontier)
+    assert check_publication(czech, published(czech, release, tmp_path / "release")) == release
+
+
+def test_the_files(folder: Path, czech: Table) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "001_A-B-C.csv",
+        "001_A-B-C.parquet",
+        "002_D-E.csv",
+        "002_D-E.parquet",
+        "README.txt",
+        "data_dictionary.csv",
+        "datapackage.json",
+    ]
+    assert (folder / "002_D-E.csv").read_text() == (
+        "D,E,count\n"
+        + "".join(
+            f"{d},{e},{count}\n"
+            for (d, e), count in zip(
+                [("<140", "<3"), ("<140", ">=3"), (">=140", "<3"), (">=140", ">=3")],
+                czech.marginal(0b011000).counts,
+                strict=True,
+            )
+        )
+    )
+    columns = pq.read_table(folder / "002_D-E.parquet")
+    assert columns.schema.names == ["D", "E", "count"]
+    assert columns.column("count").to_pylist() == czech.marginal(0b011000).counts.tolist()
+
+
+def test_the_metadata_name_each_file_its_sub_table_and_its_hash(folder: Path) -> None:
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    first, *_, dictionary = metadata["resources"]
+    assert (metadata["profile"], metadata["name"], metadata["title"]) == ("data-package", "workers", "workers")
+    assert first["sub_table"] == ["A", "B", "C"]
+    assert first["bytes"] == (folder / "001_A-B-C.csv").stat().st_size
+    assert first["schema"]["fields"][0] == {
+        "name": "A",
+        "type": "string",
+        "constraints": {"enum": ["no", "yes"]},
+    }
+    assert [field["name"] for field in first["schema"]["fields"]] == ["A", "B", "C", "count"]
+    assert dictionary == {"name": "data_dictionary", "path": "data_dictionary.csv", "format": "csv"}
+
+
+def test_the_dictionary_has_the_published_variables_alone(folder: Path) -> None:
+    with (folder / "data_dictionary.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["variable", "place", "category"]
+    assert [row[0] for row in rows[1:]] == list("AABBCCDDEE")
+    assert ["D", "1", "<140"] in rows
+
+
+def test_names_that_are_hard_on_files_and_csv(tmp_path: Path) -> None:
+    """Variables called `../a b` and `größe`, a quoted category, and a category without records."""
+    schema = Schema((Variable("../a b", ('say "yes", no', "plain", "rare")), Variable("größe", ("1", "2"))))
+    table = Table.of(schema, np.array([[0, 0], [1, 1], [1, 0]]), np.array([3, 4, 5]))
+    release = Release.of([0b11])
+    folder = published(table, release, tmp_path / "release")
+    assert check_publication(table, folder) == release
+    assert {path.name for path in tmp_path.iterdir()} == {"release"}
+    assert all(name.isascii() and " " not in name for name in contents(folder))
+    with next(folder.glob("001_*.csv")).open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["../a b", "größe", "count"],
+            ['say "yes", no', "1", "3"],
+            ["plain", "1", "5"],
+            ["plain", "2", "4"],
+        ]
+
+
+def test_many_variables_make_a_short_file_name(tmp_path: Path) -> None:
+    schema = Schema(tuple(Variable(f"a_rather_long_name_{v}", ("0", "1")) for v in range(30)))
+    table = Table.of(schema, np.eye(30, dtype=np.int64))
+    folder = published(table, Release.of([st.full(30)]), tmp_path / "release")
+    assert max(len(name) for name in contents(folder)) < 100
+    assert check_publication(table, folder) == Release.of([st.full(30)])
+
+
+def test_tables_that_agree_on_the_release_publish_the_same_bytes(czech: Table, tmp_path: Path) -> None:
+    """Whatever differs between two tables with the same released marginals is not published.
+
+    Adding +1 to the cells of even parity and -1 to the others, or the reverse, keeps all five-way
+    marginals; one of the two is non-negative ([DKS] proposition 1: the Czech table has one companion).
+    """
+    cells = np.indices((2,) * 6).reshape(6, -1).T
+    parity = np.where(cells.sum(axis=1) % 2 == 0, 1, -1)
+    counts = czech.count_at(cells)
+    other = counts + parity if (counts + parity).min() >= 0 else counts - parity
+    assert other.min() >= 0
+    companion = Table.of(czech.schema, cells, other)
+    assert companion != czech
+    one = published(czech, FIVE_WAYS, tmp_path / "one")
+    two = published(companion, FIVE_WAYS, tmp_path / "two")
+    assert contents(one) == contents(two)
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    file = folder / "datapackage.json"
+    metadata = json.loads(file.read_text())
+    change(metadata)
+    file.write_text(json.dumps(metadata))
+
+
+def test_a_changed_file_is_refused(folder: Path, czech: Table) -> None:
+    file = folder / "001_A-B-C.csv"
+    file.write_text(file.read_text().replace("no,no,no,", "no,no,no,1", 1))
+    with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv is not the exact marginal of the table; nothing is rel"):
+        check_publication(czech, folder)
+
+
+def test_a_missing_file_is_refused(folder: Path, czech: Table) -> None:
+    (folder / "002_D-E.parquet").unlink()
+    with pytest.raises(RunFolderError, match=r"002_D-E\.parquet is missing; nothing is released, run again"):
+        check_publication(czech, folder)
+
+
+def test_a_file_that_no_metadata_tell_of_is_refused(folder: Path, czech: Table) -> None:
+    (folder / "003_A-B-C-F.csv").write_text("A,B,C,F,count\nno,no,no,neg,1\n")
+    with pytest.raises(RunFolderError, match=r"003_A-B-C-F\.csv"):
+        check_publication(czech, folder)
+
+
+def test_a_table_that_hides_from_the_assessment_is_refused(folder: Path, czech: Table) -> None:
+    """Without its sub-table a file would be published and not be assessed."""
+    edit(folder, lambda metadata: metadata["resources"][0].pop("sub_table"))
+    with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv"):
+        check_publication(czech, folder)
+
+
+def test_another_table_is_refused(folder: Path, czech: Table) -> None:
+    counts = czech.counts.copy()
+    counts[[0, 1]] += [1, -1]
+    with pytest.raises(RunFolderError, match="is not the exact marginal of the table"):
+        check_publication(Table.of(czech.schema, czech.codes, counts[::-1]), folder)
+
+
+def test_another_total_is_refused(folder: Path, czech: Table) -> None:
+    edit(folder, lambda metadata: metadata.update(records=1840))
+    with pytest.raises(RunFolderError, match=r"datapackage\.json says 1840 records, the table has 1841"):
+        check_publication(czech, folder)
+
+
+@pytest.mark.parametrize("content", ["{", None])
+def test_metadata_that_cannot_be_read_are_refused(content: str | None, folder: Path, czech: Table) -> None:
+    (folder / "datapackage.json").unlink()
+    if content is not None:
+        (folder / "datapackage.json").write_text(content)
+    with pytest.raises(RunFolderError, match=r"datapackage\.json cannot be read: .*run again"):
+        check_publication(czech, folder)

@@ -1,0 +1,127 @@
+"""What the stages find, written and read back unchanged: widths, the search, the assessment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdc.api import ordered_release
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import InputError, RunFolderError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.risk.criterion import Assessment, Criterion, judge
+from sdc.risk.critical_width import critical_widths
+from sdc.storage import results
+
+
+@pytest.mark.parametrize("floor", [0, 20, 1000])
+def test_widths_come_back_in_their_order(floor: int, czech: Table, tmp_path: Path) -> None:
+    widths = critical_widths(czech, floor=floor)
+    results.write_widths(widths, czech.schema, tmp_path)
+    found = results.read_widths(tmp_path)
+    assert np.array_equal(found.sub_tables, widths.sub_tables)
+    assert np.array_equal(found.widths, widths.widths)
+    assert (found.floor, found.visited) == (widths.floor, widths.visited)
+    assert (found.sub_tables.dtype, found.widths.dtype) == (np.uint64, np.int64)
+
+
+def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"widths\.parquet is missing; write it again"):
+        results.read_widths(tmp_path)
+    (tmp_path / "widths.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"widths\.parquet is damaged: .*write it again"):
+        results.read_widths(tmp_path)
+
+
+@pytest.mark.parametrize("min_width", [6, 30, 1000])
+def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
+    found = ordered_release(czech, min_width=min_width)
+    results.write_search(found, "ordered", czech.schema, tmp_path)
+    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps)
+    content = json.loads((tmp_path / "search.json").read_text())
+    assert content["method"] == "ordered"
+    assert content["sub_tables_with_total"] == found.release.sub_tables_with_total
+
+
+def test_a_search_names_its_sub_tables(czech: Table) -> None:
+    facts = results.release_facts(Release.of([0b000011, 0b100000]), czech.schema)
+    assert facts == {"frontier": [["A", "B"], ["F"]], "sub_tables": 4, "sub_tables_with_total": 5}
+    assert results.release_facts(Release.of([]), czech.schema) == {
+        "frontier": [[]],
+        "sub_tables": 0,
+        "sub_tables_with_total": 1,
+    }
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+def test_a_search_that_is_missing_or_damaged(content: str | None, czech: Table, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "search.json").write_text(content)
+    with pytest.raises(RunFolderError, match=r"search\.json cannot be read: .*run again"):
+        results.read_search(tmp_path, czech.schema)
+
+
+def assert_equal(found: tuple[Assessment, CellBounds], written: tuple[Assessment, CellBounds]) -> None:
+    assert found[0] == written[0]
+    for name in ("cells", "counts", "outer", "inner"):
+        assert np.array_equal(getattr(found[1], name), getattr(written[1], name)), name
+    assert found[1].method == written[1].method
+
+
+@pytest.mark.parametrize("min_width", [6, 10, 100])
+@pytest.mark.parametrize("frontier", [[0b000111, 0b111000], [0b011111, 0b111110, 0b110111], [0b111111], [0]])
+def test_an_assessment_comes_back(frontier: list[int], min_width: int, czech: Table, tmp_path: Path) -> None:
+    bounds = Criterion(czech, 2, min_width).bounds(Release.of(frontier))
+    written = judge(bounds, min_width), bounds
+    results.write_assessment(*written, czech.schema, tmp_path)
+    assert_equal(results.read_assessment(tmp_path, czech, 2), written)
+
+
+def test_an_undecided_assessment_comes_back_with_its_witnesses(czech: Table, tmp_path: Path) -> None:
+    rows = czech.at_risk(2)
+    counts = czech.counts[rows]
+    outer, inner = np.stack([counts * 0, counts + 40], axis=1), np.stack([counts, counts], axis=1)
+    bounds = CellBounds(czech.codes[rows], counts, outer, inner, "nested + collapse")
+    written = judge(bounds, 6), bounds
+    assert (written[0].releasable, len(written[0].witnesses)) == (None, 3)
+    results.write_assessment(*written, czech.schema, tmp_path)
+    assert_equal(results.read_assessment(tmp_path, czech, 2), written)
+
+
+def test_variables_may_have_the_names_of_the_columns(tmp_path: Path) -> None:
+    schema = Schema((Variable("exact", ("no", "yes")), Variable("outer_lower", ("1", "2", "3"))))
+    table = Table.of(schema, np.array([[0, 0], [0, 2], [1, 1]]), np.array([1, 9, 2]))
+    bounds = Criterion(table, 2, 1).bounds(Release.of([1, 2]))
+    written = judge(bounds, 1), bounds
+    results.write_assessment(*written, schema, tmp_path)
+    assert_equal(results.read_assessment(tmp_path, table, 2), written)
+
+
+def test_an_assessment_that_is_missing_or_damaged(czech: Table, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cells\.parquet is missing; write it again"):
+        results.read_assessment(tmp_path, czech, 2)
+    bounds = Criterion(czech, 2, 6).bounds(Release.of([1]))
+    results.write_assessment(judge(bounds, 6), bounds, czech.schema, tmp_path)
+    (tmp_path / "assessment.json").write_text("[")
+    with pytest.raises(RunFolderError, match=r"assessment\.json cannot be read: .*run again"):
+        results.read_assessment(tmp_path, czech, 2)
+
+
+def test_the_facts_of_an_assessment_name_the_categories(czech: Table) -> None:
+    bounds = Criterion(czech, 1, 6).bounds(Release.of([0b111111]))
+    facts = results.assessment_facts(judge(bounds, 6), czech.schema)
+    assert facts["releasable"] is False
+    assert facts["min_width"] == (0, 0)
+    witness = {**facts["witnesses"][0]}
+    assert isinstance(witness.pop("method"), str)
+    assert witness == {
+        "cell": {"A": "no", "B": "yes", "C": "yes", "D": "<140", "E": "<3", "F": "pos"},
+        "count": 1,
+        "outer": (1, 1),
+        "inner": (1, 1),
+    }

@@ -1,0 +1,115 @@
+"""The verbs for notebooks: names in, values out, and nothing but `sdc` to import."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sdc
+from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Table
+
+CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
+VERBS = [
+    "assess",
+    "cell_bounds",
+    "critical_widths",
+    "decomposable_release",
+    "enumerate_tables",
+    "ordered_release",
+    "read_table",
+]
+FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_each_verb_is_there_and_says_what_it_does(name: str) -> None:
+    verb = getattr(sdc, name)
+    assert callable(verb)
+    assert inspect.getdoc(verb)
+
+
+def test_the_verbs_are_all_there_is() -> None:
+    assert sorted(sdc.__all__) == VERBS
+    with pytest.raises(AttributeError, match="module 'sdc' has no attribute 'anneal'"):
+        sdc.anneal  # noqa: B018
+
+
+def test_importing_the_package_imports_no_library() -> None:
+    code = "import sdc, sys; print(sorted({'numpy', 'numba', 'pyarrow', 'pydantic', 'dask'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_notebook_in_seven_lines() -> None:
+    """The published figures of [KDSF] 5.2, through nothing but the verbs."""
+    table = sdc.read_table(CZECH_CSV)
+    assert sdc.critical_widths(table).of(0b001111 | 0b100000) == 3
+    found = sdc.ordered_release(table, min_width=6)
+    assert found.release.sub_tables_with_total == 60
+    assert sdc.assess(table, found.release, min_width=9).releasable is True
+    assert sdc.cell_bounds(table, found.release).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
+    assert sdc.enumerate_tables(table, found.release).feasible_tables == 810
+
+
+def test_a_release_is_given_by_names_or_as_a_release(czech: Table) -> None:
+    by_names = sdc.cell_bounds(czech, FRONTIER)
+    release = Release.of(sum(1 << czech.schema.index(v) for v in name.split("*")) for name in FRONTIER)
+    assert sdc.cell_bounds(czech, release).outer.tolist() == by_names.outer.tolist()
+    assert by_names.exact.all()
+
+
+def test_all_cells_or_those_at_risk(czech: Table) -> None:
+    assert len(sdc.cell_bounds(czech, ["A*B"], cells="all")) == 64
+    assert len(sdc.cell_bounds(czech, ["A*B"], small_count=3)) == 6
+
+
+@pytest.mark.parametrize("release", [[], "A*B"])
+def test_a_release_that_is_no_list_of_sub_tables(release: list[str] | str, czech: Table) -> None:
+    with pytest.raises(ReleaseError, match=r"is not a list of sub-tables; give one such as \['age\*sex', 'race'\]"):
+        sdc.cell_bounds(czech, release)
+
+
+def test_a_release_of_unknown_variables(czech: Table) -> None:
+    with pytest.raises(ReleaseError, match=r"'A\*age' names the unknown variable 'age'; the table has A, B, C"):
+        sdc.assess(czech, ["A*age"], min_width=6)
+
+
+def test_cells_that_are_not_a_choice(czech: Table) -> None:
+    with pytest.raises(InputError, match="cells = 'zeros'; choose at-risk or all"):
+        sdc.cell_bounds(czech, ["A*B"], cells="zeros")
+
+
+def test_more_cells_than_can_be_bounded_at_once(tmp_path: Path) -> None:
+    names = [f"v{v}" for v in range(21)]
+    rows = [",".join(names), ",".join("0" * 21), ",".join("1" * 21)]
+    (tmp_path / "wide.csv").write_text("\n".join(rows) + "\n")
+    table = sdc.read_table(tmp_path / "wide.csv")
+    with pytest.raises(InputError, match=r"has 2097152 cells, at most 1000000 are bounded at once; choose fewer var"):
+        sdc.cell_bounds(table, ["v0*v1"], cells="all")
+
+
+def test_no_at_risk_cell(czech: Table) -> None:
+    ample = Table.of(czech.schema, czech.codes, czech.counts + 2)
+    for refused in (
+        lambda: sdc.cell_bounds(ample, ["A"]),
+        lambda: sdc.critical_widths(ample),
+        lambda: sdc.assess(ample, ["A"], min_width=1),
+        lambda: sdc.ordered_release(ample, min_width=1),
+    ):
+        with pytest.raises(InputError, match="no at-risk cell"):
+            refused()
+
+
+def test_decomposable_is_not_built_yet(czech: Table) -> None:
+    with pytest.raises(ConfigError, match="'decomposable' is not built yet; use 'ordered'"):
+        sdc.decomposable_release(czech, min_width=6, seed=1)
+
+
+def test_a_width_that_nothing_reaches(czech: Table) -> None:
+    with pytest.raises(ReleaseError, match=r"minimum width 1842 .* grand total 1841 .*at most 1841"):
+        sdc.ordered_release(czech, min_width=1842)

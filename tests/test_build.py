@@ -1,0 +1,692 @@
+"""The whole build in one process: what is published, what is reused, and that failures publish nothing.
+
+The Czech auto workers ([KDSF] 5.2) are the table: small enough that every build takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sdc import stages
+from sdc.execution.cluster import open_executor
+from sdc.executor import IN_PROCESS, Executor
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Assessment, Criterion, judge
+from sdc.search.ordered import OrderedRelease, OrderedSearch
+from sdc.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
+from sdc.storage.parquet import read_written_table
+from sdc.storage.publication import write_publication
+from sdc.storage.run_folder import StageRecord, folder_digest
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
+FRONTIER = ["ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF"]
+PUBLISHED = {
+    "README.txt",
+    "data_dictionary.csv",
+    "datapackage.json",
+    *(
+        f"{number:03}_{'-'.join(names)}.{suffix}"
+        for number, names in enumerate(FRONTIER, start=1)
+        for suffix in ("csv", "parquet")
+    ),
+}
+NAMES = [stage.name for stage in STAGES]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Path]:
+    """Writes the Czech config, working in one process below a temporary folder, with settings replaced."""
+
+    def write(name: str = "build.yaml", **sections: dict[str, Any]) -> Path:
+        content = yaml.safe_load(CZECH_YAML.read_text())
+        content["table"]["path"] = str(CZECH_CSV)
+        content["execution"] = {"cluster": "in-process"}
+        content["output"] = {"folder": str(tmp_path / "runs")}
+        for section, values in sections.items():
+            content[section] = {**content.get(section, {}), **values}
+        file = tmp_path / name
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
+        return file
+
+    return write
+
+
+Config = Callable[..., Path]
+
+
+def made(file: Path, executor: Executor = IN_PROCESS) -> tuple[Build, dict[str, str]]:
+    """A build run to its end, and what became of each stage."""
+    build = open_build(file)
+    return build, {record.name: record.status for record in run_all(build, executor)}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of every file below, by name."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def written(folder: Path) -> dict[str, int]:
+    """When every file below was written."""
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def assert_nothing_published(build: Build) -> None:
+    """No release under any name, nothing half-written, and a manifest that tells of whole stages only."""
+    assert not list(build.folder.path.glob("release*"))
+    assert not [path for path in build.folder.path.rglob("*") if path.name.endswith((".unfinished", ".tmp"))]
+    folders = {path.name: folder_digest(path) for path in build.folder.path.iterdir() if path.is_dir()}
+    assert {name: record.output for name, record in build.folder.records().items()} == folders
+
+
+# The run folder, and what is published
+
+
+def test_the_run_folder(config: Config) -> None:
+    build, statuses = made(config())
+    folder = build.folder.path
+    assert statuses == dict.fromkeys(NAMES, "done")
+    assert {path.name for path in folder.iterdir()} == {
+        ".lock", "manifest.json", "table", "widths", "search", "assessment", "confidential", "release",
+    }  # fmt: skip
+    assert {path.name for path in (folder / "confidential").iterdir()} == {"report.html"}
+    assert {path.name for path in (folder / "release").iterdir()} == PUBLISHED
+    for stage in ("table", "widths", "assessment"):
+        assert list((folder / stage).glob("*.parquet"))
+
+
+def test_the_manifest(config: Config) -> None:
+    build, _ = made(config())
+    manifest = json.loads((build.folder.path / "manifest.json").read_text())
+    assert manifest["format"] == 1
+    assert manifest["name"] == "czech_auto_workers"
+    assert manifest["config"] == build.config.model_dump(mode="json")
+    assert list(manifest["digests"]) == ["code", "config", "data"]
+    assert all(len(digest) == 64 for digest in manifest["digests"].values())
+    assert [(entry["name"], entry["status"]) for entry in manifest["stages"]] == [(name, "done") for name in NAMES]
+    for entry in manifest["stages"]:
+        assert set(entry) == {"name", "key", "output", "status", "seconds"}
+        assert entry["output"] == folder_digest(build.folder.stage(entry["name"]))
+
+
+def test_the_table_is_written_in_the_parts_asked_for(config: Config, czech: Table) -> None:
+    build, _ = made(config(table={"partitions": 4}))
+    assert len(list(build.folder.stage("table").glob("part-*.parquet"))) == 4
+    assert read_written_table(build.folder.stage("table")) == czech
+
+
+def test_the_published_release(config: Config) -> None:
+    build, _ = made(config())
+    release, steps = build.found
+    schema = build.table.schema
+    assert [st_names(element, schema.names) for element in release.frontier] == FRONTIER
+    assert (release.sub_tables, release.sub_tables_with_total) == (59, 60)
+    assert {step.phase for step in steps} <= {"bisection", "extension"}
+    assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
+    assert (assessment["releasable"], assessment["min_width"], assessment["undecided_cells"]) == (True, [9, 9], 0)
+
+
+def st_names(subtable: int, names: tuple[str, ...]) -> str:
+    return "".join(name for v, name in enumerate(names) if subtable >> v & 1)
+
+
+def recomputed(names: str) -> Counter[tuple[str, ...]]:
+    """A marginal by hand from the CSV that ships with the project, zeros left out."""
+    with CZECH_CSV.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    sums: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        sums[tuple(row[name] for name in names)] += int(row["count"])
+    return +sums
+
+
+@pytest.mark.parametrize(("number", "names"), list(enumerate(FRONTIER, start=1)))
+def test_the_published_marginals_are_exact(number: int, names: str, finished: Path) -> None:
+    stem = finished / f"{number:03}_{'-'.join(names)}"
+    with stem.with_suffix(".csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == [*names, "count"]
+    assert {tuple(line[:-1]): int(line[-1]) for line in lines} == recomputed(names)
+    columns = pq.read_table(stem.with_suffix(".parquet")).to_pydict()
+    assert list(columns) == header
+    assert [list(map(str, row)) for row in zip(*columns.values(), strict=True)] == lines
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release/ of the Czech build, not to be touched."""
+    folder = tmp_path_factory.mktemp("finished")
+    content = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"], content["output"] = str(CZECH_CSV), {"folder": str(folder / "runs")}
+    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    return made(folder / "build.yaml")[0].folder.stage("release")
+
+
+def test_the_data_dictionary_and_the_metadata(finished: Path) -> None:
+    with (finished / "data_dictionary.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[:3] == [["variable", "place", "category"], ["A", "1", "no"], ["A", "2", "yes"]]
+    assert rows[-1] == ["F", "2", "pos"]
+    assert len(rows) == 13
+    metadata = json.loads((finished / "datapackage.json").read_text())
+    assert set(metadata) == {"description", "name", "profile", "records", "resources", "title"}
+    assert metadata["records"] == 1841
+    assert {resource["path"] for resource in metadata["resources"]} == PUBLISHED - {"README.txt", "datapackage.json"}
+
+
+def test_nothing_but_the_released_marginals_is_published(finished: Path) -> None:
+    """Every byte of the published files is searched for what the agency keeps to itself."""
+    run = finished.parent
+    manifest = json.loads((run / "manifest.json").read_text())
+    digests = [*manifest["digests"].values(), *(s[key] for s in manifest["stages"] for key in ("key", "output"))]
+    words = "width risk small beta threshold undecided witness confidential critical refus unsafe frontier bound digest"
+    places = [str(run), run.name, str(Path.home()), str(CONFIGS), sys.prefix, socket.gethostname(), "/tmp", "runs"]
+    assert {path.name for path in finished.iterdir()} == PUBLISHED
+    for name, content in contents(finished).items():
+        text = content.lower()
+        for secret in [*words.split(), *digests, *places]:
+            assert secret.lower().encode() not in text, (name, secret)
+    for path in finished.glob("*.parquet"):
+        file = pq.ParquetFile(path)
+        assert set(file.metadata.metadata or {}) <= {b"ARROW:schema"}
+        assert not file.schema_arrow.metadata
+        assert all(not column.metadata for column in file.schema_arrow)
+
+
+def test_a_variable_that_is_not_released_is_not_mentioned(config: Config, tmp_path: Path) -> None:
+    """A variable whose one-way table would already disclose appears nowhere in what is published."""
+    rng = np.random.default_rng(3)
+    rows = [f"{a},{b},{count}" for a in "pq" for b in "rs" for count in [int(rng.integers(200, 300))]]
+    (tmp_path / "table.csv").write_text(
+        "plain,other,secret,count\n" + "".join(f"{r.rsplit(',', 1)[0]},common,{r.rsplit(',', 1)[1]}\n" for r in rows)
+        + "p,r,rarest,1\nq,s,rarest,1\n"
+    )  # fmt: skip
+    file = config(table={"path": str(tmp_path / "table.csv"), "categories": {}}, risk={"min_width": 5})
+    build, _ = made(file)
+    assert "secret" not in [name for element in build.found[0].frontier for name in _named(element, build)]
+    for name, content in contents(build.folder.stage("release")).items():
+        assert b"secret" not in content, name
+        assert b"rarest" not in content, name
+
+
+def _named(element: int, build: Build) -> list[str]:
+    return [name for v, name in enumerate(build.table.schema.names) if element >> v & 1]
+
+
+# Reuse
+
+
+def test_a_rerun_reuses_everything_and_rewrites_nothing(config: Config) -> None:
+    build, _ = made(config())
+    before = written(build.folder.path)
+    again, statuses = made(config())
+    assert again.folder.path == build.folder.path
+    assert statuses == dict.fromkeys(NAMES, "reused")
+    after = written(build.folder.path)
+    assert {name for name in after if after[name] != before.get(name)} <= {"manifest.json", ".lock"}
+    assert after.keys() == before.keys()
+
+
+def redone(statuses: dict[str, str]) -> list[str]:
+    return [name for name, status in statuses.items() if status == "done"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "again"),
+    [
+        ({"risk": {"min_width": 7}}, ["search", "assessment", "confidential", "release"]),
+        ({"risk": {"small_count": 3}}, ["widths", "search", "assessment", "confidential", "release"]),
+        ({"risk": {"undecided": "release"}}, ["search", "assessment", "confidential", "release"]),
+        ({"release": {"extend": False}}, ["search", "assessment", "confidential", "release"]),
+        ({"widths": {"floor": 2}}, ["widths", "search", "assessment", "confidential", "release"]),
+        ({"table": {"partitions": 3}}, NAMES),
+        ({"table": {"variables": ["F", "E", "D", "C", "B", "A"]}}, NAMES),
+        ({"execution": {"workers": 7}}, []),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_what_a_change_of_the_config_redoes(sections: dict[str, Any], again: list[str], config: Config) -> None:
+    first, _ = made(config())
+    second, statuses = made(config(**sections))
+    unchanged = {"search", "assessment", "release"}  # their inputs may come out as they were
+    assert set(redone(statuses)) <= set(again)
+    assert set(again) - set(redone(statuses)) <= unchanged
+    assert (second.folder.path == first.folder.path) == ("execution" in sections)
+    assert {path.name for path in first.folder.stage("release").iterdir()} == PUBLISHED
+    assert second.folder.stage("release").is_dir()
+
+
+def test_a_change_of_min_width_takes_table_and_widths_over(config: Config) -> None:
+    first, _ = made(config())
+    second, statuses = made(config(risk={"min_width": 10}))
+    assert redone(statuses) == ["search", "assessment", "confidential", "release"]
+    for name in ("table", "widths"):
+        assert contents(second.folder.stage(name)) == contents(first.folder.stage(name))
+    assert second.found[0] != first.found[0]
+    assert second.found[0].sub_tables_with_total < 60
+
+
+def changed_data(file: Path) -> None:
+    lines = CZECH_CSV.read_text().splitlines()
+    lines[1] = lines[1].rsplit(",", 1)[0] + ",45"
+    file.write_text("\n".join(lines) + "\n")
+
+
+def test_a_change_of_the_data_redoes_everything(config: Config, tmp_path: Path) -> None:
+    first, _ = made(config())
+    changed_data(tmp_path / "changed.csv")
+    second, statuses = made(config(table={"path": str(tmp_path / "changed.csv")}))
+    assert redone(statuses) == NAMES
+    assert second.folder.path != first.folder.path
+    assert second.folder.path.parent == first.folder.path.parent
+
+
+def test_the_same_data_under_another_name_redo_the_counting_at_most(config: Config, tmp_path: Path) -> None:
+    first, _ = made(config())
+    shutil.copy(CZECH_CSV, tmp_path / "copy.csv")
+    second, statuses = made(config(table={"path": str(tmp_path / "copy.csv")}))
+    assert set(redone(statuses)) <= {"table"}
+    assert contents(second.folder.stage("release")) == contents(first.folder.stage("release"))
+
+
+def test_another_version_of_the_code_redoes_everything(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = made(config())
+    monkeypatch.setattr(stages, "code_digest", lambda: "0" * 64)
+    second, statuses = made(config())
+    assert redone(statuses) == NAMES
+    assert second.folder.path != first.folder.path
+    assert contents(second.folder.stage("release")) == contents(first.folder.stage("release"))
+
+
+def test_a_sweep_alone_is_taken_over_by_a_build(config: Config) -> None:
+    build = open_build(config())
+    with build.started():
+        swept = [run_stage(stage, build, IN_PROCESS, lambda text: None) for stage in SWEEP]
+    assert [record.status for record in swept] == ["done", "done"]
+    assert_nothing_published(build)
+    assert redone(made(config())[1]) == NAMES[2:]
+
+
+# Failures
+
+
+def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...]:
+    """The stages, one of them raising an error before or after it wrote its files."""
+
+    def fail(build: Build, into: Path, executor: Executor, say: Callable[[str], None]) -> None:
+        if after:
+            whole.make(build, into, executor, say)
+        (into / "half.txt").write_text("half")
+        raise error
+
+    whole = next(stage for stage in STAGES if stage.name == name)
+    return tuple(replace(stage, make=fail) if stage is whole else stage for stage in STAGES)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stage_that_fails_publishes_nothing(
+    name: str, after: bool, config: Config, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = open_build(config())
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "STAGES", failing(name, RuntimeError("struck"), after=after))
+        with pytest.raises(RuntimeError, match="struck"):
+            run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+    assert list(build.folder.records()) == NAMES[: NAMES.index(name)]
+    again, statuses = made(config())
+    assert redone(statuses) == NAMES[NAMES.index(name) :]
+    assert contents(again.folder.stage("release")) == contents(finished)
+
+
+def test_a_disk_that_fills_up_is_a_refusal(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(stages, "STAGES", failing("release", full, after=True))
+    build = open_build(config())
+    with pytest.raises(RunFolderError, match=r"stage release cannot be written in .*No space left.*free the disk"):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sdc import stages
+from sdc.executor import IN_PROCESS
+whole = stages.write_publication
+def write_and_die(*arguments):
+    whole(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+stages.write_publication = write_and_die
+stages.run_all(stages.open_build(Path(sys.argv[1])), IN_PROCESS)
+"""
+
+
+def test_a_killed_build_publishes_nothing_and_goes_on_where_it_was(config: Config, finished: Path) -> None:
+    file = config()
+    done = subprocess.run([sys.executable, "-c", KILLED, file], timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    build = open_build(file)
+    assert not build.folder.stage("release").exists()
+    assert len(list(build.folder.path.glob(".release.*.unfinished"))) == 1
+    _, statuses = made(file)
+    assert redone(statuses) == ["release"]
+    assert contents(build.folder.stage("release")) == contents(finished)
+    assert not list(build.folder.path.glob(".*.unfinished"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_that_were_touched_are_made_again(name: str, config: Config) -> None:
+    build, _ = made(config())
+    before = contents(build.folder.stage(name))
+    file = sorted(path for path in build.folder.stage(name).iterdir())[0]
+    file.write_bytes(file.read_bytes() + b"1")
+    again, statuses = made(config())
+    assert redone(statuses) == [name]
+    if name != "confidential":  # the report tells the timings
+        assert contents(again.folder.stage(name)) == before
+
+
+@pytest.mark.parametrize("touch", ["removed", "added"])
+def test_a_published_file_more_or_less_is_not_left_so(touch: str, config: Config, finished: Path) -> None:
+    build, _ = made(config())
+    file = build.folder.stage("release") / ("widths.csv" if touch == "added" else "001_A-B-C-D-E.csv")
+    file.write_text("sub_table,critical_width\n") if touch == "added" else file.unlink()
+    again, statuses = made(config())
+    assert redone(statuses) == ["release"]
+    assert contents(again.folder.stage("release")) == contents(finished)
+
+
+def test_a_release_that_is_no_longer_whole_is_gone_at_once(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    build, _ = made(config())
+    (build.folder.stage("release") / "001_A-B-C-D-E.csv").write_text("tampered")
+    monkeypatch.setattr(stages, "STAGES", failing("release", RuntimeError("struck"), after=False))
+    with pytest.raises(RuntimeError, match="struck"):
+        run_all(open_build(config()), IN_PROCESS)
+    assert_nothing_published(build)
+
+
+def test_a_manifest_of_another_format_is_refused(config: Config) -> None:
+    build, _ = made(config())
+    (build.folder.path / "manifest.json").write_text('{"format": 2}')
+    with pytest.raises(RunFolderError, match="has format 2, this version reads 1; remove the run folder"):
+        made(config())
+
+
+# What is checked before it is published
+
+
+def one_count_more(folder: Path, suffix: str, *, honest: bool) -> None:
+    """Adds one to a published count; an honest hash hides it from all but the comparison with the table."""
+    path = sorted(folder.glob(f"001_*{suffix}"))[0]
+    if suffix == ".csv":
+        head, first, *rest = path.read_text().splitlines()
+        cells, count = first.rsplit(",", 1)
+        path.write_text("\n".join([head, f"{cells},{int(count) + 1}", *rest]) + "\n")
+    else:
+        table = pq.read_table(path)
+        counts = table.column("count").to_pylist()
+        table = table.set_column(table.num_columns - 1, "count", pa.array([counts[0] + 1, *counts[1:]]))
+        pq.write_table(table, path)
+    if honest:
+        _rehash(folder, path)
+
+
+def _rehash(folder: Path, path: Path) -> None:
+    import hashlib
+
+    file = folder / "datapackage.json"
+    metadata = json.loads(file.read_text())
+    for resource in metadata["resources"]:
+        if resource["path"] == path.name:
+            resource["hash"] = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    file.write_text(json.dumps(metadata))
+
+
+Tampering = Callable[[Path], None]
+
+
+def without_a_resource(folder: Path) -> None:
+    file = folder / "datapackage.json"
+    metadata = json.loads(file.read_text())
+    kept = [resource for resource in metadata["resources"] if resource.get("sub_table") != list("ABCF")]
+    file.write_text(json.dumps({**metadata, "resources": kept}))
+
+
+def one_file_less(folder: Path) -> None:
+    (folder / "004_A-B-C-F.parquet").unlink()
+
+
+def one_file_more(folder: Path) -> None:
+    (folder / "007_A-B-C-E-F.csv").write_text("A,B,C,E,F,count\nno,yes,yes,<3,pos,1\n")
+
+
+def other_total(folder: Path) -> None:
+    file = folder / "datapackage.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "records": 1842}))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (lambda folder: one_count_more(folder, ".csv", honest=False), r"001_A-B-C-D-E\.csv is not the exact marginal"),
+        (lambda folder: one_count_more(folder, ".csv", honest=True), r"001_A-B-C-D-E\.csv is not the exact marginal"),
+        (lambda folder: one_count_more(folder, ".parquet", honest=True), r"001_.*parquet is not the exact marginal"),
+        (one_file_less, r"004_A-B-C-F\.parquet is missing; nothing is released"),
+        (one_file_more, r"007_A-B-C-E-F\.csv"),
+        (other_total, r"says 1842 records, the table has 1841"),
+        (without_a_resource, r"nothing is released|004_A-B-C-F"),
+    ],
+    ids=["csv", "csv and hash", "parquet and hash", "file less", "file more", "total", "frontier"],
+)
+def test_files_that_are_not_what_was_assessed_are_refused(
+    tamper: Tampering, message: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault between writing and checking: nothing gets the name release/."""
+
+    def write(table: Table, release: Release, name: str, folder: Path) -> None:
+        write_publication(table, release, name, folder)
+        tamper(folder)
+
+    monkeypatch.setattr(stages, "write_publication", write)
+    build = open_build(config())
+    with pytest.raises(SdcError, match=message):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+    monkeypatch.undo()
+    assert redone(made(config())[1]) == ["release"]
+
+
+def test_files_that_disclose_more_than_was_assessed_are_refused(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer publishes a sub-table too many, honestly hashed and listed."""
+
+    def write(table: Table, release: Release, name: str, folder: Path) -> None:
+        write_publication(table, release.add(0b110111), name, folder)
+
+    monkeypatch.setattr(stages, "write_publication", write)
+    build = open_build(config())
+    with pytest.raises(ReleaseError, match=r"would be published give min width \(.*5\).*the assessment .*nothing"):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+
+
+# Undecided
+
+
+@pytest.fixture
+def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Methods that prove no release of more than 40 sub-tables safe: there the true table is all they know."""
+    sharp = Criterion.bounds
+
+    def bounds(self: Criterion, release: Release) -> CellBounds:
+        found = sharp(self, release)
+        if release.sub_tables <= 40:
+            return found
+        counts = np.stack([found.counts, found.counts], axis=1)
+        return CellBounds(found.cells, found.counts, found.outer, counts, found.method)
+
+    def assess(self: Criterion, release: Release, *, dearer: bool = True) -> Assessment:
+        return judge(bounds(self, release), self.min_width)
+
+    monkeypatch.setattr(Criterion, "bounds", bounds)
+    monkeypatch.setattr(Criterion, "assess", assess)
+    return 40
+
+
+def test_undecided_is_not_released(unproven: int, config: Config) -> None:
+    build, _ = made(config())
+    assert build.found[0].sub_tables <= unproven
+    assert any(step.answer is None for step in build.found[1])
+    assert json.loads((build.folder.stage("assessment") / "assessment.json").read_text())["releasable"] is True
+
+
+def test_undecided_is_released_where_the_config_says_so(unproven: int, config: Config) -> None:
+    build, _ = made(config(risk={"undecided": "release"}))
+    assert build.found[0].sub_tables == 59
+    assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
+    assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
+    assert {path.name for path in build.folder.stage("release").iterdir()} == PUBLISHED
+    report = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "undecided" in report.lower()
+
+
+def test_an_undecided_release_is_not_published_whatever_the_search_says(
+    unproven: int, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last gate does not trust the search: here it accepts what nothing proved."""
+    accepting = OrderedSearch.run
+
+    def run(self: OrderedSearch) -> OrderedRelease:
+        return accepting(replace(self, accept_undecided=True))
+
+    monkeypatch.setattr(OrderedSearch, "run", run)
+    build = open_build(config())
+    refusal = (
+        r"not proven safe \(3 cells are undecided, min width between 0 and 9, required 6\); .*, see .*report\.html"
+    )
+    with pytest.raises(ReleaseError, match=refusal):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+    assert (build.folder.stage("confidential") / "report.html").is_file()
+
+
+@pytest.mark.parametrize("undecided", ["refuse", "release"])
+def test_a_refuted_release_is_never_published(undecided: str, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = OrderedSearch.run
+
+    def run(self: OrderedSearch) -> OrderedRelease:
+        return replace(found(self), release=Release.of([0b111111]))
+
+    monkeypatch.setattr(OrderedSearch, "run", run)
+    build = open_build(config(risk={"undecided": undecided}))
+    with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and 0, required 6\)"):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+
+
+def test_no_at_risk_cell_leaves_the_table_alone(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b,count\nx,y,10\nw,z,20\n")
+    build = open_build(config(table={"path": str(tmp_path / "table.csv"), "categories": {}}))
+    with pytest.raises(InputError, match=r"no at-risk cell: .*small count 2 \(smallest count 10\); raise"):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+    assert list(build.folder.records()) == ["table"]
+
+
+# The same release whoever computes it, from whatever parts
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Executor]:
+    with open_executor("local", 2) as executor:
+        yield executor
+
+
+def test_two_workers_publish_the_same_bytes(config: Config, finished: Path, two_workers: Executor) -> None:
+    build, statuses = made(config(), two_workers)
+    assert redone(statuses) == NAMES
+    assert contents(build.folder.stage("release")) == contents(finished)
+    for name in ("table", "widths", "search", "assessment"):
+        assert contents(build.folder.stage(name)) == contents(finished.parent / name)
+
+
+def records() -> list[list[str]]:
+    """Microdata, one row a person, in an order of its own."""
+    with CZECH_CSV.open(newline="") as file:
+        _, *rows = csv.reader(file)
+    people = [row[:-1] for row in rows for _ in range(int(row[-1]))]
+    random.Random(7).shuffle(people)
+    return people
+
+
+def as_csv_parts(folder: Path) -> Path:
+    for number, rows in enumerate(np.array_split(records(), 3)):
+        (folder / f"part-{number}.csv").write_text("A,B,C,D,E,F\n" + "".join(",".join(row) + "\n" for row in rows))
+    return folder
+
+
+def as_parquet_parts(folder: Path) -> Path:
+    for number, rows in enumerate(np.array_split(records(), 5)):
+        columns = dict(zip("ABCDEF", np.array(rows).T, strict=True))
+        pq.write_table(pa.table({name: pa.array(list(column)) for name, column in columns.items()}),
+                       folder / f"{number}.parquet", row_group_size=100)  # fmt: skip
+    return folder
+
+
+def as_one_parquet(folder: Path) -> Path:
+    with CZECH_CSV.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    columns: dict[str, list[Any]] = dict(zip(header, map(list, zip(*reversed(rows), strict=True)), strict=True))
+    columns["count"] = [int(count) for count in columns["count"]]
+    pq.write_table(pa.table(columns), folder / "cells.parquet")
+    return folder / "cells.parquet"
+
+
+@pytest.mark.parametrize("source", [as_csv_parts, as_parquet_parts, as_one_parquet])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_parts_of_the_input_do_not_matter(
+    source: Callable[[Path], Path], partitions: int, config: Config, finished: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    path = source(tmp_path / "data")
+    build, _ = made(config(table={"path": str(path), "partitions": partitions}))
+    assert contents(build.folder.stage("release")) == contents(finished)
+
+
+def test_progress_is_told(config: Config) -> None:
+    said: list[str] = []
+    found: list[StageRecord] = run_all(open_build(config()), IN_PROCESS, said.append)
+    for record in found:
+        assert f"{record.name}: done in {record.seconds:.1f} s" in said
+    assert "table: 1841 records, 6 variables, 63 non-zero of 64 cells" in said
+
+
+def test_the_number_of_workers_may_be_given(config: Config) -> None:
+    assert open_build(config(), workers=5).config.execution.workers == 5
+    assert open_build(config(), data=CZECH_CSV).digests == open_build(config()).digests
+    assert os.path.isabs(open_build(config()).config.table.path)

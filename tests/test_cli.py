@@ -1,0 +1,840 @@
+"""The commands as a user meets them: JSON as fixed, published numbers, one message for whatever is refused.
+
+Commands run in this process where that shows the same. `sdc run` needs Prefect and runs in one process of its
+own, case after case, each with its own standard output and error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sdc import cli
+from sdc.bounds.method import method_names
+from sdc.stages import STAGES, open_build
+from sdc.storage.run_folder import RunFolder, folder_digest
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
+
+COMMANDS = ("run", "plan", "widths", "bounds", "assess", "release", "enumerate")
+CZECH = str(CZECH_CSV)
+FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
+RELEASE = [word for name in FRONTIER for word in ("--release", name)]
+
+# [KDSF] table 3 in the data's letters: the 35 most dangerous as printed, before them the full table
+PRINTED_WIDTHS = (
+    "ABCDF 3, BCDEF 5, ABCEF 6, ABCDE 9, BCDF 10, ABDEF 10, ACDEF 10, ABCF 12, BCEF 12, ABCE 20, ACEF 20, ACDF 21, "
+    "ABCD 22, ABEF 23, BCDE 23, BCF 25, ABDF 25, BDEF 26, ADEF 30, CDEF 30, ABC 45, ACF 49, ABDE 52, BCD 54, ABF 55, "
+    "BCE 56, CEF 57, AEF 58, BDF 58, ADF 59, BEF 61, CDF 61, DEF 64, ACDE 68, BC 119, DF 119"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """Standard output as exactly one JSON document on one line."""
+        assert self.status == 0, self.err
+        assert self.out.count("\n") == 1
+        return json.loads(self.out)
+
+    def assert_refused(self, message: str) -> None:
+        """Exit status 1, one message, nothing on standard output and no traceback."""
+        assert self.status == 1, (self.status, self.out, self.err)
+        assert self.out == ""
+        assert "Traceback" not in self.err
+        assert "| ERROR" not in self.err
+        messages = [line for line in self.err.splitlines() if line.startswith("sdc: ")]
+        assert messages == self.err.splitlines()[-1:], self.err
+        assert re.search(message, messages[0]), messages[0]
+
+
+Sdc = Callable[..., Answer]
+
+
+@pytest.fixture
+def sdc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sdc:
+    """Runs a command in this process."""
+
+    def command(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["sdc", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = exit_.value.code
+        return Answer(code if isinstance(code, int) else 0, out, err)
+
+    return command
+
+
+def process(*words: object, cwd: Path | None = None) -> Answer:
+    """Runs a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sdc.cli", *map(str, words)], capture_output=True, text=True, cwd=cwd, timeout=300
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def tree(folder: Path) -> set[str]:
+    """Every file and folder below."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+# Help and wrong usage
+
+
+def test_help_names_every_command_and_loads_nothing_heavy() -> None:
+    heavy = {"numba", "ortools", "prefect", "distributed", "dask", "pyarrow", "scipy", "networkx"}
+    code = (
+        "import sys; sys.argv = ['sdc', '--help']\n"
+        "from sdc.cli import main\n"
+        "try: main()\n"
+        f"finally: print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert done.stderr.strip() == "[]"
+    assert [name for name in COMMANDS if re.search(rf"^\W*{name} ", done.stdout, re.MULTILINE)] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_explains_itself(command: str, sdc: Sdc) -> None:
+    answer = sdc(command, "--help")
+    assert answer.status == 0
+    assert "--json" in answer.out
+    assert ("CONFIG" if command in ("run", "plan") else "TABLE") in answer.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["publish", CZECH],
+        ["widths"],
+        ["widths", CZECH, "--flor", "3"],
+        ["widths", CZECH, "--floor", "three"],
+        ["widths", CZECH, "--floor", "-1"],
+        ["widths", CZECH, "--workers", "0"],
+        ["widths", CZECH, "--small-count", "0"],
+        ["bounds", CZECH],
+        ["assess", CZECH, "--release", "A*B"],
+        ["assess", CZECH, "--release", "A*B", "--min-width", "0"],
+        ["release", CZECH, "--min-width", "6"],
+        ["enumerate", CZECH, "--release", "A*B", "--limit", "0"],
+    ],
+    ids=lambda words: " ".join(words[:1] + words[2:]) or "nothing",
+)
+def test_wrong_usage_has_status_2(words: list[str], sdc: Sdc) -> None:
+    answer = sdc(*words)
+    assert answer.status == 2
+    assert "Usage" in answer.out + answer.err
+    if words:
+        assert answer.out == ""
+
+
+def test_an_interrupt_is_one_line(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdc.storage.reading.read_table", interrupted)
+    answer = sdc("widths", CZECH)
+    assert answer.status == 130
+    assert answer.err.strip() == "sdc: interrupted; nothing was published"
+
+
+# widths
+
+
+def test_the_published_critical_widths(sdc: Sdc) -> None:
+    answer = sdc("widths", CZECH, "--json")
+    found = answer.document
+    assert list(found) == ["variables", "records", "at_risk_cells", "widths"]
+    assert (found["variables"], found["records"], found["at_risk_cells"]) == (list("ABCDEF"), 1841, 3)
+    assert all(list(entry) == ["sub_table", "critical_width"] for entry in found["widths"])
+    pairs = [("".join(entry["sub_table"]), entry["critical_width"]) for entry in found["widths"]]
+    printed = [(name, int(width)) for name, width in (entry.split() for entry in PRINTED_WIDTHS.split(", "))]
+    assert len(pairs) == len(dict(pairs)) == 64
+    assert pairs[0] == ("ABCDEF", 0)
+    assert sorted(pairs[1:37]) == sorted(printed)
+    assert [width for _, width in pairs] == sorted(width for _, width in pairs)
+    assert {name for name, _ in pairs[1:37]}.isdisjoint(["", *"ABCDEF"])
+    assert {dict(pairs)[name] for name in ["", *"ABCDEF"]} == {max(dict(pairs).values())} == {260}
+    assert "1841 records, 63 non-zero of 64 cells" in answer.err
+
+
+def test_a_floor_lists_what_reaches_it(sdc: Sdc) -> None:
+    whole = sdc("widths", CZECH, "--json").document["widths"]
+    cut = sdc("widths", CZECH, "--json", "--floor", "10").document["widths"]
+    assert cut == [entry for entry in whole if entry["critical_width"] >= 10]
+    assert len(cut) == 59
+    assert sdc("widths", CZECH, "--json", "--floor", "261").document["widths"] == []
+
+
+def test_variables_choose_and_order_the_columns(sdc: Sdc) -> None:
+    found = sdc("widths", CZECH, "--json", "--variables", "F, E,D,C", "--small-count", "60").document
+    assert found["variables"] == ["F", "E", "D", "C"]
+    assert found["records"] == 1841
+    assert found["widths"][0] == {"sub_table": ["F", "E", "D", "C"], "critical_width": 0}
+    assert len(found["widths"]) == 16
+
+
+@pytest.mark.parametrize(("small_count", "at_risk"), [(1, 1), (2, 3), (3, 6), (4, 11)])
+def test_the_small_count_says_which_cells_are_at_risk(small_count: int, at_risk: int, sdc: Sdc) -> None:
+    counts = [int(line.rsplit(",", 1)[1]) for line in CZECH_CSV.read_text().splitlines()[1:]]
+    assert sum(0 < count <= small_count for count in counts) == at_risk
+    found = sdc("widths", CZECH, "--json", "--small-count", small_count).document
+    assert found["at_risk_cells"] == at_risk
+
+
+def test_widths_as_text(sdc: Sdc) -> None:
+    lines = sdc("widths", CZECH).out.splitlines()
+    assert lines[0].split() == ["critical_width", "sub_table"]
+    assert lines[2].split() == ["3", "A*B*C*D*F"]
+    assert ["260", "(total)"] in [line.split() for line in lines]
+    assert len(lines) == 65
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_widths_are_written_to_a_file_as_well(suffix: str, sdc: Sdc, tmp_path: Path) -> None:
+    out = tmp_path / f"widths{suffix}"
+    found = sdc("widths", CZECH, "--json", "--out", out).document["widths"]
+    if suffix == ".csv":
+        header, *lines = out.read_text().splitlines()
+        rows = [(name, int(width)) for name, width in (line.split(",") for line in lines)]
+        assert header == "sub_table,critical_width"
+    else:
+        columns = pq.read_table(out).to_pydict()
+        assert list(columns) == ["sub_table", "critical_width"]
+        rows = list(zip(*columns.values(), strict=True))
+    assert rows == [("*".join(entry["sub_table"]) or "(total)", entry["critical_width"]) for entry in found]
+    assert tree(tmp_path) == {out.name}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("widths.txt", r"--out .*widths\.txt.*must end in \.parquet or \.csv"),
+        ("widths", r"--out .*widths: .*must end in \.parquet or \.csv"),
+        ("none/widths.csv", r"--out .*none/widths\.csv cannot be written: .*name another"),
+        ("none/widths.parquet", r"--out .*none/widths\.parquet cannot be written: .*name another"),
+        ("file/widths.csv", r"--out .*file/widths\.csv cannot be written: .*name another"),
+        ("file/widths.parquet", r"--out .*file/widths\.parquet cannot be written: .*name another"),
+        ("folder.csv", r"--out .*folder\.csv cannot be written: .*name another"),
+    ],
+)
+def test_an_out_that_cannot_be_written(name: str, message: str, sdc: Sdc, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.csv").mkdir()
+    sdc("widths", CZECH, "--json", "--out", tmp_path / name).assert_refused(message)
+    assert tree(tmp_path) == {"file", "folder.csv"}
+
+
+def test_an_out_of_the_wrong_kind_is_refused_before_the_work(sdc: Sdc, tmp_path: Path) -> None:
+    answer = sdc("widths", tmp_path / "none.csv", "--out", tmp_path / "widths.txt")
+    answer.assert_refused(r"--out .*widths\.txt")
+
+
+# bounds, assess, enumerate
+
+
+def test_the_published_bounds(sdc: Sdc) -> None:
+    found = sdc("bounds", CZECH, *RELEASE, "--json").document
+    assert list(found) == ["release", "method", "cells"]
+    assert found["release"] == [name.split("*") for name in FRONTIER]
+    assert set(found["method"].split(" + ")) <= set(method_names())
+    assert found["cells"][0] == {
+        "cell": {"A": "no", "B": "yes", "C": "yes", "D": "<140", "E": "<3", "F": "pos"},
+        "count": 1,
+        "outer": [0, 10],
+        "inner": [0, 10],
+        "exact": True,
+    }
+    assert [(cell["count"], cell["outer"], cell["inner"], cell["exact"]) for cell in found["cells"]] == [
+        (1, [0, 10], [0, 10], True),
+        (2, [0, 9], [0, 9], True),
+        (2, [0, 9], [0, 9], True),
+    ]
+
+
+def test_bounds_of_all_cells_have_the_zeros_too(sdc: Sdc) -> None:
+    found = sdc("bounds", CZECH, "--release", "B*C", "--release", "A*D*E*F", "--cells", "all", "--json").document
+    assert found["release"] == [list("ADEF"), list("BC")]
+    assert len(found["cells"]) == 64
+    assert sum(cell["count"] for cell in found["cells"]) == 1841
+    assert [cell["count"] for cell in found["cells"]].count(0) == 1
+    for cell in found["cells"]:
+        (lower, upper), (inner_lower, inner_upper) = cell["outer"], cell["inner"]
+        assert lower <= inner_lower <= cell["count"] <= inner_upper <= upper
+        assert cell["exact"] == (cell["outer"] == cell["inner"])
+
+
+@pytest.mark.parametrize("method", ["shuttle", "enumeration", "integer-program", "nested", "collapse"])
+def test_a_method_is_chosen_by_name_and_says_so(method: str, sdc: Sdc) -> None:
+    found = sdc("bounds", CZECH, *RELEASE, "--method", method, "--json").document
+    assert found["method"] == method
+    for cell, sharp in zip(found["cells"], ([0, 10], [0, 9], [0, 9]), strict=True):
+        assert cell["outer"][0] <= sharp[0] <= cell["inner"][0]
+        assert cell["inner"][1] <= sharp[1] <= cell["outer"][1]
+
+
+def test_repeated_and_implied_sub_tables_change_nothing(sdc: Sdc) -> None:
+    more = ["--release", "A*B", "--release", "E*D*C*B*A", "--release", "F"]
+    assert sdc("bounds", CZECH, *RELEASE, *more, "--json").out == sdc("bounds", CZECH, *RELEASE, "--json").out
+
+
+def test_bounds_as_text(sdc: Sdc) -> None:
+    lines = sdc("bounds", CZECH, *RELEASE).out.splitlines()
+    assert lines[0].startswith("method ")
+    assert " ".join(lines[2].split()) == "1 [0, 10] [0, 10] A=no B=yes C=yes D=<140 E=<3 F=pos"
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize(
+    ("more", "min_width", "releasable", "sharp"),
+    [
+        ([], 6, True, 9),
+        ([], 9, True, 9),
+        ([], 10, False, 9),
+        (["A*B*C*E*F"], 5, True, 5),
+        (["A*B*C*E*F"], 6, False, 5),
+        (["A*B*C*E*F", "B*C*D*E*F"], 3, True, 3),
+        (["A*B*C*E*F", "B*C*D*E*F"], 4, False, 3),
+        (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 1, True, 1),
+        (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 2, False, 1),
+    ],
+)
+def test_the_published_assessments(more: list[str], min_width: int, releasable: bool, sharp: int, sdc: Sdc) -> None:
+    words = [word for name in more for word in ("--release", name)]
+    found = sdc("assess", CZECH, *RELEASE, *words, "--min-width", min_width, "--json").document
+    assert list(found) == [
+        "releasable", "min_width_required", "min_width", "at_risk_cells", "undecided_cells", "witnesses",
+    ]  # fmt: skip
+    assert (found["releasable"], found["min_width_required"]) == (releasable, min_width)
+    low, high = found["min_width"]
+    assert low <= sharp <= high
+    assert found["at_risk_cells"] == 3
+    assert found["undecided_cells"] == 0 or not releasable  # a refusal stops at the first proof
+    assert bool(found["witnesses"]) == (not releasable)
+    for witness in found["witnesses"]:
+        assert list(witness) == ["cell", "count", "outer", "inner", "method"]
+        assert list(witness["cell"]) == list("ABCDEF")
+        assert witness["outer"][1] - witness["outer"][0] < min_width
+
+
+def test_assess_as_text(sdc: Sdc) -> None:
+    assert sdc("assess", CZECH, *RELEASE, "--min-width", "6").out.splitlines()[0] == "releasable"
+    refused = sdc("assess", CZECH, *RELEASE, "--min-width", "10")
+    assert refused.status == 0  # the answer no is an answer
+    assert refused.out.splitlines()[0] == "not releasable"
+    assert refused.out.count("witness ") >= 1
+
+
+def test_the_published_number_of_feasible_tables(sdc: Sdc) -> None:
+    found = sdc("enumerate", CZECH, *RELEASE, "--json").document
+    assert list(found.items()) == [("feasible_tables", 810), ("complete", True)]
+    assert sdc("enumerate", CZECH, *RELEASE).out == "810 feasible tables\n"
+
+
+@pytest.mark.parametrize(("limit", "tables", "complete"), [(5, 5, False), (1000, 810, True)])
+def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, sdc: Sdc) -> None:
+    found = sdc("enumerate", CZECH, *RELEASE, "--limit", limit, "--json").document
+    assert found == {"feasible_tables": tables, "complete": complete}
+
+
+# release
+
+
+@pytest.mark.parametrize("min_width", [6, 7, 8, 9])
+def test_the_published_release(min_width: int, sdc: Sdc) -> None:
+    answer = sdc("release", CZECH, "--method", "ordered", "--min-width", min_width, "--json")
+    found = answer.document
+    assert list(found) == ["method", "frontier", "sub_tables", "sub_tables_with_total", "assessment"]
+    assert found["method"] == "ordered"
+    assert found["frontier"] == [name.split("*") for name in FRONTIER]
+    assert (found["sub_tables"], found["sub_tables_with_total"]) == (59, 60)
+    assert found["assessment"]["releasable"] is True
+    assert found["assessment"]["min_width_required"] == min_width
+    assert found["assessment"]["undecided_cells"] == 0
+    assert "releasable" in answer.err  # progress
+
+
+def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) -> None:
+    words = ["release", CZECH, "--method", "ordered", "--min-width", "1000"]
+    found = sdc(*words, "--out", tmp_path / "public", "--json").document
+    assert (found["frontier"], found["sub_tables"], found["sub_tables_with_total"]) == ([[]], 0, 1)
+    assert tree(tmp_path / "public") == {"README.txt", "data_dictionary.csv", "datapackage.json"}
+    assert "(total)" in sdc(*words).out
+
+
+def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path) -> None:
+    words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
+    assert sdc(*words).status == 0
+    stems = [f"{number:03}_{name.replace('*', '-')}" for number, name in enumerate(FRONTIER, start=1)]
+    expected = {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "parquet")}
+    assert tree(tmp_path) == {
+        "public",
+        *(f"public/{name}" for name in (*expected, "README.txt", "data_dictionary.csv", "datapackage.json")),
+    }
+    before = {path: path.read_bytes() for path in (tmp_path / "public").iterdir()}
+    sdc(*words).assert_refused(r"--out .*public exists already; name a folder that does not")
+    assert {path: path.read_bytes() for path in (tmp_path / "public").iterdir()} == before
+
+
+@pytest.mark.parametrize("out", ["none/public", "file/public"])
+def test_a_release_that_cannot_be_published(out: str, sdc: Sdc, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--json", "--out", tmp_path / out]
+    sdc(*words).assert_refused(rf"{Path(out).parent}\b.*; ")
+    assert tree(tmp_path) == {"file"}
+
+
+def test_publishing_that_fails_leaves_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sdc.storage.publication.check_publication", full)
+    words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
+    sdc(*words).assert_refused("public cannot be written.*No space left on device")
+    assert tree(tmp_path) == set()
+
+
+def test_decomposable_is_not_built_yet(sdc: Sdc) -> None:
+    answer = sdc("release", CZECH, "--method", "decomposable", "--min-width", "6", "--seed", "1", "--json")
+    answer.assert_refused(r"'decomposable' is not built yet; use 'ordered'")
+
+
+def test_an_unknown_method_of_release(sdc: Sdc) -> None:
+    answer = sdc("release", CZECH, "--method", "greedy", "--min-width", "6")
+    answer.assert_refused(r"'greedy'.*'?ordered'?")
+
+
+# The number of workers
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["widths", CZECH, "--json"],
+        ["bounds", CZECH, *RELEASE, "--json"],
+        ["release", CZECH, "--method", "ordered", "--min-width", "6", "--json"],
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_two_workers_say_the_same_as_one(words: list[str], sdc: Sdc) -> None:
+    assert sdc(*words, "--workers", "2").out == sdc(*words, "--workers", "1").out
+
+
+# plan
+
+
+def write_config(folder: Path, settings: dict[str, Any] | None = None, **sections: dict[str, Any]) -> Path:
+    """The Czech config in the folder, working in one process and writing there, with settings replaced."""
+    content = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = CZECH
+    content["execution"] = {"cluster": "in-process"}
+    content["output"] = {"folder": str(folder / "runs")}
+    for section, values in sections.items():
+        content[section] = {**content.get(section, {}), **values}
+    file = folder / "build.yaml"
+    file.write_text(yaml.safe_dump({**content, **(settings or {})}, sort_keys=False))
+    return file
+
+
+def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
+    found = sdc("plan", write_config(tmp_path), "--json").document
+    assert list(found) == [
+        "run_folder", "records", "cells", "at_risk_cells", "stages", "memory_needed_mib", "memory_allowed_mib",
+    ]  # fmt: skip
+    assert (found["records"], found["cells"], found["at_risk_cells"]) == (1841, 63, 3)
+    assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in STAGES]
+    assert all(list(stage) == ["name", "status", "units", "memory_mib"] for stage in found["stages"])
+    assert {stage["status"] for stage in found["stages"]} == {"to do"}
+    assert 0 < found["memory_needed_mib"] <= found["memory_allowed_mib"]
+    assert tree(tmp_path) == {"build.yaml"}
+
+
+def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
+    lines = sdc("plan", write_config(tmp_path)).out.splitlines()
+    assert lines[0].split() == ["stage", "status", "units", "memory", "per", "worker"]
+    assert [line.split()[0] for line in lines[1:-1]] == [stage.name for stage in STAGES]
+    assert re.fullmatch(r"needed \d+ MiB per worker, allowed \d+ MiB", lines[-1])
+
+
+def test_a_plan_that_does_not_fit(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", lambda name: 4096)  # 16 MiB of memory
+    answer = sdc("plan", write_config(tmp_path), "--json")
+    answer.assert_refused(r"a worker needs \d+ MiB, \d+ MiB are allowed.*use fewer workers or fewer variables")
+
+
+# Bad input
+
+GOOD = "a,b,count\nx,y,1\nx,z,20\nw,y,11\nw,z,12\n"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One line of "Bad input" of the issue, and the message it gets: the thing, its value, what to do."""
+
+    name: str
+    message: str
+    table: str | bytes | None = GOOD
+    file: str = "table.csv"
+    variables: str | None = None
+    sections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    text: str | None = None  # the config, as it stands
+    commands: tuple[str, ...] = ("widths", "plan", "run")
+
+    def words(self, command: str, folder: Path) -> list[str]:
+        table = str(folder / self.file)
+        chosen = ["--variables", self.variables] if self.variables is not None else []
+        return {
+            "run": ["run", str(folder / "build.yaml"), "--json"],
+            "plan": ["plan", str(folder / "build.yaml"), "--json"],
+            "widths": ["widths", table, *chosen, "--json"],
+            "release": ["release", table, *chosen, "--method", "ordered", "--min-width", "2", "--json"],
+            "bounds": ["bounds", table, "--release", self.name, "--json"],
+            "assess": ["assess", table, "--release", self.name, "--min-width", "2", "--json"],
+            "enumerate": ["enumerate", table, "--release", self.name, "--json"],
+        }[command]
+
+    def write(self, folder: Path) -> None:
+        """The table, the config, and a file where no folder can be made."""
+        folder.mkdir()
+        (folder / "file").touch()
+        if self.table is not None:
+            table = self.table if isinstance(self.table, bytes) else self.table.encode()
+            (folder / self.file).write_bytes(table)
+        if self.text is not None:
+            (folder / "build.yaml").write_text(self.text)
+            return
+        content: dict[str, Any] = {
+            "name": "build",
+            "table": {"path": self.file},
+            "risk": {"min_width": 2},
+            "execution": {"cluster": "in-process"},
+            "output": {"folder": str(folder / "runs")},
+        }
+        chosen = {"table": {"variables": self.variables.split(",")}} if self.variables else {}
+        for section, values in [*chosen.items(), *self.sections.items()]:
+            content[section] = {**content.get(section, {}), **values}
+        text = yaml.safe_dump(content, sort_keys=False).replace("FOLDER", str(folder))
+        (folder / "build.yaml").write_text(text)
+
+
+def _many(categories: int) -> str:
+    return "a,b\n" + "".join(f"c{i},{i % 2}\n" for i in range(categories))
+
+
+def in_config(name: str, message: str, **more: Any) -> Fault:
+    """A fault that only the commands with a config meet."""
+    return Fault(name, message, commands=("plan", "run"), **more)
+
+
+RELEASE_COMMANDS = ("bounds", "assess", "enumerate")
+TOO_LARGE = 10**20
+HEAD = "name: build\ntable: {path: table.csv}\n"
+
+FAULTS = [
+    # an unreadable or empty file
+    Fault("no file", r"table\.csv does not exist; give a Parquet or CSV file", table=None),
+    Fault("an empty file", r"table\.csv is empty; give a file with a header and records", table=""),
+    Fault("a header alone", r"table\.csv has no records: no rows; give", table="a,b,count\n"),
+    Fault("all counts zero", r"table\.csv has no records: all counts are zero; give", table="a,b,count\nx,y,0\n"),
+    Fault("not Parquet", r"table\.parquet cannot be read: .*check that it is whole", file="table.parquet"),
+    Fault("half a Parquet file", r"table\.parquet cannot be read: .*check", table=b"PAR1abc", file="table.parquet"),
+    Fault("not UTF-8", r"table\.csv cannot be read: .*UTF-8", table=b"a,b\n\xff\xfe,y\n"),
+    Fault("ragged rows", r"table\.csv cannot be read: .*check that it is whole", table="a,b,count\nx,y,1\nx,2\n"),
+    Fault("another kind of file", r"table\.txt is neither Parquet nor CSV; its name should end in", file="table.txt"),
+    # a missing column
+    Fault("a missing column", r"table\.csv has no column 'zz'; it has a, b, count", variables="a,zz"),
+    Fault("the counts as a variable", r"'count' cannot be a variable.*rename the column", variables="a,count"),
+    # a column with more categories than the setting allows
+    Fault("too many categories", r"column 'a' has more than 256 categories; .*max_categories", table=_many(300)),
+    in_config(
+        "more than allowed",
+        r"column 'a' has more than 2 categories; .*max_categories",
+        table=_many(3),
+        sections={"table": {"max_categories": 2}},
+    ),
+    # negative or fractional counts, counts that overflow
+    Fault("a negative count", r"column 'count' has the value -3; a count is a whole number", table=GOOD + "v,y,-3\n"),
+    Fault("a fractional count", r"'count' has the value 1\.5; a count is a whole number", table=GOOD + "v,y,1.5\n"),
+    Fault("a count in words", r"'count' has the value many; a count is a whole number", table=GOOD + "v,y,many\n"),
+    Fault("a count too large", rf"'count' has the value {10**30}; .*2\^53", table=GOOD + f"v,y,{10**30}\n"),
+    Fault("a sum too large", r"the counts sum to more than .*2\^53.*check", table=GOOD + f"v,y,{2**53}\n"),
+    # duplicate column names, missing values
+    Fault("a column twice", r"table\.csv has 2 columns called 'a'; rename or drop one", table="a,a,b\nx,y,z\n"),
+    Fault("missing values", r"missing values: 2 in column 'b'; name a category", table=GOOD + "v,,1\nw,,1\n"),
+    Fault("a missing count", r"'count' has 1 missing values; give each cell its count", table=GOOD + "v,y,\n"),
+    in_config(
+        "an unlisted category",
+        r"column 'a' has the value 'w', outside its categories \['x'\]; add it there",
+        sections={"table": {"categories": {"a": ["x"]}}},
+    ),
+    # an unknown key or a value out of range in the config
+    in_config("an empty config", r"build\.yaml is empty, not a mapping; it has the keys name, table", text=""),
+    in_config("not YAML", r"build\.yaml is not valid YAML: line 1.*correct it", text="name: ["),
+    in_config(
+        "an unknown key",
+        r"risk\.min_widht is an unknown key; did you mean min_width\?",
+        sections={"risk": {"min_widht": 3}},
+    ),
+    in_config("an unknown section", r"riks is an unknown key; did you mean risk\?", sections={"riks": {}}),
+    in_config("a missing key", r"risk is missing; add it", text=HEAD),
+    in_config("a key twice", r"line 3 gives 'name' a second time", text=HEAD + "name: b\n"),
+    in_config("out of range", r"risk\.min_width = 0: .*at least 1", sections={"risk": {"min_width": 0}}),
+    in_config("a word for a number", r"min_width = 'six': ", sections={"risk": {"min_width": "six"}}),
+    in_config("yes for a word", r"undecided = True: .*refuse", sections={"risk": {"undecided": True}}),
+    in_config("too large a number", rf"small_count\b.*{TOO_LARGE}", sections={"risk": {"small_count": TOO_LARGE}}),
+    in_config(
+        "a name with a path", r"name = '\.\./up': ", text=HEAD.replace("build", "../up") + "risk: {min_width: 1}\n"
+    ),
+    in_config(
+        "a method not built",
+        r"'decomposable' is not built yet; use 'ordered'",
+        sections={"release": {"method": "decomposable"}},
+    ),
+    in_config(
+        "no such cluster", r"cluster = 'none\.yaml': there is no file", sections={"execution": {"cluster": "none.yaml"}}
+    ),
+    # no at-risk cell
+    Fault(
+        "no at-risk cell",
+        r"no at-risk cell: no count is between 1 and the small count 2 \(smallest count 10\); raise",
+        table="a,b,count\nx,y,10\nw,z,20\n",
+        commands=("widths", "release", "plan", "run"),
+    ),
+    Fault(
+        "a*b", r"no at-risk cell: .*small count 2", table="a,b,count\nx,y,10\nw,z,20\n", commands=("bounds", "assess")
+    ),
+    # a release naming an unknown variable
+    Fault("a*zz", r"'a\*zz' names the unknown variable 'zz'; the table has a, b", commands=RELEASE_COMMANDS),
+    Fault("a*a", r"'a\*a' names 'a' twice; name each variable once", commands=RELEASE_COMMANDS),
+    Fault("", r"'' names the unknown variable ''; the table has a, b", commands=RELEASE_COMMANDS),
+    # what cannot be reached
+    Fault(
+        "too wide a width",
+        r"minimum width 1000 is not reached even when only the grand total 44 is public; choose",
+        sections={"risk": {"min_width": 1000}},
+        commands=("run",),
+    ),
+    Fault(
+        "a floor above the width",
+        r"floor 9 .*minimum width is 2; set the floor to at most 2",
+        sections={"widths": {"floor": 9}},
+        commands=("run",),
+    ),
+    # a run folder that cannot be written, a second run of the same build at the same time
+    Fault(
+        "a run folder that cannot be written",
+        r"run folder .*file/runs/build/\w+ cannot be written: .*; set output\.folder",
+        sections={"output": {"folder": "FOLDER/file/runs"}},
+        commands=("run",),
+    ),
+    Fault("a second run", r"another run of the same build is at work in .*; wait until it ends", commands=("run",)),
+]
+
+CASES = [
+    pytest.param(fault, command, id=f"{fault.name or 'no name'}-{command}")
+    for fault in FAULTS
+    for command in fault.commands
+]
+
+
+def assert_nothing_half_written(folder: Path) -> None:
+    """No release, nothing unfinished; a stage that is there is whole and in the manifest."""
+    left = tree(folder)
+    assert not [name for name in left if "release" in Path(name).parts or name.endswith((".unfinished", ".tmp"))]
+    for manifest in folder.rglob("manifest.json"):
+        run = RunFolder(manifest.parent)
+        stages = {path.name for path in run.path.iterdir() if path.is_dir()}
+        assert {name: record.output for name, record in run.records().items()} == {
+            name: folder_digest(run.stage(name)) for name in stages
+        }
+
+
+@pytest.mark.parametrize(("fault", "command"), [case for case in CASES if case.values[1] != "run"])
+def test_bad_input_is_one_message(fault: Fault, command: str, sdc: Sdc, tmp_path: Path) -> None:
+    fault.write(tmp_path / "in")
+    before = tree(tmp_path)
+    sdc(*fault.words(command, tmp_path / "in")).assert_refused(fault.message)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plan", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
+        (["run", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
+        (["bounds", CZECH, "--release", "A*B", "--method", "guess"], r"unknown method 'guess'; choose one of auto, "),
+        (["bounds", CZECH, "--release", "A*B", "--cells", "some"], r"cells = 'some'; choose at-risk or all"),
+        (["bounds", CZECH, *RELEASE, "--method", "decomposable"], r"decomposable"),
+        (["widths", CZECH, "--variables", ""], r"has no column ''; it has A, B"),
+        (["widths", CZECH, "--variables", "A,A"], r"variable 'A' occurs 2 times; rename or drop one"),
+    ],
+    ids=lambda value: " ".join(map(str, value[:1] + value[2:])) if isinstance(value, list) else "",
+)
+def test_bad_options_are_one_message(words: list[object], message: str, sdc: Sdc) -> None:
+    sdc(*words, "--json").assert_refused(message)
+
+
+@pytest.mark.parametrize("option", ["--small-count", "--floor"])
+def test_a_number_too_large_to_count_with_is_refused(option: str, sdc: Sdc) -> None:
+    assert_too_large(sdc("widths", CZECH, option, TOO_LARGE, "--json"), option, TOO_LARGE)
+
+
+def test_more_workers_than_a_machine_can_have_are_refused(sdc: Sdc) -> None:
+    assert_too_large(sdc("widths", CZECH, "--workers", 2000, "--json"), "--workers", 2000)
+
+
+def assert_too_large(answer: Answer, option: str, value: int) -> None:
+    """Refused as a value, which is told, or as wrong usage of the option."""
+    assert answer.status in (1, 2)
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+    assert (str(value) if answer.status == 1 else option) in answer.err
+
+
+def test_a_folder_of_parts_that_do_not_agree(sdc: Sdc, tmp_path: Path) -> None:
+    sdc("widths", tmp_path, "--json").assert_refused(r"has no parts; give parts of one kind")
+    (tmp_path / "1.csv").write_text(GOOD)
+    (tmp_path / "2.csv").write_text("a,c,count\nx,y,1\n")
+    sdc("widths", tmp_path, "--json").assert_refused(r"2\.csv has the columns a, c, count but 1\.csv has a, b, count")
+    pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "3.parquet")
+    sdc("widths", tmp_path, "--json").assert_refused(r"parts of several kinds \(\.csv, \.parquet\)")
+
+
+# In processes of their own
+
+
+def test_a_process_answers_with_one_document() -> None:
+    answer = process("widths", CZECH, "--json", "--floor", "100")
+    assert answer.document["widths"][0]["critical_width"] == 119
+    assert answer.err != ""
+
+
+def test_a_process_refuses_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").touch()
+    answer = process("release", "table.csv", "--method", "ordered", "--min-width", "2", "--out", "new", cwd=tmp_path)
+    answer.assert_refused(r"^sdc: table\.csv is empty; give")
+    assert answer.err.count("\n") == 1
+    assert tree(tmp_path) == {"table.csv"}
+    assert process("widths").status == 2
+
+
+DRIVER = """
+import json, os, sys, traceback
+from pathlib import Path
+from sdc.cli import main
+folder, answers = Path(sys.argv[1]), {}
+cases = json.loads((folder / "cases.json").read_text())
+for name, words in cases.items():
+    files = [os.open(folder / f"{end}.txt", os.O_RDWR | os.O_CREAT | os.O_TRUNC) for end in ("out", "err")]
+    sys.stdout.flush(), sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    os.dup2(files[0], 1), os.dup2(files[1], 2)
+    sys.argv, status = ["sdc", *words], 0
+    try:
+        main()
+    except SystemExit as exit_:
+        status = exit_.code
+    except BaseException:
+        status = 1
+        traceback.print_exc()
+    sys.stdout.flush(), sys.stderr.flush()
+    os.dup2(kept[0], 1), os.dup2(kept[1], 2)
+    answers[name] = [status, (folder / "out.txt").read_text(), (folder / "err.txt").read_text()]
+    [os.close(file) for file in (*files, *kept)]
+(folder / "answers.json").write_text(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answer]]:
+    """Every `sdc run` of this file, one after the other in one process with its own Prefect server."""
+    folder = tmp_path_factory.mktemp("runs")
+    cases = {}
+    with ExitStack() as held:
+        for fault in FAULTS:
+            if "run" in fault.commands:
+                fault.write(folder / fault.name)
+                cases[fault.name] = fault.words("run", folder / fault.name)
+            if fault.name == "a second run":
+                held.enter_context(open_build(folder / fault.name / "build.yaml").folder.locked())
+        (folder / "good").mkdir()
+        config = str(write_config(folder / "good"))
+        cases |= {"good": ["run", config, "--json"], "again": ["run", config, "--json"], "text": ["run", config]}
+        (folder / "cases.json").write_text(json.dumps(cases))
+        home = {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_API_URL": "", "PREFECT_PROFILES_PATH": ""}
+        environment = {name: value for name, value in {**os.environ, **home}.items() if value}
+        done = subprocess.run([sys.executable, "-c", DRIVER, folder], env=environment, cwd=folder, timeout=600)
+    assert done.returncode == 0
+    answers = json.loads((folder / "answers.json").read_text())
+    return folder, {name: Answer(*answer) for name, answer in answers.items()}
+
+
+@pytest.mark.parametrize(("fault", "command"), [case for case in CASES if case.values[1] == "run"])
+def test_bad_input_of_a_build_is_one_message(fault: Fault, command: str, runs: tuple[Path, dict[str, Answer]]) -> None:
+    folder, answers = runs
+    assert_nothing_half_written(folder / fault.name)
+    answers[fault.name].assert_refused(fault.message)
+
+
+def test_a_run_answers_with_one_document(runs: tuple[Path, dict[str, Answer]]) -> None:
+    folder, answers = runs
+    found = answers["good"].document
+    assert list(found) == ["run_folder", "release", "stages"]
+    assert Path(found["run_folder"]).parent == folder / "good" / "runs" / "czech_auto_workers"
+    assert list(found["release"]) == ["frontier", "sub_tables", "sub_tables_with_total"]
+    assert found["release"]["frontier"] == [name.split("*") for name in FRONTIER]
+    assert (found["release"]["sub_tables"], found["release"]["sub_tables_with_total"]) == (59, 60)
+    assert [list(stage) for stage in found["stages"]] == [["name", "status", "seconds"]] * len(STAGES)
+    assert [(s["name"], s["status"]) for s in found["stages"]] == [(stage.name, "done") for stage in STAGES]
+    assert (Path(found["run_folder"]) / "release" / "datapackage.json").is_file()
+    for stage in STAGES:  # progress
+        assert re.search(rf"^{stage.name}: done in", answers["good"].err, re.MULTILINE)
+
+
+def test_a_second_run_reuses_every_stage(runs: tuple[Path, dict[str, Answer]]) -> None:
+    _, answers = runs
+    first, again = answers["good"].document, answers["again"].document
+    assert [(s["name"], s["status"]) for s in again["stages"]] == [(stage.name, "reused") for stage in STAGES]
+    assert again["run_folder"] == first["run_folder"]
+    assert again["release"] == first["release"]
+
+
+def test_a_run_as_text_says_what_to_publish(runs: tuple[Path, dict[str, Answer]]) -> None:
+    _, answers = runs
+    folder = answers["good"].document["run_folder"]
+    text = answers["text"].out
+    assert answers["text"].status == 0
+    assert [name for name in FRONTIER if name in text] == FRONTIER
+    assert f"{folder}/release\n" in text
+    assert f"{folder}/confidential/report.html\n" in text
+
+
+def test_a_plan_after_a_run_reuses_every_stage(runs: tuple[Path, dict[str, Answer]], sdc: Sdc) -> None:
+    folder, _ = runs
+    stages = sdc("plan", folder / "good" / "build.yaml", "--json").document["stages"]
+    assert [(s["name"], s["status"]) for s in stages] == [(stage.name, "to reuse") for stage in STAGES]
