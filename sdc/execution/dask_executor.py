@@ -28,13 +28,27 @@ class DaskExecutor:
 
     def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
         """The results in order; SdcError where a unit killed every worker that tried it."""
-        folder = self._memory_form(table)
-        futures = [self.client.submit(_call, function, folder, unit, pure=False) for unit in units]
+        if not units:
+            return
+        same = [function] * len(units), [self._memory_form(table)] * len(units)
+        futures = self.client.map(_call, *same, list(units), pure=False)
         try:
-            for number, future in enumerate(futures):
-                yield self._result(future, function, number, len(futures))
+            yield from self._in_order(futures, function)
         finally:
             self.client.cancel(futures)
+
+    def _in_order(self, futures: list[Any], function: Callable[..., Result]) -> Iterator[Result]:
+        """Waits for the first that is missing, then fetches at one stroke all that are there in a row."""
+        from distributed import wait
+
+        start = 0
+        while start < len(futures):
+            wait(futures[start])  # type: ignore[no-untyped-call]
+            stop = start + 1
+            while stop < len(futures) and futures[stop].status == "finished":
+                stop += 1
+            yield from self._gathered(futures[start:stop], f"unit {start} of {len(futures)} of {function.__name__}")
+            start = stop
 
     def _memory_form(self, table: Table) -> str:
         folder = self.scratch / table.digest
@@ -45,17 +59,18 @@ class DaskExecutor:
                 unfinished.rename(folder)
         return str(folder)
 
-    def _result(self, future: Any, function: Callable[..., Result], number: int, units: int) -> Result:
+    def _gathered(self, futures: list[Any], first: str) -> list[Any]:
+        """Results of units of which only the first may have failed; it raises what it raised in the worker."""
         from distributed.scheduler import KilledWorker
 
         try:
-            result: Result = future.result()
+            results: list[Any] = self.client.gather(futures)
         except KilledWorker as error:
             raise SdcError(
-                f"unit {number} of {units} of {function.__name__} killed every worker that tried it (out of memory?); "
-                "give the workers more memory or use fewer of them"
+                f"{first} killed every worker that tried it (out of memory?); give the workers more memory or use "
+                "fewer of them"
             ) from error
-        return result
+        return results
 
 
 def _call(function: Callable[[Table, Unit], Result], folder: str, unit: Unit) -> Result:
