@@ -1,1 +1,5 @@
-"""Prefect flows: stages as coarse tasks, and nothing else."""
+"""Prefect flows: stages as coarse tasks, and nothing else. Prefect reads its settings when it is imported."""
+
+from flows.embedded import use_embedded_server
+
+use_embedded_server()

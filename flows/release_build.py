@@ -8,23 +8,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from flows.embedded import use_embedded_server
+from prefect import flow, task
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
 
-use_embedded_server()
-
-from prefect import flow, task  # noqa: E402
-from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
-from prefect.cache_policies import NO_CACHE  # noqa: E402
-
-from sdc.execution.cluster import open_executor  # noqa: E402
-from sdc.executor import Executor  # noqa: E402
-from sdc.progress import Progress, Watched  # noqa: E402
-from sdc.stages import STAGES, Build, Stage, open_build, run_stage  # noqa: E402
-from sdc.storage.results import release_facts  # noqa: E402
-from sdc.storage.run_folder import StageRecord  # noqa: E402
+from sdc.execution.cluster import open_executor
+from sdc.executor import Executor
+from sdc.progress import Progress, Watched
+from sdc.stages import STAGES, Build, Stage, open_build, run_stage
+from sdc.storage.results import release_facts
+from sdc.storage.run_folder import StageRecord
 
 
-@flow(name="release-build", validate_parameters=False)
+@flow(name="release-build")
 def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
     build = open_build(Path(config), Path(data) if data else None, workers)

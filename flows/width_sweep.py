@@ -11,7 +11,7 @@ from flows.release_build import run_stages, stage_facts
 from sdc.stages import SWEEP, open_build
 
 
-@flow(name="width-sweep", validate_parameters=False)
+@flow(name="width-sweep")
 def width_sweep(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Critical widths of a config's table, in the run folder that a later release build takes them from."""
     build = open_build(Path(config), Path(data) if data else None, workers)

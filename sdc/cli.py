@@ -66,10 +66,8 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     if as_json:
         _print_json(result)
         return
-    release, folder = result["release"], result["run_folder"]
-    print(f"released      {release['sub_tables']} sub-tables and the grand total, all within:")
-    for names in release["frontier"]:
-        print(f"              {'*'.join(names) or '(total)'}")
+    folder = result["run_folder"]
+    _print_release(result["release"])
     print(f"to publish    {folder}/release")
     print(f"audit report  {folder}/confidential/report.html")
 
@@ -241,9 +239,7 @@ def release(
     if as_json:
         _print_json({**facts, "assessment": assessment_facts(found.assessment, data.schema)})
         return
-    print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
-    for names in facts["frontier"]:
-        print(f"              {'*'.join(names) or '(total)'}")
+    _print_release(facts)
     print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
 
 
@@ -323,6 +319,12 @@ def _frontier(frontier: tuple[int, ...], table: Table) -> list[list[str]]:
     from sdc.model import subtable as st
 
     return [st.names(element, table.schema) for element in frontier]
+
+
+def _print_release(facts: dict[str, Any]) -> None:
+    print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
+    for names in facts["frontier"]:
+        print(f"              {'*'.join(names) or '(total)'}")
 
 
 def _print_json(content: Any) -> None:

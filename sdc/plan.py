@@ -11,7 +11,6 @@ from sdc.model.table import Table
 from sdc.risk.criterion import CELLS_PER_UNIT
 from sdc.risk.critical_width import require_at_risk, sub_lattices, sweep_bytes
 from sdc.stages import STAGES, Build
-from sdc.storage.reading import read_table
 
 MIB = 1 << 20
 PROCESS_BYTES = 250 * MIB  # an idle worker with its libraries
@@ -23,14 +22,7 @@ def plan_build(build: Build) -> dict[str, Any]:
     SdcError where a worker would need more memory than it is allowed: the machine's, divided by the
     number of workers.
     """
-    settings = build.config.table
-    table = read_table(
-        settings.path,
-        variables=settings.variables,
-        categories=settings.categories,
-        missing=settings.missing,
-        max_categories=settings.max_categories,
-    )
+    table = build.read_source()
     require_at_risk(table, build.config.risk.small_count)
     stages = [_stage(build, table, stage.name) for stage in STAGES]
     _mark_reused(build, stages)

@@ -63,6 +63,17 @@ class Build:
         root = Path(self.config.output.folder)
         return RunFolder(root / self.config.name / digest_of(self.digests)[:16])
 
+    def read_source(self) -> Table:
+        """The table counted from the data that the config names."""
+        settings = self.config.table
+        return read_table(
+            settings.path,
+            variables=settings.variables,
+            categories=settings.categories,
+            missing=settings.missing,
+            max_categories=settings.max_categories,
+        )
+
     @cached_property
     def table(self) -> Table:
         return read_written_table(self.folder.stage("table"))
@@ -144,17 +155,10 @@ def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> l
 
 
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    settings = build.config.table
-    table = read_table(
-        settings.path,
-        variables=settings.variables,
-        categories=settings.categories,
-        missing=settings.missing,
-        max_categories=settings.max_categories,
-    )
+    table = build.read_source()
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
-    write_table(table, into, parts=settings.partitions)
+    write_table(table, into, parts=build.config.table.partitions)
 
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
