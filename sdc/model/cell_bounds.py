@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sdc.model.table import Codes, Counts
+from sdc.model.table import Codes, Counts, freeze
 
 Intervals = npt.NDArray[np.int64]
 
@@ -34,8 +34,7 @@ class CellBounds:
     method: str
 
     def __post_init__(self) -> None:
-        for array in (self.cells, self.counts, self.outer, self.inner):
-            array.setflags(write=False)
+        freeze(self, "cells", "counts", "outer", "inner")
         ordered = [self.outer[:, 0], self.inner[:, 0], self.counts, self.inner[:, 1], self.outer[:, 1]]
         wrong = (np.diff(np.stack(ordered), axis=0) < 0).any(axis=0)
         if wrong.any():

@@ -35,8 +35,7 @@ class Table:
     counts: Counts
 
     def __post_init__(self) -> None:
-        self.codes.setflags(write=False)
-        self.counts.setflags(write=False)
+        freeze(self, "codes", "counts")
 
     @staticmethod
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
@@ -117,6 +116,14 @@ class Table:
 def _sum_by(group: npt.NDArray[np.integer], weights: npt.NDArray[np.integer], groups: int) -> Counts:
     """Sums of the weights by group; exact, because a total of at most 2^53 is exact in a double."""
     return np.bincount(group, weights, minlength=groups).astype(np.int64)
+
+
+def freeze(value: object, *fields: str) -> None:
+    """Makes array fields of a frozen dataclass read-only views; the arrays given stay their owner's to write."""
+    for field in fields:
+        view = getattr(value, field).view()
+        view.setflags(write=False)
+        object.__setattr__(value, field, view)
 
 
 def group_ids(codes: npt.NDArray[np.integer], sizes: tuple[int, ...] | list[int]) -> npt.NDArray[np.int64]:

@@ -81,6 +81,14 @@ def test_arrays_are_read_only(czech: Table) -> None:
         czech.counts[0] = 0
 
 
+def test_the_arrays_given_stay_writable() -> None:
+    codes, counts = np.array([[0], [1]], np.uint16), np.array([3, 4])
+    table = Table(schema_of((2,)), codes, counts)
+    counts[0] = counts[0]
+    with pytest.raises(ValueError, match="read-only"):
+        table.codes[0] = 1
+
+
 def test_at_risk_and_one_way(czech: Table) -> None:
     assert sorted(czech.counts[czech.at_risk(2)].tolist()) == [1, 2, 2]
     assert [counts.sum() for counts in czech.one_way()] == [1841] * 6

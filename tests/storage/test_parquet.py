@@ -204,12 +204,17 @@ def test_damage_is_named(table: Table, folder: Path, damage: Damage, match: str)
 # The memory-mapped form
 
 
+def origin(array: np.ndarray) -> np.ndarray:
+    """What the array is a view of, as far down as NumPy's arrays go."""
+    return origin(array.base) if isinstance(array.base, np.ndarray) else array
+
+
 def test_the_mapped_arrays_are_not_copied(table: Table, folder: Path) -> None:
     write_memory_form(table, folder)
     mapped = open_memory_form(folder)
     assert mapped == table
     for array in (mapped.codes, mapped.counts):
-        assert isinstance(array.base, np.memmap)
+        assert isinstance(origin(array), np.memmap)
         assert type(array) is np.ndarray
         assert not array.flags.writeable
     assert open_memory_form(str(folder)) is mapped
