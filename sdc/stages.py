@@ -196,7 +196,7 @@ def say_step(step: SearchStep, say: Say) -> None:
 
 def describe_step(step: SearchStep) -> str | None:
     """One line for the progress; None for a sub-table that cheap bounds leave out, there are too many."""
-    answer = {True: "releasable", False: "refuted", None: "undecided, treated as unsafe"}[step.answer]
+    answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
     if step.phase == "bisection":
         return f"search: the first {step.length} of the list: {answer}"
     if step.phase == "extension" and not step.answer:

@@ -103,7 +103,7 @@ class Criterion:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the table is small enough to bound every cell exactly under any release."""
+        """Whether every cell left open gets an exact method; one that reaches its limit leaves the cell undecided."""
         return is_small(self.table.schema)
 
     def cheap(self, release: Release) -> CellBounds:

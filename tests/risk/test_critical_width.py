@@ -13,8 +13,10 @@ from hypothesis import strategies as some
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.release import most_parsimonious
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
+from sdc.risk.criterion import Criterion
 from sdc.risk.critical_width import (
     CriticalWidths,
     critical_widths,
@@ -76,6 +78,18 @@ def test_the_other_czech_widths(czech: Table) -> None:
 def test_widths_by_definition(table: Table, small_count: int) -> None:
     if len(table.at_risk(small_count)):
         assert as_dict(critical_widths(table, small_count=small_count)) == by_definition(table, small_count)
+
+
+@given(tables())
+@settings(max_examples=30)
+def test_widths_are_the_explicit_bounds_under_the_most_parsimonious_release(table: Table) -> None:
+    """[KDSF] eq. 10 through the bounds package, which shares no code with the sweep."""
+    if len(table.at_risk(2)):
+        variables, criterion = len(table.schema), Criterion(table, 2, 1)
+        for subtable, width in as_dict(critical_widths(table)).items():
+            bounds = criterion.cheap(most_parsimonious(subtable, variables))
+            assert bounds.exact.all()
+            assert bounds.outer_width.min() == width
 
 
 @given(tables(), some.integers(1, 12))
