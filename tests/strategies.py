@@ -11,9 +11,11 @@ import numpy as np
 from hypothesis import strategies as hs
 
 from sdc.model import subtable as st
+from sdc.model.differences import Differences
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Codes, Table
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Codes, Counts, Table
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 
@@ -98,6 +100,64 @@ def tables_and_releases(draw: hs.DrawFn, max_records: int = 8, min_size: int = 2
     return table, draw(releases(len(table.schema)))
 
 
+@hs.composite
+def structural_zeros(draw: hs.DrawFn, table: Table) -> StructuralZeros:
+    """Up to four patterns of one to all variables that do not contradict the table; perhaps none."""
+    patterns = []
+    for _ in range(draw(hs.integers(0, 4))):
+        named = sorted(draw(hs.sets(hs.integers(0, len(table.schema) - 1), min_size=1)))
+        sizes = [table.schema.sizes[v] for v in named]
+        codes = [draw(hs.sets(hs.integers(0, size - 1), min_size=1, max_size=max(1, size - 1))) for size in sizes]
+        patterns.append(tuple(zip(named, map(tuple, codes), strict=True)))
+    return StructuralZeros(tuple(p for p in patterns if _is_consistent(StructuralZeros((p,)), table)))
+
+
+def _is_consistent(zeros: StructuralZeros, table: Table) -> bool:
+    return not zeros.contains(table.codes).any() and not zeros.contains(every_cell(table.schema)).all()
+
+
+@hs.composite
+def informed_tables_and_releases(draw: hs.DrawFn, max_records: int = 8) -> tuple[Table, Release]:
+    """A small table, perhaps with structural zeros, and a release of any kind."""
+    table, release = draw(tables_and_releases(max_records))
+    return table.with_zeros(draw(structural_zeros(table))), release
+
+
+@hs.composite
+def differences(draw: hs.DrawFn, table: Table) -> Differences:
+    """Up to four: records of two cells that exchange some codes, which is often feasible, or any changes at all."""
+    kinds = hs.one_of(_exchanges(table), _changes(table)) if len(table) else _changes(table)
+    return Differences.concatenated([Differences.none(len(table.schema)), *draw(hs.lists(kinds, max_size=4))])
+
+
+@hs.composite
+def _exchanges(draw: hs.DrawFn, table: Table) -> Differences:
+    one, other = (table.codes[draw(hs.integers(0, len(table) - 1))] for _ in range(2))
+    exchanged = np.array(draw(hs.lists(hs.booleans(), min_size=len(one), max_size=len(one))))
+    cells = np.stack([one, other, np.where(exchanged, other, one), np.where(exchanged, one, other)])
+    return Differences.summed(1, np.zeros(4, np.int64), cells, np.array([-1, -1, 1, 1]), table.schema)
+
+
+@hs.composite
+def _changes(draw: hs.DrawFn, table: Table) -> Differences:
+    cell = hs.tuples(*(hs.integers(0, size - 1) for size in table.schema.sizes))
+    entries = draw(hs.lists(hs.tuples(cell, hs.sampled_from([-2, -1, 1, 2])), max_size=4))
+    cells = np.array([cell for cell, _ in entries], np.uint16).reshape(-1, len(table.schema))
+    return Differences(np.array([0, len(entries)]), cells, np.array([change for _, change in entries], np.int64))
+
+
+def gives_feasible(table: Table, release: Release, cells: Codes, changes: Counts) -> bool:
+    """The judge of a difference: each cell once, and the dense table it gives checked marginal by marginal."""
+    before = np.zeros(table.schema.sizes, np.int64)
+    before[tuple(table.codes.T)] = table.counts
+    after = before.copy()
+    np.add.at(after, tuple(cells.T), changes)
+    impossible = table.zeros.contains(every_cell(table.schema)).reshape(before.shape)
+    summed = [tuple(v for v in range(before.ndim) if not st.has(element, v)) for element in release.frontier]
+    same = all(np.array_equal(before.sum(axis=axes), after.sum(axis=axes)) for axes in summed)
+    return same and after.min() >= 0 and not after[impossible].any() and len(np.unique(cells, axis=0)) == len(cells)
+
+
 def czech() -> Table:
     """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2); at risk with c = 2: counts 1, 2, 2."""
     categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
@@ -106,6 +166,14 @@ def czech() -> Table:
         rows = list(csv.DictReader(file))
     codes = [[variable.categories.index(row[variable.name]) for variable in schema.variables] for row in rows]
     return Table.of(schema, np.array(codes), np.array([int(row["count"]) for row in rows]))
+
+
+def scattered(seed: int = 1) -> Table:
+    """5 variables, 576 cells, some 150 of them with records and some 60 with one or two: too large for exact methods."""
+    rng, sizes = np.random.default_rng(seed), [4, 4, 4, 3, 3]
+    spread = rng.integers(0, sizes, (150, 5))
+    codes = np.concatenate([spread, spread[:70].repeat(3, axis=0), rng.integers(0, 2, (400, 5))])
+    return Table.of(schema_of(sizes), codes)
 
 
 def dks_2x2x2x2() -> Table:

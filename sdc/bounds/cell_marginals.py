@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -41,6 +42,11 @@ class CellMarginals:
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    @cached_property
+    def impossible(self) -> npt.NDArray[np.bool_]:
+        """(n,) which of the cells the table's structural zeros exclude."""
+        return self.table.zeros.contains(self.cells)
 
     def at(self, subtable: SubTable) -> Counts:
         """(n,) counts of the marginal at the cells; ReleaseError for a variable the table does not have."""

@@ -12,6 +12,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 
@@ -35,15 +36,26 @@ def is_floating(release: Release, schema: Schema) -> bool:
     """Whether a variable of two categories or more is in no released sub-table.
 
     Then any cell's records may all move to another category of it: every lower bound is 0, and the
-    upper bound is that of the marginal cell over the other variables.
+    upper bound is that of the marginal cell over the other variables. With structural zeros that name
+    such a variable both are outer only.
     """
     return bool(varying(schema) & ~release.variables)
+
+
+def informed(release: Release, zeros: StructuralZeros) -> Release:
+    """The release with the sub-table of every structural zero's variables.
+
+    A table that agrees with it has the structural zeros, because the true table has them: whatever is
+    feasible for it is feasible for the release with its structural zeros.
+    """
+    return Release.of([*release.frontier, *zeros.subtables]) if zeros else release
 
 
 def on_covered_variables(bounds: Bounds) -> Bounds:
     """The method applied to the marginal table of the covered variables, its bounds put back.
 
-    Sharp bounds stay sharp. Where the release covers nothing one variable is kept. ReleaseError
+    Sharp bounds stay sharp. Variables that structural zeros name are kept too, because a record cannot
+    move freely among their categories. Where nothing is covered one variable is kept. ReleaseError
     where the release names a variable the table does not have.
     """
 
@@ -51,7 +63,7 @@ def on_covered_variables(bounds: Bounds) -> Bounds:
     def reduced(table: Table, release: Release, cells: Codes) -> CellBounds:
         check_release(release, table.schema)
         release = essential(release, table.schema)
-        kept = release.variables or 1
+        kept = informed(release, table.zeros).variables or 1
         if kept == st.full(len(table.schema)):
             return bounds(table, release, as_cells(cells, table.schema))
         cells = as_cells(cells, table.schema)

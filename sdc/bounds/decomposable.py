@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from sdc.bounds.cell_marginals import CellMarginals, check_release
-from sdc.bounds.coverage import essential, is_floating
+from sdc.bounds.coverage import essential, informed, is_floating
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -18,12 +18,17 @@ from sdc.model.table import Codes, Counts, Table
 
 
 def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
-    """Exact bounds of (n, variables) cells; ReleaseError where the release is not decomposable."""
+    """Bounds of (n, variables) cells, see `bounds_at`; ReleaseError where the release is not decomposable."""
     return bounds_at(CellMarginals(table, cells), release)
 
 
 def bounds_at(marginals: CellMarginals, release: Release) -> CellBounds:
-    """Exact bounds at the cells of `marginals`, one array operation a clique and a separator."""
+    """Exact bounds at the cells of `marginals`, one array operation a clique and a separator.
+
+    A structural zero within a clique is seen in its marginal and changes nothing. With others the
+    explicit bounds are outer only, because the tables behind them may fill impossible cells, and inner
+    is that of `covering_bounds`; an impossible cell has [0, 0].
+    """
     schema = marginals.table.schema
     check_release(release, schema)
     decomposition = decomposition_of(essential(release, schema), len(schema))
@@ -33,8 +38,33 @@ def bounds_at(marginals: CellMarginals, release: Release) -> CellBounds:
             f"the release with frontier {frontier}{', ...' if len(release.frontier) > 8 else ''} is not decomposable; "
             "choose the method nested, collapse or auto"
         )
-    sharp = explicit_bounds(marginals, decomposition, is_floating(release, schema))
-    return CellBounds(marginals.cells, marginals.counts, sharp, sharp, "decomposable")
+    outer = explicit_bounds(marginals, decomposition, is_floating(release, schema))
+    inner = outer
+    if informed(release, marginals.table.zeros) != release:
+        inner = covering_bounds(marginals, release)
+        outer[marginals.impossible] = 0
+    return CellBounds(marginals.cells, marginals.counts, outer, inner, "decomposable")
+
+
+def covering_bounds(marginals: CellMarginals, release: Release) -> Intervals:
+    """(n, 2) inner bounds: the explicit ones under a chordal cover of the release and of its structural zeros.
+
+    Tables that agree with the cover agree with the release, and have the structural zeros, whose
+    variables are within its cliques.
+    """
+    schema = marginals.table.schema
+    release = essential(informed(release, marginals.table.zeros), schema)
+    return explicit_bounds(marginals, _covering_decomposition(release, len(schema)), is_floating(release, schema))
+
+
+def cover(table: Table, release: Release) -> Decomposition:
+    """A decomposable release that contains the release and every structural zero's variables, as a perfect sequence."""
+    return _covering_decomposition(informed(release, table.zeros), len(table.schema))
+
+
+@lru_cache(maxsize=1024)
+def _covering_decomposition(release: Release, variables: int) -> Decomposition:
+    return graph.perfect_sequence(graph.chordal_cover(release, variables).frontier)
 
 
 @lru_cache(maxsize=4096)

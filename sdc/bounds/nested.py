@@ -8,8 +8,7 @@ import numpy as np
 
 from sdc.bounds.cell_marginals import CellMarginals, check_release
 from sdc.bounds.coverage import essential, is_floating, varying
-from sdc.bounds.decomposable import explicit_bounds, explicit_lower
-from sdc.model import graph
+from sdc.bounds.decomposable import covering_bounds, explicit_lower
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.graph import Decomposition
@@ -29,19 +28,22 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
 def bounds_at(marginals: CellMarginals, release: Release) -> CellBounds:
     """Outer and inner bounds at the cells of `marginals`.
 
-    inner  the sharp bounds under a chordal cover of the release: its feasible tables are feasible
-           for the release too ([DKS] theorem 1 gives both ends); [count, count] at worst
+    inner  the sharp bounds under a chordal cover of the release and of the variables of each structural
+           zero: its feasible tables are feasible for the release too ([DKS] theorem 1 gives both ends);
+           [count, count] at worst
     outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the
-           decomposable releases within the release that `spanning_sequences` finds
+           decomposable releases within the release that `spanning_sequences` finds; of structural
+           zeros it knows the cell itself alone, which has [0, 0]
     """
     schema = marginals.table.schema
     check_release(release, schema)
+    inner = covering_bounds(marginals, release)
     release = essential(release, schema)
-    floating = is_floating(release, schema)
-    inner = explicit_bounds(marginals, _covering_decomposition(release, len(schema)), floating)
     outer = frontier_bounds(marginals, release)
+    floating = is_floating(release, schema)
     for within in () if floating else spanning_sequences(release, varying(schema)):
         np.maximum(outer[:, 0], explicit_lower(marginals, within), out=outer[:, 0])
+    outer[marginals.impossible] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "nested")
 
 
@@ -51,11 +53,6 @@ def frontier_bounds(marginals: CellMarginals, release: Release) -> Intervals:
     for element in release.frontier[1:]:
         upper = np.minimum(upper, marginals.at(element))
     return np.stack([np.zeros_like(upper), upper], axis=1)
-
-
-@lru_cache(maxsize=1024)
-def _covering_decomposition(release: Release, variables: int) -> Decomposition:
-    return graph.perfect_sequence(graph.chordal_cover(release, variables).frontier)
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds.coverage import on_covered_variables
+from sdc.bounds.marginal_equations import possible_cells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
@@ -26,7 +27,8 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
 
     Sharp for decomposable releases and for dichotomous tables with all (k-1)-way marginals ([DKS]
     section 4). One propagation serves all cells: about 3^I / 2^I operations a super-cell, variable
-    and sweep. ReleaseError beyond 2^22 super-cells or 12 categories of a variable.
+    and sweep. It starts from 0 at every impossible cell, so super-cells of impossible cells alone
+    become 0 too. ReleaseError beyond 2^22 super-cells or 12 categories of a variable.
     """
     lower, upper = super_cell_bounds(table, release)
     place = tuple((1 << cells[:, v].astype(np.int64)) - 1 for v in range(len(table.schema)))
@@ -61,6 +63,9 @@ def super_cell_bounds(table: Table, release: Release) -> tuple[Counts, Counts]:
     for element in release.frontier:
         known = tuple(slice(None) if st.has(element, v) else -1 for v in range(len(table.schema)))
         lower[known] = upper[known] = values[known]
+    if table.zeros:
+        single = np.ix_(*((1 << np.arange(size)) - 1 for size in table.schema.sizes))
+        upper[single] *= possible_cells(table).reshape(table.schema.sizes)
     propagate(lower, upper)
     return lower, upper
 

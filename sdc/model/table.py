@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 
 Counts = npt.NDArray[np.int64]
@@ -26,16 +27,20 @@ class Table:
 
     codes   (cells, variables) uint16, read-only: position of each category in the schema
     counts  (cells,) int64, read-only, all positive, their sum at most 2^53
+    zeros   cells that everybody knows to be impossible; every feasible table has 0 there
 
-    Any cell space is allowed, beyond 2^64 too: a cell is never given by one number.
+    Any cell space is allowed, beyond 2^64 too: a cell is never given by one number. InputError
+    where the structural zeros do not fit the schema, or a cell that they exclude has records.
     """
 
     schema: Schema
     codes: Codes
     counts: Counts
+    zeros: StructuralZeros = NO_ZEROS
 
     def __post_init__(self) -> None:
         freeze(self, "codes", "counts")
+        self.zeros.check(self.schema, self.codes, self.counts)
 
     @staticmethod
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
@@ -58,6 +63,10 @@ class Table:
         _, first, group = np.unique(ids, return_index=True, return_inverse=True)
         return Table(schema, np.ascontiguousarray(codes[first]), _sum_by(group, weights, len(first)))
 
+    def with_zeros(self, zeros: StructuralZeros) -> Table:
+        """The same counts with these structural zeros instead of its own; InputError where they contradict."""
+        return replace(self, zeros=zeros)
+
     def __len__(self) -> int:
         """Number of non-zero cells."""
         return len(self.counts)
@@ -75,10 +84,12 @@ class Table:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over schema, codes and counts."""
+        """SHA-256 over schema, codes and counts, and over the structural zeros where there are any."""
         sha = hashlib.sha256(repr(self.schema).encode())
         sha.update(np.ascontiguousarray(self.codes, "<u2").tobytes())
         sha.update(np.ascontiguousarray(self.counts, "<i8").tobytes())
+        if self.zeros:
+            sha.update(repr(self.zeros).encode())
         return sha.hexdigest()
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
@@ -86,9 +97,13 @@ class Table:
         return np.flatnonzero(self.counts <= small_count)
 
     def marginal(self, subtable: SubTable) -> Table:
-        """n_T: the table of the variables kept, the others summed out. T has a variable at least."""
+        """n_T: the table of the variables kept, the others summed out. T has a variable at least.
+
+        It has those structural zeros that name no other variable, see `StructuralZeros.within`.
+        """
         kept = st.members(subtable)
-        return Table.of(self.schema.restrict(kept), self.codes[:, kept], self.counts)
+        summed = Table.of(self.schema.restrict(kept), self.codes[:, kept], self.counts)
+        return summed.with_zeros(self.zeros.within(subtable)) if self.zeros else summed
 
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
         """n_T(i_T) for each of the given cells, (n, variables) codes; 0 where no record is."""
@@ -141,3 +156,14 @@ def group_ids(codes: npt.NDArray[np.integer], sizes: tuple[int, ...] | list[int]
         ids = ids * size + column
         space *= size
     return ids
+
+
+def matching_rows(rows: Codes, cells: Codes, schema: Schema) -> npt.NDArray[np.int64]:
+    """For each of (n, variables) cells which of the rows it is, -1 where it is none; no row occurs twice."""
+    ids = group_ids(np.concatenate([rows, cells]), schema.sizes)
+    order = np.argsort(ids[: len(rows)], kind="stable")
+    own, wanted = ids[: len(rows)][order], ids[len(rows) :]
+    place = np.minimum(np.searchsorted(own, wanted), max(0, len(rows) - 1))
+    if not len(rows):
+        return np.full(len(cells), -1)
+    return np.where(own[place] == wanted, order[place], -1)

@@ -52,8 +52,9 @@ def critical_widths(
     """Critical widths of all sub-tables, or of those whose width reaches the floor.
 
     The critical width never increases when a variable is added, so with a floor only the sub-tables
-    that reach it and their border are visited. InputError without an at-risk cell, or where all
-    sub-tables of more than 26 variables would have to be listed.
+    that reach it and their border are visited. Widths are computed without structural zeros; zeros can
+    only narrow, so a sub-table whose width is below beta stays unreleasable. InputError without an
+    at-risk cell, or where all sub-tables of more than 26 variables would have to be listed.
     """
     variables = len(table.schema)
     require_at_risk(table, small_count)

@@ -1,7 +1,8 @@
 """Tables on disk: sparse Parquet parts, the memory-mapped form beside them, and small columns of results.
 
 A written table is `part-00000.parquet`, ... and `schema.json`. The schema is removed first and written last, so a
-folder with a schema is whole; it records the cells and the total of every part and the digest of the table.
+folder with a schema is whole; it records the structural zeros, the cells and the total of every part, and the digest
+of the table.
 The same table gives the same bytes.
 """
 
@@ -22,12 +23,13 @@ import pyarrow.parquet as pq
 
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table
 from sdc.storage.whole_file import replacing
 
 COUNT = "count"
 FORMAT = 1
-SCHEMA = "schema.json"
+SCHEMA, ZEROS = "schema.json", "structural_zeros"
 CODES, COUNTS = "codes.npy", "counts.npy"
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -67,7 +69,7 @@ def read_written_table(folder: str | Path) -> Table:
         raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
     pieces = [_read_part(folder / part["name"], schema, part) for part in recorded["parts"]]
     codes, counts = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-    table = Table(schema, codes, counts)
+    table = Table(schema, codes, counts, _zeros_of(recorded))
     _check_digest(table, recorded, folder)
     return table
 
@@ -140,6 +142,7 @@ def _write_schema(folder: Path, table: Table, **more: Any) -> None:
         "cells": len(table),
         "total": table.total,
         "digest": table.digest,
+        **({ZEROS: table.zeros.patterns} if table.zeros else {}),
         **more,
     }
     with replacing(folder / SCHEMA) as temporary:
@@ -168,6 +171,10 @@ def _schema_of(recorded: Mapping[str, Any]) -> Schema:
     return Schema(tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"]))
 
 
+def _zeros_of(recorded: Mapping[str, Any]) -> StructuralZeros:
+    return StructuralZeros(tuple(tuple((v, tuple(codes)) for v, codes in p) for p in recorded.get(ZEROS, ())))
+
+
 # The memory-mapped form
 
 
@@ -184,7 +191,7 @@ def open_memory_form(folder: str | Path) -> Table:
     """The table with its arrays mapped read-only, opened once a process until the folder is written again.
 
     InputError where the folder is not whole or an array is not as its schema says. The contents of the
-    arrays are not read, so a damaged count is not noticed.
+    arrays are not checked, so a damaged count is not noticed.
     """
     folder = Path(folder).absolute()
     try:
@@ -200,7 +207,7 @@ def _mapped(folder: Path, written: int) -> Table:
     schema = _schema_of(recorded)
     cells = recorded["cells"]
     codes = _map(folder / CODES, (cells, len(schema)), np.uint16)
-    return Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))
+    return Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64), _zeros_of(recorded))
 
 
 def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:

@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, group_ids
+from sdc.storage.structural_zeros import read_structural_zeros, zeros_digest
 
 COUNT = "count"
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
@@ -59,15 +60,18 @@ def read_table(
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: Mapping[str, str] | None = None,
     max_categories: int = 256,
+    structural_zeros: str | Path | None = None,
 ) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
-    path            a .parquet, .csv or .csv.gz file, or a folder of such parts, all of one suffix
-    variables       columns to use, in this order; default all
-    categories      category names in order, by variable; any other value is refused
-    missing         category name for missing values, by variable; last where `categories` does not list it.
-                    Without it missing values are refused
-    max_categories  a variable with more is refused: it is an identifier or wants binning
+    path              a .parquet, .csv or .csv.gz file, or a folder of such parts, all of one suffix
+    variables         columns to use, in this order; default all
+    categories        category names in order, by variable; any other value is refused
+    missing           category name for missing values, by variable; last where `categories` does not list it.
+                      Without it missing values are refused
+    max_categories    a variable with more is refused: it is an identifier or wants binning
+    structural_zeros  a YAML file of impossible patterns, see `sdc.storage.structural_zeros`; refused where
+                      a record is in one
 
     Read in batches: memory holds the counts of the cells and some 2^19 records, not all of them.
     InputError for whatever cannot be read as a table of counts, see the module.
@@ -85,7 +89,10 @@ def read_table(
     if not cells.total:
         reason = "all counts are zero" if len(cells.counts) else "no rows"
         raise InputError(f"{path} has no records: {reason}; give a table with at least one")
-    return _table(found, cells, categories)
+    table = _table(found, cells, categories)
+    if structural_zeros is None:
+        return table
+    return table.with_zeros(read_structural_zeros(structural_zeros, table.schema))
 
 
 def source_files(path: str | Path) -> tuple[Path, ...]:
@@ -113,12 +120,14 @@ def source_files(path: str | Path) -> tuple[Path, ...]:
     return parts
 
 
-def source_digest(path: str | Path) -> str:
-    """SHA-256 over the names and the bytes of the files that `read_table` would read."""
+def source_digest(path: str | Path, structural_zeros: str | Path | None = None) -> str:
+    """SHA-256 over the names and the bytes of the files that `read_table` would read, and the structural zeros."""
     sha = hashlib.sha256()
     for part in source_files(path):
         with _readable(part), part.open("rb") as file:
             sha.update(f"{part.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    if structural_zeros is not None:
+        sha.update(f"structural zeros\0{zeros_digest(structural_zeros)}\n".encode())
     return sha.hexdigest()
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as some
 
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.storage.parquet import (
     open_memory_form,
@@ -50,6 +51,13 @@ def folder(tmp_path: Path) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def informed(table: Table) -> Table:
+    """The table with each of its cells without records as a structural zero, all variables named."""
+    cells = np.array(list(np.ndindex(*table.schema.sizes)), np.uint16)
+    free = cells[table.count_at(cells) == 0].tolist()
+    return table.with_zeros(StructuralZeros(tuple(tuple((v, (c,)) for v, c in enumerate(cell)) for cell in free)))
 
 
 # The stored form
@@ -100,6 +108,27 @@ def test_same_table_same_bytes(table: Table, tmp_path: Path) -> None:
         write_memory_form(table, tmp_path / f"{name} mapped")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert contents(tmp_path / "one mapped") == contents(tmp_path / "two mapped")
+
+
+def test_structural_zeros_are_kept(table: Table, folder: Path) -> None:
+    with_zeros = informed(table)
+    assert len(with_zeros.zeros.patterns) > 5
+    for written in (with_zeros, table):
+        write_table(written, folder, parts=2)
+        write_memory_form(written, folder / "mapped")
+        for read in (read_written_table(folder), open_memory_form(folder / "mapped")):
+            assert read == written
+            assert read.zeros == written.zeros
+    assert b"structural" not in (folder / "schema.json").read_bytes()
+
+
+def test_structural_zeros_that_were_changed_are_named(table: Table, folder: Path) -> None:
+    write_table(informed(table), folder)
+    recorded = json.loads((folder / "schema.json").read_text())
+    recorded["structural_zeros"].pop()
+    (folder / "schema.json").write_text(json.dumps(recorded))
+    with pytest.raises(InputError, match=r"is damaged: its table has the digest"):
+        read_written_table(folder)
 
 
 def test_writing_again_leaves_nothing_of_the_older_table(table: Table, folder: Path) -> None:

@@ -1,0 +1,113 @@
+"""Structural zeros: cells that everybody knows to be impossible, such as employed persons under 15."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+
+Pattern: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class StructuralZeros:
+    """A cell is impossible where for every (variable, codes) of some pattern its code is one of these.
+
+    Patterns, their variables and their codes are sorted and each occurs once, in whatever order they are given, so
+    that equal sets of patterns are equal.
+    """
+
+    patterns: tuple[Pattern, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "patterns", tuple(sorted({_canonical(pattern) for pattern in self.patterns})))
+
+    def __bool__(self) -> bool:
+        return bool(self.patterns)
+
+    @property
+    def subtables(self) -> tuple[SubTable, ...]:
+        """The variables that each pattern names, as a sub-table: in its marginal the pattern's cells are 0."""
+        return tuple(st.of(v for v, _ in pattern) for pattern in self.patterns)
+
+    def contains(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether each of the (n, variables) cells is impossible; one pass over the cells a pattern."""
+        impossible = np.zeros(len(cells), np.bool_)
+        for pattern in self.patterns:
+            impossible |= _matches(pattern, cells)
+        return impossible
+
+    def within(self, subtable: SubTable) -> StructuralZeros:
+        """What is known to be impossible in the marginal of the sub-table, variables numbered as there.
+
+        A pattern says something of a marginal cell only where the sub-table keeps all its variables; the others are
+        left out. Several of them may together exclude a marginal cell: that is lost, so the marginal of a feasible
+        table is feasible, and not always the other way round.
+        """
+        place = {v: new for new, v in enumerate(st.members(subtable))}
+        kept = (p for p, named in zip(self.patterns, self.subtables, strict=True) if st.is_within(named, subtable))
+        return StructuralZeros(tuple(tuple((place[v], codes) for v, codes in p) for p in kept))
+
+    def labels(self, schema: Schema) -> list[str]:
+        """Each pattern by names: `age = under 15 and employed = yes or partly`."""
+        return [_label(pattern, schema) for pattern in self.patterns]
+
+    def check(self, schema: Schema, cells: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> None:
+        """InputError where a pattern does not fit the schema, or one of the (n, variables) non-zero cells is in it."""
+        for pattern in self.patterns:
+            _check_pattern(pattern, schema)
+        for pattern in self.patterns:
+            rows = np.flatnonzero(_matches(pattern, cells))
+            if len(rows):
+                named = ((v.name, v.categories[code]) for v, code in zip(schema.variables, cells[rows[0]], strict=True))
+                cell = ", ".join(f"{name} = {category}" for name, category in named)
+                raise InputError(
+                    f"structural zeros contradict the data: {_label(pattern, schema)} is given as impossible, but "
+                    f"the cell {cell} has the count {counts[rows[0]]} ({len(rows)} such cells have records); "
+                    "correct the pattern or the data"
+                )
+
+
+NO_ZEROS = StructuralZeros(())
+
+
+def _canonical(pattern: Pattern) -> Pattern:
+    return tuple(sorted((int(v), tuple(sorted({int(code) for code in codes}))) for v, codes in pattern))
+
+
+def _matches(pattern: Pattern, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    matching = np.ones(len(cells), np.bool_)
+    for v, codes in pattern:
+        matching &= np.isin(cells[:, v], codes)
+    return matching
+
+
+def _label(pattern: Pattern, schema: Schema) -> str:
+    chosen = ((schema.variables[v], codes) for v, codes in pattern)
+    return " and ".join(f"{v.name} = {' or '.join(v.categories[code] for code in codes)}" for v, codes in chosen)
+
+
+def _check_pattern(pattern: Pattern, schema: Schema) -> None:
+    variables = [v for v, _ in pattern]
+    for v, codes in pattern:
+        if not 0 <= v < len(schema):
+            raise InputError(
+                f"a structural zero names variable number {v}; the table has {len(schema)}, numbered from 0: "
+                f"{', '.join(schema.names)}"
+            )
+        beyond = [code for code in codes if not 0 <= code < schema.sizes[v]]
+        if beyond or not codes or variables.count(v) > 1:
+            raise InputError(
+                f"a structural zero names {schema.names[v]!r} {variables.count(v)} times, with the codes "
+                f"{list(codes)}; name it once, with codes from 0 to {schema.sizes[v] - 1}"
+            )
+    if all(len(codes) == schema.sizes[v] for v, codes in pattern):
+        what = _label(pattern, schema) or "it names no variable"
+        raise InputError(f"a structural zero makes every cell impossible: {what}; name the categories it is about")

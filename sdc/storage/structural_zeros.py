@@ -1,0 +1,70 @@
+"""Structural zeros from a YAML file: a list of patterns such as `{age: under 15, employed: [yes, partly]}`.
+
+Each pattern maps variables to a category or to a list of categories, and the cells that have one of these for every
+variable named are impossible. Every scalar is read as it is written, so categories such as no and 01 need no quotes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+from pathlib import Path
+from typing import Any
+
+from sdc.config import TextLoader, load_yaml
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+
+MOST_NAMED = 12
+
+
+def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
+    """The patterns of the file in the codes of the schema.
+
+    InputError where the file cannot be read, is not a list of mappings, or names what the schema does not have.
+    """
+    path = Path(path)
+    patterns = load_yaml(path, "structural zeros", InputError, TextLoader)
+    if not isinstance(patterns, list):
+        what = "is empty" if not patterns else f"is a {type(patterns).__name__}"
+        raise InputError(f"structural zeros {path} {what}, not a list; give one such as - {{age: under 15, work: yes}}")
+    zeros = (_pattern(pattern, schema, f"{path}: pattern {n}") for n, pattern in enumerate(patterns, start=1))
+    return StructuralZeros(tuple(zeros))
+
+
+def zeros_digest(path: str | Path) -> str:
+    """SHA-256 over the bytes of the file; InputError where it cannot be read."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"structural zeros {path} cannot be read: {error.strerror}; give a YAML file") from error
+
+
+def _pattern(pattern: Any, schema: Schema, where: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    if not isinstance(pattern, dict) or not pattern:
+        raise InputError(
+            f"{where} is {reprlib.repr(pattern)}; give a mapping from variables to categories, one at least"
+        )
+    for name in pattern:
+        if name not in schema.names:
+            raise InputError(
+                f"{where} names {name!r}, no variable of the table; it has {', '.join(schema.names)}: correct the "
+                "name, add the variable, or take the pattern out"
+            )
+    chosen = {schema.index(name): categories for name, categories in pattern.items()}
+    return tuple((v, _codes(categories, schema.variables[v], where)) for v, categories in chosen.items())
+
+
+def _codes(categories: Any, variable: Variable, where: str) -> tuple[int, ...]:
+    listed = [categories] if isinstance(categories, str) else categories
+    if not isinstance(listed, list) or not listed:
+        raise InputError(f"{where}: {variable.name} = {reprlib.repr(categories)}; give a category, or a list of them")
+    for category in listed:
+        if category not in variable.categories:
+            more = ", ..." if len(variable.categories) > MOST_NAMED else ""
+            raise InputError(
+                f"{where}: {variable.name} has no category {category!r}; it has "
+                f"{', '.join(variable.categories[:MOST_NAMED])}{more}"
+            )
+    return tuple(variable.categories.index(category) for category in listed)

@@ -1,0 +1,98 @@
+"""Structural zeros: which cells they exclude, what a marginal keeps of them, and what contradicts the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
+from sdc.model.table import Table
+from tests.strategies import every_cell, small_tables, structural_zeros
+
+SCHEMA = Schema(
+    (
+        Variable("age", ("under 15", "15 to 64", "65 and more")),
+        Variable("employed", ("no", "yes", "partly")),
+        Variable("sex", ("f", "m")),
+    )
+)
+CHILDREN_AT_WORK: Pattern = ((0, (0,)), (1, (1, 2)))
+TABLE = Table.of(SCHEMA, np.array([[0, 0, 0], [1, 1, 1], [2, 0, 1]]), np.array([5, 7, 2]))
+
+
+def test_a_cell_is_impossible_where_every_variable_of_a_pattern_matches() -> None:
+    zeros = StructuralZeros((CHILDREN_AT_WORK, ((2, (0,)), (0, (2,)))))
+    cells = every_cell(SCHEMA)
+    expected = [(a == 0 and e in (1, 2)) or (s == 0 and a == 2) for a, e, s in cells.tolist()]
+    assert zeros.contains(cells).tolist() == expected
+    assert not NO_ZEROS.contains(cells).any()
+    assert (bool(zeros), bool(NO_ZEROS)) == (True, False)
+
+
+def test_equal_sets_of_patterns_are_equal() -> None:
+    other = ((2, (0,)),)
+    first = StructuralZeros((CHILDREN_AT_WORK, other))
+    shuffled = StructuralZeros((other, ((1, (2, 1, 2)), (np.int64(0), (np.int64(0),))), other))
+    assert first == shuffled
+    assert hash(first) == hash(shuffled)
+    assert repr(first) == repr(shuffled)
+
+
+def test_labels_are_the_names() -> None:
+    zeros = StructuralZeros((CHILDREN_AT_WORK,))
+    assert zeros.labels(SCHEMA) == ["age = under 15 and employed = yes or partly"]
+
+
+@given(hs.data())
+def test_a_marginal_cell_is_excluded_only_where_all_its_cells_are(data: hs.DataObject) -> None:
+    table = data.draw(small_tables())
+    zeros = data.draw(structural_zeros(table))
+    kept = data.draw(hs.sets(hs.integers(0, len(table.schema) - 1), min_size=1))
+    marginal = table.with_zeros(zeros).marginal(sum(1 << v for v in kept))
+    cells = every_cell(table.schema)
+    excluded = marginal.zeros.contains(cells[:, sorted(kept)])
+    assert zeros.contains(cells)[excluded].all()
+    named = [{v for v, _ in pattern} for pattern in zeros.patterns]
+    assert len(marginal.zeros.patterns) <= sum(variables <= kept for variables in named)
+    assert bool(marginal.zeros) == any(variables <= kept for variables in named)
+
+
+# On a table
+
+
+def test_the_digest_follows_the_zeros_and_only_where_there_are_any() -> None:
+    informed = TABLE.with_zeros(StructuralZeros((CHILDREN_AT_WORK,)))
+    assert TABLE.digest == "de341a5ef6939befaf62d34eb217014a5ea12305447710bb6f89cc126d082413"  # as ever
+    assert informed != TABLE
+    assert informed.with_zeros(NO_ZEROS) == TABLE
+    assert informed == TABLE.with_zeros(StructuralZeros((CHILDREN_AT_WORK, CHILDREN_AT_WORK)))
+
+
+def test_data_in_an_impossible_cell_are_refused() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"structural zeros contradict the data: age = under 15 or 65 and more and employed = no is given as "
+        r"impossible, but the cell age = under 15, employed = no, sex = f has the count 5 \(2 such cells",
+    ):
+        TABLE.with_zeros(StructuralZeros((CHILDREN_AT_WORK, ((1, (0,)), (0, (2, 0))))))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ((), r"makes every cell impossible: it names no variable; name the categories"),
+        (((2, (0, 1)),), r"makes every cell impossible: sex = f or m; name the categories"),
+        (((3, (0,)),), r"names variable number 3; the table has 3, numbered from 0: age, employed, sex"),
+        (((-1, (0,)),), r"names variable number -1"),
+        (((2, (2,)),), r"names 'sex' 1 times, with the codes \[2\]; name it once, with codes from 0 to 1"),
+        (((2, ()), (0, (1,))), r"names 'sex' 1 times, with the codes \[\]"),
+        (((2, (0,)), (2, (1,))), r"names 'sex' 2 times, with the codes \[0\]; name it once"),
+    ],
+)
+def test_a_pattern_that_does_not_fit_is_refused(pattern: Pattern, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TABLE.with_zeros(StructuralZeros((pattern,)))

@@ -1,0 +1,112 @@
+"""The file of impossible patterns: what it says in codes, and one message for whatever is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sdc.model.errors import InputError
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.storage.reading import read_table, source_digest
+from sdc.storage.structural_zeros import read_structural_zeros
+
+RECORDS = "age,employed,zip,count\nunder 15,no,01,3\nadult,yes,02,2\nadult,no,01,1\nadult,partly,01,4\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Categories in order: age adult, under 15; employed no, partly, yes; zip 01, 02."""
+    (tmp_path / "people.csv").write_text(RECORDS)
+    return tmp_path / "people.csv"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "zeros.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("- {age: under 15, employed: [yes, partly]}", (((0, (1,)), (1, (1, 2))),)),
+        ("- age: under 15\n  employed: yes\n", (((0, (1,)), (1, (2,))),)),
+        (
+            '- {age: ["under 15"], zip: 02}\n- {employed: yes, zip: "01"}',
+            (((0, (1,)), (2, (1,))), ((1, (2,)), (2, (0,)))),
+        ),
+        ("[]", ()),
+    ],
+    ids=["lists", "block", "numerals", "none"],
+)
+def test_patterns_in_codes(text: str, patterns: tuple[object, ...], file: Path, table: Path) -> None:
+    file.write_text(text)
+    found = read_table(table, structural_zeros=file)
+    assert found.zeros.patterns == patterns
+    assert found.with_zeros(NO_ZEROS) == read_table(table)
+
+
+def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
+    file.write_text("- {employed: yes, zip: 01}\n- {age: under 15, employed: [yes, partly]}\n")
+    first = read_table(table, structural_zeros=file)
+    file.write_text("- {employed: [partly, yes, yes], age: under 15}\n- {zip: 01, employed: [yes]}\n")
+    assert read_table(table, structural_zeros=str(file)).digest == first.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"structural zeros .*zeros\.yaml is empty, not a list; give one such as - \{age: under 15"),
+        ("{age: under 15}", r"zeros\.yaml is a dict, not a list"),
+        ("under 15", r"zeros\.yaml is a str, not a list"),
+        ("- {age: under 15", r"zeros\.yaml is not valid YAML: line 1.*correct it there"),
+        ("- {age: adult, age: under 15}", r"not valid YAML: line 1 gives 'age' a second time"),
+        ("- {}", r"zeros\.yaml: pattern 1 is \{\}; give a mapping from variables to categories, one at least"),
+        ("- {age: under 15, employed: yes}\n- age", r"pattern 2 is 'age'; give a mapping"),
+        ("- {Age: under 15}", r"pattern 1 names 'Age', no variable of the table; it has age, employed, zip: correct"),
+        ("- {age: under 16, employed: yes}", r"pattern 1: age has no category 'under 16'; it has adult, under 15"),
+        ("- {age: under 15, zip: 2}", r"pattern 1: zip has no category '2'; it has 01, 02"),
+        ("- {age: [under 15, [adult]]}", r"age has no category \['adult'\]"),
+        ("- {age: under 15, employed: []}", r"pattern 1: employed = \[\]; give a category, or a list of them"),
+        ("- {age: under 15, employed: {yes: 1}}", r"employed = \{'yes': '1'\}; give a category"),
+        ("- {age: under 15, employed: }", r"employed has no category ''; it has no, partly, yes"),
+        ("- {age: [under 15, adult]}", r"makes every cell impossible: age = adult or under 15; name the categories"),
+        ("- {age: under 15}", r"structural zeros contradict the data: age = under 15 .*employed = no.* count 3"),
+    ],
+)
+def test_a_faulty_file_is_refused(text: str, message: str, file: Path, table: Path) -> None:
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_table(table, structural_zeros=file)
+
+
+def test_many_categories_are_not_all_listed(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "many.csv").write_text("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(99)))
+    file.write_text("- {a: x}")
+    with pytest.raises(InputError, match=r"a has no category 'x'; it has 0, 1, 2, .* 11, \.\.\.$"):
+        read_table(tmp_path / "many.csv", structural_zeros=file)
+
+
+def test_a_file_that_cannot_be_read_is_refused(file: Path, table: Path) -> None:
+    schema = read_table(table).schema
+    for read in (lambda: read_structural_zeros(file, schema), lambda: source_digest(table, file)):
+        with pytest.raises(InputError, match=r"structural zeros .*zeros\.yaml (does not exist|cannot be read)"):
+            read()
+    file.write_bytes(b"- {age: \xff}")
+    with pytest.raises(InputError, match=r"structural zeros .*zeros\.yaml cannot be read: .*UTF-8"):
+        read_structural_zeros(file, schema)
+
+
+def test_the_digest_of_the_source_follows_the_content_of_the_file(file: Path, table: Path) -> None:
+    file.write_text("- {age: under 15, employed: yes}")
+    digest = source_digest(table, file)
+    moved = file.rename(file.with_name("moved.yaml"))
+    assert source_digest(table, moved) == digest != source_digest(table)
+    moved.write_text("- {age: under 15, employed: partly}")
+    assert source_digest(table, moved) != digest
+
+
+def test_a_schema_may_have_categories_without_records(table: Path, file: Path) -> None:
+    file.write_text("- {age: centenarian}")
+    found = read_table(table, categories={"age": ["under 15", "adult", "centenarian"]}, structural_zeros=file)
+    assert found.zeros == StructuralZeros((((0, (2,)),),))
