@@ -12,6 +12,7 @@ from sdc.bounds import nested, shuttle
 from sdc.bounds.coverage import on_covered_variables
 from sdc.bounds.marginal_equations import MarginalEquations
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.differences import Differences
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
@@ -30,13 +31,10 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
            `EFFORT` deterministic seconds an end
 
     The solver starts from the true table and from the outer bounds of the shuttle, or of the nested
-    method where the super-cells are many. ReleaseError beyond 4,096 cells.
+    method where the super-cells are many; both have 0 for every impossible cell. ReleaseError beyond
+    4,096 cells.
     """
-    if table.schema.cells > MAX_CELLS:
-        raise ReleaseError(
-            f"the table has {table.schema.cells} cells, and the integer program takes at most {MAX_CELLS}; "
-            "choose the method auto or a sub-table"
-        )
+    _check_size(table)
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
     program = _Program(table, release, _known(table, release, every_cell.astype(np.uint16)))
     place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
@@ -48,6 +46,31 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
                 inner = _widened(inner, found[place])
                 outer[row, end] = max(outer[row, 0], proven) if end == 0 else min(outer[row, 1], proven)
     return CellBounds(cells, table.count_at(cells), outer, inner, "integer-program")
+
+
+def _check_size(table: Table) -> None:
+    if table.schema.cells > MAX_CELLS:
+        raise ReleaseError(
+            f"the table has {table.schema.cells} cells, and the integer program takes at most {MAX_CELLS}; "
+            "choose the method auto or a sub-table"
+        )
+
+
+def tables_at_ends(table: Table, release: Release, cells: Codes) -> Differences:
+    """Feasible tables at both ends of each of (n, variables) cells, as far as the solver finds them, as differences.
+
+    Each is checked in integers. ReleaseError beyond 4,096 cells.
+    """
+    _check_size(table)
+    every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T.astype(np.uint16)
+    program = _Program(table, release, _known(table, release, every_cell))
+    truth = MarginalEquations.of(table, release).truth
+    place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+    changes = [program.optimum(int(at), end)[0] - truth for at in place for end in (0, 1) if program.is_free(int(at))]
+    if not changes:
+        return Differences.none(len(table.schema))
+    of, cell = np.nonzero(np.stack(changes))
+    return Differences.summed(len(changes), of, every_cell[cell], np.stack(changes)[of, cell], table.schema)
 
 
 def _known(table: Table, release: Release, cells: Codes) -> CellBounds:
@@ -88,6 +111,10 @@ class _Program:
             if cells and cells not in added:
                 added.add(cells)
                 self._model.add(sum(self._free[i] for i in cells) == int(self._truth[list(cells)].sum()))
+
+    def is_free(self, cell: int) -> bool:
+        """Whether the bounds known before leave the cell room to move."""
+        return cell in self._free
 
     def optimum(self, cell: int, end: int) -> tuple[Counts, int]:
         """A feasible table with the best value found of the cell, and the proven bound, of one end (0 or 1)."""

@@ -23,6 +23,7 @@ class MarginalEquations:
     totals                      (equations,) int64
     start, members              equation e has the cells members[start[e]:start[e + 1]]
     cell_start, cell_equations  cell i occurs in cell_equations[cell_start[i]:cell_start[i + 1]]
+    possible                    (cells,) bool, False where a structural zero keeps every feasible table at 0
 
     What another frontier element implies is not in the frontier; equations with the same cells
     (of variables of one category) do not occur after `coverage.essential`.
@@ -34,6 +35,7 @@ class MarginalEquations:
     members: Counts
     cell_start: Counts
     cell_equations: Counts
+    possible: npt.NDArray[np.bool_]
 
     @staticmethod
     def of(table: Table, release: Release) -> MarginalEquations:
@@ -54,19 +56,25 @@ class MarginalEquations:
         members = np.argsort(flat, kind="stable") % truth.size
         start = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=equations))])
         cell_start = np.arange(truth.size + 1) * len(equation_of_cell)
-        return MarginalEquations(
-            truth.reshape(-1), totals, start, members, cell_start, np.ascontiguousarray(equation_of_cell.T).reshape(-1)
-        )
+        cell_equations = np.ascontiguousarray(equation_of_cell.T).reshape(-1)
+        possible = possible_cells(table)
+        return MarginalEquations(truth.reshape(-1), totals, start, members, cell_start, cell_equations, possible)
 
     @property
-    def arrays(self) -> tuple[Counts, Counts, Counts, Counts, Counts]:
-        """As the kernels take them: totals, start, members, cell_start, cell_equations."""
-        return self.totals, self.start, self.members, self.cell_start, self.cell_equations
+    def arrays(self) -> tuple[Counts, Counts, Counts, Counts, Counts, npt.NDArray[np.bool_]]:
+        """All but the truth, in the order of the fields."""
+        return self.totals, self.start, self.members, self.cell_start, self.cell_equations, self.possible
 
     def holds(self, dense: npt.NDArray[np.integer]) -> bool:
-        """Whether a (cells,) table is non-negative and agrees with every released marginal, in integers."""
+        """Whether a (cells,) table is feasible, in integers: non-negative, no impossible cell, every released total."""
         sums = np.add.reduceat(dense[self.members], self.start[:-1])
-        return bool((dense >= 0).all() and (sums == self.totals).all())
+        return bool((dense >= 0).all() and (dense[~self.possible] == 0).all() and (sums == self.totals).all())
+
+
+def possible_cells(table: Table) -> npt.NDArray[np.bool_]:
+    """(cells,) False where a structural zero forbids the dense cell, C order."""
+    every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
+    return ~table.zeros.contains(every_cell)
 
 
 def _number_equations(release: Release, sizes: tuple[int, ...]) -> list[Counts]:

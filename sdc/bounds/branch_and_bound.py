@@ -1,0 +1,78 @@
+"""Sharp integer bounds of one cell after another by branch and bound on propagated intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdc.bounds.coverage import on_covered_variables
+from sdc.bounds.feasible_search import DepthFirst, FeasibleTables, Part
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.release import Release
+from sdc.model.table import Codes, Counts, Table
+
+MAX_STEPS = 1 << 22
+
+
+def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+    """Smallest and largest value of (n, variables) cells over the feasible tables.
+
+    First the propagation of [DKS] section 4 on all upward sums; then each end that it leaves open is
+    tried from outside inward, value by value, by a depth-first search on the part of the table that
+    is connected with the cell: the report's adjustment of the shuttle's bounds, cell by cell.
+
+    inner  ends reached by tables found, each checked in integers; a table serves all cells
+    outer  values refuted are cut off; exact where an end took at most `MAX_STEPS` steps
+
+    ReleaseError beyond 2,048 cells.
+    """
+    return bounds_within(MAX_STEPS, table, release, cells)
+
+
+def bounds_within(max_steps: int, table: Table, release: Release, cells: Codes) -> CellBounds:
+    """`bounds` with so many steps an end: one step is one equation looked at, 5 * 10^7 of them about a second."""
+
+    @on_covered_variables
+    def bounded(table: Table, release: Release, cells: Codes) -> CellBounds:
+        search = _Search(FeasibleTables(table, release), max_steps)
+        place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+        for cell in np.unique(place):
+            search.settle(int(cell))
+        return CellBounds(cells, table.count_at(cells), search.outer[place], search.inner[place], "branch-and-bound")
+
+    return bounded(table, release, cells)
+
+
+class _Search:
+    """The bounds of all cells so far: each proof and each table found narrows the gap between them."""
+
+    def __init__(self, found: FeasibleTables, max_steps: int) -> None:
+        self._found, self._max_steps = found, max_steps
+        self.outer: Intervals = np.stack([found.lower, found.upper], axis=1)
+        self.inner: Intervals = np.stack([found.equations.truth, found.equations.truth], axis=1)
+
+    def settle(self, cell: int) -> None:
+        """Both ends of one cell, as far as the steps go."""
+        home = self._found.part_of(cell)
+        if home is not None:
+            for end, inward in ((0, 1), (1, -1)):
+                self._settle_end(cell, *home, end, inward)
+
+    def _settle_end(self, cell: int, part: Part, place: int, end: int, inward: int) -> None:
+        steps = 0
+        while self.outer[cell, end] != self.inner[cell, end] and steps < self._max_steps:
+            search = DepthFirst(part, fixed=(place, int(self.outer[cell, end])))
+            values = search.more(1, self._max_steps - steps)
+            steps += search.steps + 1
+            if len(values):
+                self._witness(part, values[0])
+            elif search.exhausted:
+                self.outer[cell, end] += inward
+
+    def _witness(self, part: Part, values: Counts) -> None:
+        """Widen the inner bounds of the part's cells by a table of theirs, once seen to be feasible."""
+        dense = self._found.equations.truth.copy()
+        dense[part.cells] = values
+        if not self._found.equations.holds(dense):
+            raise RuntimeError("the search returned a table that does not agree with the released marginals")
+        np.minimum(self.inner[:, 0], dense, out=self.inner[:, 0])
+        np.maximum(self.inner[:, 1], dense, out=self.inner[:, 1])

@@ -1,0 +1,47 @@
+"""Explicit sharp bounds for dichotomous tables with all (k-1)-way marginals ([DKS] proposition 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdc.bounds.coverage import on_covered_variables
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Table
+
+
+@on_covered_variables
+def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+    """Exact bounds of (n, variables) cells by one pass over the table, whatever the number k of variables.
+
+    The feasible tables are n + t s for integers t, where s is +1 at the cells of even parity (sum of
+    codes) and -1 at the others: one degree of freedom ([DKS] proposition 1). So -min n(even) <= t <=
+    min n(odd), and all widths are the same; a structural zero leaves t = 0. ReleaseError where the
+    release is another one, or a covered variable has three categories or more.
+    """
+    if not is_treatable(release, table.schema):
+        raise ReleaseError(
+            f"the release covers {len(table.schema)} variables of {sorted(set(table.schema.sizes))} categories by "
+            f"{len(release.frontier)} frontier sub-tables; dichotomous takes 2 categories each and all sub-tables with "
+            "one variable fewer: choose the method auto"
+        )
+    even, odd = (0, 0) if table.zeros else (_least(table, 0), _least(table, 1))
+    counts = table.count_at(cells)
+    is_even = (cells.sum(axis=1) % 2 == 0)[:, None]
+    sharp = counts[:, None] + np.where(is_even, [-even, odd], [-odd, even])
+    return CellBounds(cells, counts, sharp, sharp, "dichotomous")
+
+
+def is_treatable(release: Release, schema: Schema) -> bool:
+    """Whether all variables of the schema have two categories and all sub-tables with one fewer are the frontier."""
+    every_child = Release.of(st.children(st.full(len(schema))))
+    return set(schema.sizes) == {2} and len(schema) > 1 and release == every_child
+
+
+def _least(table: Table, parity: int) -> int:
+    """The smallest count of the cells of that parity, zeros included."""
+    counts = table.counts[table.codes.sum(axis=1) % 2 == parity]
+    return 0 if len(counts) < table.schema.cells // 2 else int(counts.min())

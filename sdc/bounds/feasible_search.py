@@ -1,0 +1,401 @@
+"""Depth-first search for tables that agree with a release: reduced to independent parts, propagated on upward sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.cell_marginals import check_release
+from sdc.bounds.marginal_equations import MarginalEquations
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Counts, Table
+
+Arrays: TypeAlias = tuple[Counts, Counts, Counts, Counts, Counts, Counts]
+
+MAX_CELLS = 2048
+MAX_SUMS = 1 << 13
+BUFFER_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    """Equations sum_j signs_j x_j = total over non-negative integers, each x within its interval.
+
+    truth, lower, upper           (variables,) int64; the first variables are cells, the others sums of cells
+    totals                        (equations,) int64
+    start, members, signs         equation e has the variables members[start[e]:start[e + 1]], signs +1 or -1
+    where_start, where            variable i occurs in the equations where[where_start[i]:where_start[i + 1]]
+    """
+
+    truth: Counts
+    lower: Counts
+    upper: Counts
+    totals: Counts
+    start: Counts
+    members: Counts
+    signs: Counts
+    where_start: Counts
+    where: Counts
+
+    @staticmethod
+    def of(truth: Counts, lower: Counts, upper: Counts, start: Counts, members: Counts, signs: Counts) -> LinearSystem:
+        """The system that the truth solves; totals and the occurrences of each variable follow."""
+        equations = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        totals = np.zeros(len(start) - 1, np.int64)
+        np.add.at(totals, equations, signs * truth[members])
+        where = equations[np.argsort(members, kind="stable")]
+        where_start = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=len(truth)))])
+        return LinearSystem(truth, lower, upper, totals, start, members, signs, where_start, where)
+
+    @property
+    def arrays(self) -> Arrays:
+        """As the kernels take them: totals, start, members, signs, where_start, where."""
+        return self.totals, self.start, self.members, self.signs, self.where_start, self.where
+
+    def propagated(self) -> LinearSystem:
+        """With the intervals narrowed by the equations until nothing moves; ReleaseError where one is empty."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        if _settle(lower, upper, *self.arrays) < 0:
+            raise ReleaseError("the released marginals contradict each other; make them from one table")
+        return LinearSystem(self.truth, lower, upper, *self.arrays)
+
+    def restricted(self, kept: npt.NDArray[np.bool_]) -> LinearSystem:
+        """The equations on some variables and on forced ones, which have their true values; none twice."""
+        place = np.cumsum(kept) - 1
+        equations = np.repeat(np.arange(len(self.totals)), np.diff(self.start))
+        free_outside = ~kept & (self.lower < self.upper)
+        inside = kept[self.members] & ~np.logical_or.reduceat(free_outside[self.members], self.start[:-1])[equations]
+        signed = ((place[self.members[inside]] + 1) * self.signs[inside]).tolist()
+        ends = np.cumsum(np.unique(equations[inside], return_counts=True)[1]).tolist()
+        rows = dict.fromkeys(_canonical(signed[begin:end]) for begin, end in pairwise([0, *ends]))
+        flat = np.array([j for row in rows for j in row], np.int64)
+        start = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        return LinearSystem.of(
+            self.truth[kept], self.lower[kept], self.upper[kept], start, np.abs(flat) - 1, np.sign(flat)
+        )
+
+
+def _canonical(signed: list[int]) -> tuple[int, ...]:
+    """The members of an equation in one order and with one of its two signs."""
+    row = sorted(signed, key=abs)
+    return tuple(row) if row[0] > 0 else tuple(-j for j in row)
+
+
+class FeasibleTables:
+    """The tables that agree with a release: what is forced, and independent parts that combine freely.
+
+    equations      the released marginals on the dense cells; `truth` is theirs
+    lower, upper   (cells,) int64 what propagation alone proves, so outer bounds
+    parts          connected components of the cells that are not forced: any table of one part goes
+                   with any table of another
+
+    ReleaseError beyond 2,048 dense cells.
+    """
+
+    def __init__(self, table: Table, release: Release) -> None:
+        check_release(release, table.schema)
+        if table.schema.cells > MAX_CELLS:
+            raise ReleaseError(
+                f"the table has {table.schema.cells} cells, and a search for feasible tables takes at most "
+                f"{MAX_CELLS}; choose the method auto or a sub-table"
+            )
+        self.equations = MarginalEquations.of(table, release)
+        sizes = table.schema.sizes
+        with_sums = prod(size + 1 for size in sizes) <= MAX_SUMS
+        system = _upward_sums(self.equations, release, sizes) if with_sums else _cells_only(self.equations)
+        system = system.propagated()
+        cells = table.schema.cells
+        self.lower, self.upper = system.lower[:cells], system.upper[:cells]
+        label = _components(self.equations, self.lower < self.upper)
+        of_variable = _labels_of_sums(label, sizes) if with_sums else label
+        free = system.lower < system.upper
+        self.parts = [
+            Part(np.flatnonzero(label == number), system.restricted(free & (of_variable == number)))
+            for number in np.unique(label[label >= 0])
+        ]
+
+    def part_of(self, cell: int) -> tuple[Part, int] | None:
+        """The part with the dense cell and the cell's place in it; None where the cell is forced."""
+        for part in self.parts:
+            place = int(np.searchsorted(part.cells, cell))
+            if place < len(part.cells) and part.cells[place] == cell:
+                return part, place
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A connected component: its dense cells, ascending, and its system, whose first variables they are."""
+
+    cells: Counts
+    system: LinearSystem
+
+    @property
+    def truth(self) -> Counts:
+        return self.system.truth[: len(self.cells)]
+
+
+class DepthFirst:
+    """A search for tables of one part that can be asked for more; its stack is kept between calls.
+
+    Branches on the cell with the narrowest interval, on the values nearest to the true count first.
+    With `fixed` (place, value) only tables with that value of the cell at that place.
+    """
+
+    def __init__(self, part: Part, fixed: tuple[int, int] | None = None) -> None:
+        self._part = part
+        self.steps, self._depth = 0, 0
+        variables, levels = len(part.system.truth), len(part.cells) + 2
+        self._lower, self._upper = np.zeros((2, levels, variables), np.int64)
+        self._cell, self._tried = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
+        self._lower[0], self._upper[0] = part.system.lower, part.system.upper
+        if fixed is not None:
+            place, value = fixed
+            self._lower[0, place] = self._upper[0, place] = value
+            self.steps = _settle(self._lower[0], self._upper[0], *part.system.arrays)
+            if self.steps < 0:
+                self.steps, self._depth = -self.steps, -1
+        if not self.exhausted:
+            self._cell[0] = _narrowest(self._lower[0], self._upper[0], len(part.cells))
+
+    @property
+    def exhausted(self) -> bool:
+        return self._depth < 0
+
+    def more(self, tables: int, max_steps: int) -> npt.NDArray[np.int64]:
+        """(at most `tables`, cells of the part) further tables; none once all are seen or `max_steps` are done.
+
+        A step is one equation looked at, so steps measure time without a clock: about 5 * 10^7 in a second.
+        """
+        if not self.exhausted and self._cell[0] < 0:
+            self._depth = -1
+            return self._lower[:1, : len(self._part.cells)].copy()
+        cells = len(self._part.cells)
+        buffer = np.empty((min(tables, max(1, BUFFER_BYTES // (8 * cells))), cells), np.int64)
+        found, self._depth, self.steps = _advance(
+            self._lower,
+            self._upper,
+            self._cell,
+            self._tried,
+            self._depth,
+            self.steps,
+            max_steps,
+            self._part.system.truth,
+            *self._part.system.arrays,
+            buffer,
+        )
+        return buffer[:found]
+
+
+def _cells_only(equations: MarginalEquations) -> LinearSystem:
+    """Cells without their sums, where these would be too many."""
+    truth, total = equations.truth, int(equations.truth.sum())
+    upper = np.where(equations.possible, total, 0)
+    signs = np.ones_like(equations.members)
+    return LinearSystem.of(truth, np.zeros_like(truth), upper, equations.start, equations.members, signs)
+
+
+def _upward_sums(equations: MarginalEquations, release: Release, sizes: tuple[int, ...]) -> LinearSystem:
+    """Cells and their sums over every set of variables: over each variable the categories add up to the sum.
+
+    Released sums are known, so the equations of the release are among these, and the propagation
+    of [DKS] section 4 is done on the super-cells of single categories and whole variables.
+    """
+    values = equations.truth.reshape(sizes)
+    for v in range(len(sizes)):
+        values = np.concatenate([values, values.sum(axis=v, keepdims=True)], axis=v)
+    known = np.zeros(values.shape, np.bool_)
+    for element in release.frontier:
+        known[tuple(slice(None) if st.has(element, v) else -1 for v in range(len(sizes)))] = True
+    order = _cells_first(sizes)
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    truth, known = values.reshape(-1)[order], known.reshape(-1)[order]
+    upper = np.where(known, truth, values.reshape(-1)[-1])
+    upper[: len(equations.truth)][~equations.possible] = 0
+    rows = [np.moveaxis(number.reshape(values.shape), v, -1).reshape(-1, size + 1) for v, size in enumerate(sizes)]
+    start = np.concatenate([[0], np.cumsum(np.concatenate([np.full(len(row), row.shape[1]) for row in rows]))])
+    signs = np.concatenate([np.tile([1] * size + [-1], len(row)) for row, size in zip(rows, sizes, strict=True)])
+    members = np.concatenate([row.reshape(-1) for row in rows])
+    return LinearSystem.of(truth, np.where(known, truth, 0), upper, start, members, signs)
+
+
+def _cells_first(sizes: tuple[int, ...]) -> Counts:
+    """Positions in the array with one more place an axis, for the sum: cells in C order, then the sums."""
+    is_sum = np.zeros([size + 1 for size in sizes], np.bool_)
+    for v in range(len(sizes)):
+        np.moveaxis(is_sum, v, 0)[-1] = True
+    return np.argsort(is_sum.reshape(-1), kind="stable")
+
+
+def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Counts:
+    """(cells,) the smallest cell that equations tie each free cell to; -1 for a forced cell."""
+    label = np.where(free, np.arange(len(free)), len(free))
+    while True:
+        smallest = np.minimum.reduceat(label[equations.members], equations.start[:-1])
+        reached = label.copy()
+        np.minimum.at(reached, equations.members, np.repeat(smallest, np.diff(equations.start)))
+        reached[~free] = len(free)
+        if np.array_equal(reached, label):
+            return np.where(free, label, -1)
+        label = reached
+
+
+def _labels_of_sums(label: Counts, sizes: tuple[int, ...]) -> Counts:
+    """The component of each cell and sum, cells first; -1 for a sum of cells of several components, or of none."""
+    low = np.where(label < 0, len(label), label).reshape(sizes)
+    high = label.reshape(sizes)
+    for v in range(len(sizes)):
+        low = np.concatenate([low, low.min(axis=v, keepdims=True)], axis=v)
+        high = np.concatenate([high, high.max(axis=v, keepdims=True)], axis=v)
+    return np.where(low == high, high, -1).reshape(-1)[_cells_first(sizes)]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _settle(
+    lower: Counts,
+    upper: Counts,
+    totals: Counts,
+    start: Counts,
+    members: Counts,
+    signs: Counts,
+    where_start: Counts,
+    where: Counts,
+) -> int:
+    """Narrow the intervals by all equations until nothing moves; the equations treated as by `_propagate`."""
+    waiting, queue = np.ones(len(totals), np.bool_), np.arange(len(totals))
+    arrays = (totals, start, members, signs, where_start, where)
+    return _propagate(lower, upper, arrays, waiting, queue, len(totals))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _propagate(
+    lower: Counts,
+    upper: Counts,
+    arrays: Arrays,
+    waiting: npt.NDArray[np.bool_],
+    queue: Counts,
+    length: int,
+) -> int:
+    """Treat the first `length` equations of the queue and those of every variable that moves.
+
+    How many were treated, and minus that where no table is left; nothing waits afterwards.
+    """
+    totals, start, members, signs, where_start, where = arrays
+    head, treated = 0, 0
+    while length:
+        e = queue[head]
+        head = head + 1 if head + 1 < len(queue) else 0
+        length -= 1
+        waiting[e] = False
+        treated += 1
+        low, up = np.int64(0), np.int64(0)
+        for k in range(start[e], start[e + 1]):
+            i = members[k]
+            if signs[k] > 0:
+                low, up = low + lower[i], up + upper[i]
+            else:
+                low, up = low - upper[i], up - lower[i]
+        possible = low <= totals[e] <= up
+        over, under = up - totals[e], totals[e] - low
+        for k in range(start[e], start[e + 1] if possible else start[e]):
+            i = members[k]
+            if signs[k] > 0:
+                new_low, new_up = max(lower[i], upper[i] - over), min(upper[i], lower[i] + under)
+            else:
+                new_low, new_up = max(lower[i], upper[i] - under), min(upper[i], lower[i] + over)
+            if new_low == lower[i] and new_up == upper[i]:
+                continue
+            possible = possible and new_low <= new_up
+            lower[i], upper[i] = new_low, new_up
+            for w in range(where_start[i], where_start[i + 1]):
+                other = where[w]
+                if other != e and not waiting[other]:
+                    waiting[other] = True
+                    queue[(head + length) % len(queue)] = other
+                    length += 1
+        if not possible:
+            for k in range(length):
+                waiting[queue[(head + k) % len(queue)]] = False
+            return -treated
+    return treated
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _narrowest(lower: Counts, upper: Counts, cells: int) -> int:
+    """The free cell with the narrowest interval, -1 where none is free."""
+    best, width = -1, np.int64(1 << 62)
+    for i in range(cells):
+        if 0 < upper[i] - lower[i] < width:
+            best, width = i, upper[i] - lower[i]
+    return best
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _next_value(lower: int, upper: int, near: int, tried: int) -> tuple[int, int]:
+    """The next value of the interval by distance from `near`, and the count of values tried by then."""
+    near = min(max(near, lower), upper)
+    while tried <= 2 * max(upper - near, near - lower):
+        value = near + (tried + 1) // 2 if tried % 2 else near - tried // 2
+        tried += 1
+        if lower <= value <= upper:
+            return value, tried
+    return lower - 1, tried
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _advance(
+    lower: npt.NDArray[np.int64],
+    upper: npt.NDArray[np.int64],
+    cell: Counts,
+    tried: Counts,
+    depth: int,
+    steps: int,
+    max_steps: int,
+    truth: Counts,
+    totals: Counts,
+    start: Counts,
+    members: Counts,
+    signs: Counts,
+    where_start: Counts,
+    where: Counts,
+    buffer: npt.NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Go on from level `depth`, at which `cell` takes its next value, until the buffer is full or all is seen."""
+    arrays = (totals, start, members, signs, where_start, where)
+    waiting, queue = np.zeros(len(totals), np.bool_), np.empty(len(totals), np.int64)
+    cells = buffer.shape[1]
+    found = 0
+    while depth >= 0 and found < len(buffer) and steps < max_steps:
+        i = cell[depth]
+        value, tried[depth] = _next_value(lower[depth, i], upper[depth, i], truth[i], tried[depth])
+        if value < lower[depth, i]:
+            depth -= 1
+            continue
+        below = depth + 1
+        lower[below], upper[below] = lower[depth], upper[depth]
+        lower[below, i] = upper[below, i] = value
+        length = 0
+        for w in range(where_start[i], where_start[i + 1]):
+            waiting[where[w]] = True
+            queue[length] = where[w]
+            length += 1
+        treated = _propagate(lower[below], upper[below], arrays, waiting, queue, length)
+        steps += abs(treated)
+        if treated > 0:
+            free = _narrowest(lower[below], upper[below], cells)
+            if free < 0:
+                buffer[found] = lower[below, :cells]
+                found += 1
+            else:
+                depth = below
+                cell[depth], tried[depth] = free, 0
+    return found, depth, steps

@@ -1,0 +1,170 @@
+"""Feasible tables as sparse differences from the true one: what proves that a cell can move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Counts, Table, freeze, group_ids
+
+Flags = npt.NDArray[np.bool_]
+# so many variables have few enough sub-tables to list
+MAX_LISTED = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Several differences z; each claims that the true table plus z is feasible.
+
+    start    (differences + 1,) int64; difference d has the entries start[d]:start[d + 1]
+    cells    (entries, variables) uint16 codes, each cell once in a difference
+    changes  (entries,) int64, not zero
+
+    Whether a claim is true is for `feasible` to say, in integers.
+    """
+
+    start: Counts
+    cells: Codes
+    changes: Counts
+
+    def __post_init__(self) -> None:
+        freeze(self, "start", "cells", "changes")
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @staticmethod
+    def none(variables: int) -> Differences:
+        """No difference at all, of tables with that many variables."""
+        return Differences(np.zeros(1, np.int64), np.zeros((0, variables), np.uint16), np.zeros(0, np.int64))
+
+    @staticmethod
+    def summed(number: int, of: npt.NDArray[np.integer], cells: Codes, changes: Counts, schema: Schema) -> Differences:
+        """`number` differences from changes of which several may fall on one cell; `of` says whose each one is."""
+        ids = group_ids(np.concatenate([of[:, None], cells], axis=1), [max(1, number), *schema.sizes])
+        _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+        total = np.zeros(len(first), np.int64)
+        np.add.at(total, group, changes)
+        kept = total != 0
+        start = np.concatenate([[0], np.cumsum(np.bincount(of[first][kept], minlength=number))])
+        return Differences(start, cells[first][kept], total[kept])
+
+    @staticmethod
+    def concatenated(parts: Sequence[Differences]) -> Differences:
+        """All of them, one part after the other; at least one part."""
+        ends = np.cumsum([0, *(len(part.changes) for part in parts)])
+        start = [part.start[1:] + end for part, end in zip(parts, ends[:-1], strict=True)]
+        return Differences(
+            np.concatenate([[0], *start]),
+            np.concatenate([part.cells for part in parts]),
+            np.concatenate([part.changes for part in parts]),
+        )
+
+    def rows(self, kept: Flags) -> Differences:
+        """Some of the differences."""
+        entries = kept[self.of]
+        start = np.concatenate([[0], np.cumsum(np.diff(self.start)[kept])])
+        return Differences(start, self.cells[entries], self.changes[entries])
+
+    @cached_property
+    def of(self) -> Counts:
+        """(entries,) the difference each entry belongs to."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
+
+    @cached_property
+    def varying(self) -> npt.NDArray[np.int64]:
+        """(differences,) bit sets of the variables whose code is not the same in all entries."""
+        sets = np.zeros(len(self), np.int64)
+        if len(self.changes):
+            first = self.cells[np.minimum(self.start[:-1], len(self.changes) - 1)][self.of]
+            for v in range(self.cells.shape[1]):
+                differs = np.bincount(self.of, self.cells[:, v] != first[:, v], minlength=len(self)) > 0
+                sets |= differs.astype(np.int64) << v
+        return sets
+
+    def feasible(self, table: Table, release: Release) -> Flags:
+        """(differences,) whether the table plus the difference is a feasible table under the release.
+
+        All in integers: no count below zero, none in an impossible cell, and every released marginal as it is.
+        Codes beyond the schema are for no cell; changes by more records than there are could wrap around to 0.
+        """
+        beyond = (self.cells >= table.schema.sizes).any(axis=1)
+        inside: Flags = np.bincount(self.of[beyond], minlength=len(self)) == 0
+        if not inside.all():
+            inside[inside] = self.rows(inside).feasible(table, release)
+            return inside
+        counts = table.count_at(self.cells) + self.changes
+        wrong = (counts < 0) | (counts > table.total) | (table.zeros.contains(self.cells) & (counts != 0))
+        once = np.bincount(self.of[wrong], minlength=len(self)) == 0
+        once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
+        good: Flags = once & self._distinct(table.schema) & self.preserve(release, table.schema)
+        return good
+
+    def preserve(self, release: Release, schema: Schema, known: Release | None = None) -> Flags:
+        """(differences,) whether every marginal of the release is unchanged; those of `known` are so already.
+
+        Codes that do not vary within a difference cannot tell its cells apart, so a frontier element matters
+        by what it has of the varying variables, which many share.
+        """
+        kept = np.ones(len(self), np.bool_)
+        sets, group = np.unique(self.varying, return_inverse=True)
+        order = np.argsort(group, kind="stable")
+        bounds = np.searchsorted(group[order], np.arange(len(sets) + 1))
+        for k, elements in enumerate(_telling(release, sets, known)):
+            rows = order[bounds[k] : bounds[k + 1]]
+            if elements:
+                part = self.at(rows)
+                kept[rows] = np.all([part._sums_to_zero(element, schema) for element in elements], axis=0)
+        return kept
+
+    def at(self, rows: npt.NDArray[np.int64]) -> Differences:
+        """The differences with these numbers, ascending."""
+        lengths = np.diff(self.start)[rows]
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.arange(start[-1]) + np.repeat(self.start[rows] - start[:-1], lengths)
+        return Differences(start, self.cells[entries], self.changes[entries])
+
+    def _sums_to_zero(self, element: st.SubTable, schema: Schema) -> Flags:
+        variables = list(st.members(element))
+        columns = np.concatenate([self.of[:, None], self.cells[:, variables]], axis=1)
+        ids = group_ids(columns, [max(1, len(self)), *(schema.sizes[v] for v in variables)])
+        order = np.argsort(ids, kind="stable")
+        first = np.flatnonzero(np.diff(ids[order], prepend=-1))
+        sums = np.add.reduceat(self.changes[order], first) if len(first) else self.changes
+        good: Flags = np.bincount(self.of[order][first][sums != 0], minlength=len(self)) == 0
+        return good
+
+    def _distinct(self, schema: Schema) -> Flags:
+        """(differences,) whether no cell occurs twice, which would hide a count below zero."""
+        columns = np.concatenate([self.of[:, None], self.cells], axis=1)
+        ids = np.sort(group_ids(columns, [max(1, len(self)), *schema.sizes]))
+        if not (ids[1:] == ids[:-1]).any():
+            return np.ones(len(self), np.bool_)
+        good = np.ones(len(self), np.bool_)
+        for d, (cells, _) in enumerate(self):
+            good[d] = len(np.unique(cells, axis=0)) == len(cells)
+        return good
+
+    def __iter__(self) -> Iterator[tuple[Codes, Counts]]:
+        """The (cells, changes) of one difference after another."""
+        for begin, end in zip(self.start[:-1], self.start[1:], strict=True):
+            yield self.cells[begin:end], self.changes[begin:end]
+
+
+def _telling(release: Release, sets: npt.NDArray[np.int64], known: Release | None) -> Iterator[list[st.SubTable]]:
+    """For each set of varying variables the marginals that a difference may change, without those that are known."""
+    variables = int(release.variables | int(np.bitwise_or.reduce(sets, initial=0))).bit_length()
+    elements = np.array(release.frontier, np.int64)
+    public = known.listed(max(variables, known.variables.bit_length())) if known and variables <= MAX_LISTED else None
+    for varying in sets.tolist():
+        within = np.unique(elements & varying)
+        if public is not None:
+            within = within[~public[within]]
+        yield list(st.maximal(within.tolist()))

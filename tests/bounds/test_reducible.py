@@ -1,0 +1,169 @@
+"""Components at released separators, and bounds that combine."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc.bounds import branch_and_bound, nested, reducible
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds.reducible import components
+from sdc.model import graph
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Codes, Table
+from tests.strategies import dense, every_cell, frontier, releases, schema_of
+
+
+@pytest.fixture
+def two_cycles() -> Release:
+    """Two four-cycles that share the released edge CD.
+
+    A - C - E
+    |   |   |
+    B - D - F
+    """
+    return frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
+
+
+def subtable(letters: str) -> int:
+    return st.of("ABCDEFGH".index(letter) for letter in letters)
+
+
+def table_of(seed: int, sizes: list[int], records: int) -> Table:
+    codes = np.random.default_rng(seed).integers(0, sizes, (records, len(sizes)))
+    return Table.of(schema_of(sizes), codes)
+
+
+def test_components_of_two_cycles(two_cycles: Release) -> None:
+    parts = components(two_cycles, 6)
+    assert set(parts.cliques) == {subtable("ABCD"), subtable("CDEF")}
+    assert parts.separators == (subtable("CD"),)
+
+
+def test_a_separator_that_is_not_released_does_not_separate() -> None:
+    """ABC are pairwise released and separate D from E, but their joint marginal is unknown."""
+    release = frontier("AB", "BC", "AC", "AD", "BD", "CD", "AE", "BE", "CE")
+    assert components(release, 5).cliques == (subtable("ABCDE"),)
+    assert set(components(release.add(subtable("ABC")), 5).cliques) == {subtable("ABCD"), subtable("ABCE")}
+
+
+def test_a_decomposable_release_falls_into_its_cliques() -> None:
+    release = frontier("ABC", "BCD", "DE", "F")
+    parts = components(release, 7)
+    assert set(parts.cliques) == {*release.frontier, subtable("G")}
+    assert sorted(parts.separators) == sorted(map(subtable, ("BC", "D", "", "")))
+
+
+def test_variables_of_a_structural_zero_stay_together(two_cycles: Release) -> None:
+    assert components(two_cycles, 6, (subtable("AE"),)).cliques == (subtable("ABCDEF"),)
+
+
+@given(hs.data(), hs.integers(2, 7))
+@settings(max_examples=300)
+def test_components_are_the_finest_junction_tree(data: hs.DataObject, variables: int) -> None:
+    """Running intersection, everything released lies in one component, and no released sub-table separates one."""
+    release = data.draw(releases(variables))
+    parts = components(release, variables)
+    assert st.of(v for part in parts.cliques for v in st.members(part)) == st.full(variables)
+    for element in release.frontier:
+        assert any(st.is_within(element, part) for part in parts.cliques)
+    earlier = parts.cliques[0]
+    for k, (part, separator) in enumerate(zip(parts.cliques[1:], parts.separators, strict=True), 1):
+        assert part & earlier == separator
+        assert any(st.is_within(separator, other) for other in parts.cliques[:k])
+        assert separator in release
+        earlier |= part
+    for part in parts.cliques:
+        assert not any(separates(release, variables, part, cut) for cut in release if st.is_within(cut, part))
+
+
+def separates(release: Release, variables: int, part: int, cut: int) -> bool:
+    """Whether the part of the independence graph without the cut is disconnected, by NetworkX."""
+    adjacency = graph.independence_graph(release, variables)
+    left = nx.Graph()
+    left.add_nodes_from(st.members(part & ~cut))
+    left.add_edges_from((u, v) for u, v in combinations(st.members(part & ~cut), 2) if st.has(adjacency[u], v))
+    return len(left) > 0 and not nx.is_connected(left)
+
+
+def test_bounds_of_two_cycles_are_sharp(two_cycles: Release) -> None:
+    for seed in range(20):
+        table = table_of(seed, [2, 2, 2, 2, 2, 2], 9)
+        seen = enumerate_tables(table, two_cycles)
+        bounds = reducible.bounds(table, two_cycles, every_cell(table.schema))
+        assert bounds.method == "reducible"
+        assert bounds.exact.all()
+        assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
+
+
+def test_inner_and_outer_bounds_of_components_stay_what_they_are(two_cycles: Release) -> None:
+    wider = 0
+    for seed in range(20):
+        table = table_of(seed, [2, 3, 2, 2, 2, 2], 7)
+        seen = enumerate_tables(table, two_cycles)
+        bounds = reducible.bounds_by(nested.bounds, table, two_cycles, every_cell(table.schema))
+        assert (bounds.outer[:, 0] <= seen.lower).all()
+        assert (bounds.inner[:, 0] >= seen.lower).all()
+        assert (bounds.inner[:, 1] <= seen.upper).all()
+        assert (seen.upper <= bounds.outer[:, 1]).all()
+        wider += int((~bounds.exact).sum())
+    assert wider
+
+
+def test_only_components_that_are_not_released_are_searched() -> None:
+    """Each once, for its different marginal cells."""
+    release = frontier("AB", "BC", "AC", "CD", "DE", "EF", "DF")
+    table = table_of(0, [2, 2, 2, 2, 2, 3], 12)
+    asked = []
+
+    def watched(table: Table, release: Release, cells: Codes) -> CellBounds:
+        asked.append(("".join(table.schema.names), len(cells)))
+        return branch_and_bound.bounds(table, release, cells)
+
+    bounds = reducible.bounds_by(watched, table, release, every_cell(table.schema))
+    assert sorted(asked) == [("ABC", 8), ("DEF", 12)]
+    assert bounds.exact.all()
+
+
+def test_wide_tables_of_small_components() -> None:
+    """39 variables in a chain of triangles: 2^39 cells, and 8 at a time are searched."""
+    pairs = [(k + a, k + b) for k in range(0, 38, 2) for a, b in ((0, 1), (1, 2), (0, 2))]
+    release = Release.of(st.of(pair) for pair in pairs)
+    codes = np.random.default_rng(1).integers(0, 2, (50, 39))
+    table = Table.of(Schema(tuple(Variable(f"v{v}", ("no", "yes")) for v in range(39))), codes)
+    bounds = reducible.bounds(table, release, table.codes[:5])
+    assert bounds.exact.all()
+    assert (bounds.outer[:, 1] >= 1).all()
+
+
+def test_structural_zeros_across_components(two_cycles: Release) -> None:
+    """Impossible cells named by variables of both components: they are joined and the bounds stay sharp."""
+    table = table_of(3, [2, 2, 2, 2, 2, 2], 6)
+    pattern = next(
+        p
+        for a in (0, 1)
+        for f in (0, 1)
+        if not StructuralZeros((p := ((0, (a,)), (5, (f,))),)).contains(table.codes).any()
+    )
+    zeros = StructuralZeros((pattern,))
+    table = table.with_zeros(zeros)
+    cells = every_cell(table.schema)
+    seen = enumerate_tables(table, two_cycles)
+    bounds = reducible.bounds(table, two_cycles, cells)
+    assert bounds.exact.all()
+    assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
+    assert (bounds.outer[zeros.contains(cells)] == 0).all()
+
+
+def test_nothing_released() -> None:
+    table = dense(schema_of([2, 2]), [1, 0, 2, 0])
+    assert reducible.bounds(table, Release.of([]), every_cell(table.schema)).outer.tolist() == [[0, 3]] * 4
