@@ -10,17 +10,16 @@ import numpy as np
 from sdc.bounds import decomposable, nested
 from sdc.bounds.cell_marginals import CellMarginals, check_release
 from sdc.bounds.coverage import essential
-from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
-# measured: an integer program takes 0.05 s a cell of 128 and 0.2 s of 256, and 4 s without a proof of 512 (2^9, 3-way)
+# measured: exact methods take up to 0.2 s a cell of 256, and 4 s without a proof of 512 (2^9, 3-way)
 SMALL_TABLE_CELLS = 256
-# 0.05 to 0.2 s a cell for 13 variables, three times that for each further one
-COLLAPSE_VARIABLES = 13
+# measured: 0.8 s a cell with 432 independent marginal cells
+LINEAR_ROWS = 512
 
 MODULES = {
     "decomposable": "sdc.bounds.decomposable",
@@ -29,6 +28,11 @@ MODULES = {
     "collapse": "sdc.bounds.collapse",
     "enumeration": "sdc.bounds.enumeration",
     "integer-program": "sdc.bounds.integer_program",
+    "reducible": "sdc.bounds.reducible",
+    "branch-and-bound": "sdc.bounds.branch_and_bound",
+    "exact": "sdc.bounds.exact",
+    "linear-program": "sdc.bounds.linear_program",
+    "moves": "sdc.bounds.moves",
 }
 
 
@@ -59,8 +63,9 @@ def cell_bounds(table: Table, release: Release, cells: Codes, method: str = "aut
     """Bounds of (n, variables) cells of the table under the release, zero cells too.
 
     `auto` takes the cheapest method that is exact enough: explicit bounds where the release is
-    decomposable; else nested bounds, and where they leave a cell open an integer program (at most 256
-    cells in the table) or collapse (at most 13 variables covered). `CellBounds.method` says which.
+    decomposable; else nested bounds, and for the cells that they leave open an exact method (at most 256
+    cells in the table), the linear program (at most 2^18, and 512 independent marginal cells), or collapse.
+    `CellBounds.method` says which.
     ReleaseError for an unknown method or a variable that the table does not have.
     """
     bounds = method_called(method)
@@ -82,21 +87,23 @@ def cheap_bounds(marginals: CellMarginals, release: Release) -> CellBounds:
 
 
 def is_small(schema: Schema) -> bool:
-    """Whether `auto` runs an integer program on what the cheap bounds leave open."""
+    """Whether `auto` runs an exact method on what the cheap bounds leave open."""
     return schema.cells <= SMALL_TABLE_CELLS
 
 
 def _auto(table: Table, release: Release, cells: Codes) -> CellBounds:
     cheap = cheap_bounds(CellMarginals(table, cells), release)
-    further = _further_method(table, release)
-    if further is None or cheap.exact.all():
-        return cheap
     rows = np.flatnonzero(~cheap.exact)
-    return cheap.narrowed(rows, method_called(further)(table, release, cheap.cells[rows]))
+    if not len(rows):
+        return cheap
+    further = method_called(_further_method(table, release))
+    return cheap.narrowed(rows, further(table, release, cheap.cells[rows]))
 
 
-def _further_method(table: Table, release: Release) -> str | None:
+def _further_method(table: Table, release: Release) -> str:
     if is_small(table.schema):
-        return "integer-program"
-    covered = st.dimension(essential(release, table.schema).variables)
-    return "collapse" if covered <= COLLAPSE_VARIABLES else None
+        return "exact"
+    from sdc.bounds.linear_program import is_affordable
+
+    affordable = is_affordable(table, essential(release, table.schema), LINEAR_ROWS)
+    return "linear-program" if affordable else "collapse"

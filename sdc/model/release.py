@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb
 
+import numpy as np
+import numpy.typing as npt
+
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 
@@ -59,6 +62,15 @@ class Release:
     @property
     def sub_tables_with_total(self) -> int:
         return sum(self.by_dimension)
+
+    def listed(self, variables: int) -> npt.NDArray[np.bool_]:
+        """(2^variables,) whether each sub-table, by its number, is released; for at most some 20 variables."""
+        released = np.zeros(1 << variables, np.bool_)
+        released[list(self.frontier)] = True
+        for v in range(variables):
+            without, with_it = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)
+            without |= with_it
+        return released
 
     def __iter__(self) -> Iterator[SubTable]:
         """Every sub-table, by decreasing dimension, then by number; 2^dimension of them and more."""

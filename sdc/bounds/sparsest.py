@@ -1,0 +1,266 @@
+"""Inner bounds by the sparsest difference: a linear program on the cells near a target, made integer where need be.
+
+A feasible table is the true one plus z. With the target's z fixed, the released marginals kept and sum |z| minimised
+over the cells that differ from the target in a few variables, vertices are sparse and mostly integer (REFERENCE 6).
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.coverage import informed
+from sdc.bounds.moves import Found
+from sdc.model.differences import Differences
+from sdc.model.release import Release
+from sdc.model.table import Codes, Counts, Table
+
+MAX_BALL = 30_000
+MAX_COLUMNS = 25_000
+MAX_RADIUS = 5
+LINEAR_EFFORT = 4.0
+INTEGER_EFFORT = 4.0
+DUAL_FROM = 1500
+TOLERANCE = 1e-6
+
+Ints = npt.NDArray[np.int64]
+
+
+class Ball(NamedTuple):
+    """The cells within some distance of any cell, as offsets of its codes, and the released marginal cells they are in.
+
+    offsets  (cells, variables); code = (own code + offset) modulo the categories; the cell itself first
+    start    (cells + 1,); cell i is in the marginal cells rows[start[i]:start[i + 1]]
+    rows     a released marginal cell is numbered by the cell that equals the target outside its variables, where no
+             variable has the target's category; others follow from these
+    """
+
+    offsets: Ints
+    start: Ints
+    rows: Ints
+
+
+def find(table: Table, release: Release, cells: Codes, changes: Ints) -> Found:
+    """Differences that change (n, variables) cells by (n,) `changes`, at most one a cell, each checked in integers.
+
+    For tables that `moves.can_search` admits. Deterministic: the solvers' limits are counted in steps.
+    """
+    informed_release = informed(release, table.zeros)
+    parts, steps = [Differences.none(len(table.schema))], 0
+    for cell, by in zip(cells, changes, strict=True):
+        found, used = _change(table, informed_release, cell, int(by))
+        parts.append(found)
+        steps += used
+    differences = Differences.concatenated(parts)
+    return Found(differences.rows(differences.feasible(table, release)), steps)
+
+
+def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Differences, int]:
+    steps, nothing = 0, Differences.none(len(table.schema))
+    for radius in range(2, MAX_RADIUS + 1):
+        if _ball_size(table.schema.sizes, radius) > MAX_BALL:
+            break
+        ball = _ball(table.schema.sizes, release, radius)
+        near = ((cell + ball.offsets) % np.array(table.schema.sizes)).astype(np.uint16)
+        program = _Program(ball, table.count_at(near), by)
+        change = program.solution()
+        steps += program.columns
+        if change is not None:
+            used = np.flatnonzero(change)
+            return Differences(np.array([0, len(used)]), near[used], change[used]), steps
+        if program.is_large:
+            break
+    return nothing, steps
+
+
+class _Program:
+    """The columns that are left when those that must be zero are peeled off, and their equations."""
+
+    def __init__(self, ball: Ball, counts: Counts, by: int) -> None:
+        alive = np.ones(len(counts), np.bool_)
+        self.by, self._cells = by, len(counts)
+        self._possible = _peel(ball.start, ball.rows, counts, alive)
+        self._columns = np.flatnonzero(alive)
+        self.columns = len(self._columns)
+        self.is_large = self.columns > MAX_COLUMNS
+        self._counts = counts[self._columns]
+        lengths = np.diff(ball.start)[self._columns]
+        place = np.repeat(ball.start[self._columns] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        self._rows, self._row = np.unique(ball.rows[place], return_inverse=True)
+        self._start = np.concatenate([[0], np.cumsum(lengths)])
+
+    def solution(self) -> Counts | None:
+        """(cells of the ball,) the change of each, or None where none was found."""
+        if not self._possible or self.is_large:
+            return None
+        relaxed = self._relaxed()
+        if relaxed is None:
+            return None
+        change = np.round(relaxed).astype(np.int64)
+        if np.abs(relaxed - change).max() > TOLERANCE:
+            repaired = self._repaired(relaxed)
+            if repaired is None:
+                return None
+            change = repaired
+        whole = np.zeros(self._cells, np.int64)
+        whole[self._columns] = change
+        return whole
+
+    def _relaxed(self) -> npt.NDArray[np.float64] | None:
+        """A sparsest real change of the columns: each is what it gains less what it gives, which only donors can."""
+        from ortools.linear_solver.python import model_builder_helper
+        from scipy.sparse import csc_matrix, hstack
+
+        donors = np.flatnonzero(self._counts > 0)
+        matrix = csc_matrix((np.ones(len(self._row)), self._row, self._start), (len(self._rows), len(self._columns)))
+        both = hstack([matrix, -matrix[:, donors]]).tocsr()
+        lower, upper = np.zeros(both.shape[1]), np.full(both.shape[1], np.inf)
+        upper[len(self._columns) :] = self._counts[donors]
+        lower[0] = upper[0] = max(0, self.by)
+        if len(donors) and donors[0] == 0:
+            lower[len(self._columns)] = upper[len(self._columns)] = max(0, -self.by)
+        model: Any = model_builder_helper.ModelBuilderHelper()
+        zero = np.zeros(len(self._rows))
+        model.fill_model_from_sparse_data(lower, upper, np.ones(both.shape[1]), zero, zero, both)
+        solver: Any = model_builder_helper.ModelSolverHelper("GLOP")
+        limit = f"max_deterministic_time: {LINEAR_EFFORT}"
+        dual = " use_dual_simplex: true perturb_costs_in_dual_simplex: true" if both.shape[1] > DUAL_FROM else ""
+        solver.set_solver_specific_parameters(limit + dual)
+        solver.solve(model)
+        if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
+            return None
+        values = np.array(solver.variable_values())
+        change = values[: len(self._columns)].copy()
+        change[donors] -= values[len(self._columns) :]
+        return change
+
+    def _repaired(self, relaxed: npt.NDArray[np.float64]) -> Counts | None:
+        """An integer change of the columns that touch no other equation than the real change does."""
+        from ortools.sat.python import cp_model
+
+        touched = np.zeros(len(self._rows), np.bool_)
+        of = np.repeat(np.arange(len(self._columns)), np.diff(self._start))
+        touched[self._row[np.abs(relaxed[of]) > TOLERANCE]] = True
+        usable = np.bincount(of, ~touched[self._row], minlength=len(self._columns)) == 0
+        most = 2 * abs(self.by) + int(np.ceil(np.abs(relaxed).max()))
+        model: Any = cp_model.CpModel()
+        variables = {
+            int(c): model.new_int_var(-min(most, int(self._counts[c])), most, "") for c in np.flatnonzero(usable)
+        }
+        for c, variable in variables.items():
+            model.add_hint(variable, round(float(relaxed[c])))
+        model.add(variables[0] == self.by)
+        equations: dict[int, list[Any]] = {}
+        for c, row in zip(of.tolist(), self._row.tolist(), strict=True):
+            if c in variables:
+                equations.setdefault(row, []).append(variables[c])
+        for terms in equations.values():
+            model.add(sum(terms) == 0)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 0
+        solver.parameters.max_deterministic_time = INTEGER_EFFORT
+        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        change = np.zeros(len(self._columns), np.int64)
+        for c, variable in variables.items():
+            change[c] = solver.value(variable)
+        return change
+
+
+def _ball_size(sizes: tuple[int, ...], radius: int) -> int:
+    """Cells that differ in at most `radius` variables: elementary symmetric sums of the other categories."""
+    sums = [1] + [0] * radius
+    for size in sizes:
+        for k in range(radius, 0, -1):
+            sums[k] += sums[k - 1] * (size - 1)
+    return sum(sums)
+
+
+@lru_cache(maxsize=8)
+def _ball(sizes: tuple[int, ...], release: Release, radius: int) -> Ball:
+    offsets = _offsets(sizes, radius)
+    strides = np.array([prod(sizes[:v]) for v in range(len(sizes))], np.int64)
+    keys = offsets @ strides
+    order = np.argsort(keys)
+    masks = (offsets > 0) @ (1 << np.arange(len(sizes), dtype=np.int64))
+    start, rows = _incidence(offsets, masks, strides, keys[order], order, release.listed(len(sizes)))
+    return Ball(offsets, start, rows)
+
+
+@lru_cache(maxsize=8)
+def _offsets(sizes: tuple[int, ...], radius: int) -> Ints:
+    parts = [np.zeros((1, len(sizes)), np.int64)]
+    for distance in range(1, radius + 1):
+        for changed in itertools.combinations(range(len(sizes)), distance):
+            levels = np.array(list(itertools.product(*(range(1, sizes[v]) for v in changed))), np.int64)
+            part = np.zeros((len(levels), len(sizes)), np.int64)
+            part[:, changed] = levels.reshape(len(levels), distance)
+            parts.append(part)
+    return np.concatenate(parts)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _incidence(
+    offsets: Ints, masks: Ints, strides: Ints, sorted_keys: Ints, order: Ints, released: npt.NDArray[np.bool_]
+) -> tuple[Ints, Ints]:
+    """For each cell the released marginal cells it is in: one a released subset of the variables it differs in."""
+    start = np.zeros(len(masks) + 1, np.int64)
+    for c in range(len(masks)):
+        number = 0
+        subset = masks[c]
+        while True:
+            number += released[subset]
+            if subset == 0:
+                break
+            subset = (subset - 1) & masks[c]
+        start[c + 1] = start[c] + number
+    rows = np.empty(start[-1], np.int64)
+    for c in range(len(masks)):
+        place = start[c]
+        subset = masks[c]
+        while True:
+            if released[subset]:
+                key = 0
+                for v in range(len(strides)):
+                    if subset >> v & 1:
+                        key += offsets[c, v] * strides[v]
+                rows[place] = order[np.searchsorted(sorted_keys, key)]
+                place += 1
+            if subset == 0:
+                break
+            subset = (subset - 1) & masks[c]
+    return start, rows
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _peel(start: Ints, rows: Ints, counts: Counts, alive: npt.NDArray[np.bool_]) -> bool:
+    """Takes away the cells that cannot change: alone in a marginal cell, or in one without a donor.
+
+    Whether the first cell, the target, is left.
+    """
+    cells, donors = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
+    for c in range(len(counts)):
+        for row in rows[start[c] : start[c + 1]]:
+            cells[row] += 1
+            donors[row] += counts[c] > 0
+    changed = True
+    while changed and alive[0]:
+        changed = False
+        for c in range(len(counts)):
+            stuck = False
+            for row in rows[start[c] : start[c + 1]]:
+                stuck |= donors[row] == 0 or cells[row] < 2
+            if alive[c] and stuck:
+                alive[c] = False
+                changed = True
+                for row in rows[start[c] : start[c + 1]]:
+                    cells[row] -= 1
+                    donors[row] -= counts[c] > 0
+    return bool(alive[0])

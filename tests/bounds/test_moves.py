@@ -1,0 +1,268 @@
+"""Chains of basic moves: every table found is feasible, no cell's answer depends on another's, and the moves fit."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as hs
+
+from sdc.bounds import moves
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds.move_kernel import MAX_GROUPS
+from sdc.bounds.moves import EFFORTS, Found, find, minimal_uncovered, reached
+from sdc.model import subtable as st
+from sdc.model.differences import Differences
+from sdc.model.errors import ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from tests.bounds.test_agreement import SIZES, random_release, random_table
+from tests.strategies import (
+    all_ways,
+    czech,
+    dense,
+    every_cell,
+    frontier,
+    gives_feasible,
+    informed_tables_and_releases,
+    releases,
+    schema_of,
+)
+
+NODES = 2_000
+MOST_TABLES = 5_000
+ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+
+
+def found_for(table: Table, release: Release, rows: slice = slice(None), width: int = 3) -> Found:
+    """What is found to move the cells, zero cells too, by a width of three."""
+    cells = every_cell(table.schema)[rows]
+    return find(table, release, cells, np.full(len(cells), width), effort=EFFORTS, nodes=NODES)
+
+
+def assert_same(one: Differences, other: Differences) -> None:
+    for name in ("start", "cells", "changes"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+# What is found
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=150)
+def test_every_table_found_is_feasible(example: tuple[Table, Release]) -> None:
+    table, release = example
+    for cells, changes in found_for(table, release).differences:
+        assert gives_feasible(table, release, cells, changes)
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=150)
+def test_inner_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
+    table, release = example
+    seen = enumerate_tables(table, release, MOST_TABLES)
+    assume(seen.complete)
+    bounds = moves.bounds(table, release, every_cell(table.schema))
+    assert (bounds.inner[:, 0] >= seen.lower).all()
+    assert (bounds.inner[:, 1] <= seen.upper).all()
+    assert (bounds.outer[:, 0] <= seen.lower).all()
+    assert (bounds.outer[:, 1] >= seen.upper).all()
+    assert bounds.method == "moves"
+
+
+@pytest.mark.parametrize("kind", ["nested", "reducible", "cyclic", "all-ways", "uncovered", "any"])
+def test_most_sharp_ends_are_reached(kind: str) -> None:
+    """Seven in ten at least of the ends that are not the count itself, where no cell is impossible."""
+    rng = np.random.default_rng(len(kind))
+    free = hit = 0
+    for example in range(60):
+        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.3)
+        release = random_release(rng, kind, len(table.schema))
+        seen = enumerate_tables(table, release, MOST_TABLES)
+        if seen.complete:
+            bounds = moves.bounds(table, release, every_cell(table.schema))
+            sharp = np.stack([seen.lower, seen.upper], axis=1)
+            moving = sharp != bounds.counts[:, None]
+            free, hit = free + int(moving.sum()), hit + int((bounds.inner == sharp)[moving].sum())
+    assert free > 50
+    assert hit >= 0.7 * free
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=80)
+def test_a_cell_does_not_depend_on_the_others(example: tuple[Table, Release]) -> None:
+    table, release = example
+    together = found_for(table, release)
+    alone = [found_for(table, release, slice(i, i + 1)) for i in range(table.schema.cells)]
+    assert_same(Differences.concatenated([one.differences for one in alone]), together.differences)
+    assert sum(one.nodes for one in alone) == together.nodes
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=60)
+def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Release]) -> None:
+    table, release = example
+    first = found_for(table, release)
+    found_for(table, release, slice(None, None, -1), width=1)
+    assert_same(found_for(table, release).differences, first.differences)
+    moves._search.cache_clear()
+    again = found_for(table, release)
+    assert_same(again.differences, first.differences)
+    assert again.nodes == first.nodes
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=60)
+def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) -> None:
+    """`reached` is the range of the dense tables, and no cell asked for moves by less than nothing."""
+    table, release = example
+    cells = every_cell(table.schema)
+    found = found_for(table, release).differences
+    counts = table.count_at(cells)
+    tables = np.tile(counts, (len(found) + 1, 1))
+    for row, (changed, changes) in enumerate(found, start=1):
+        tables[row, np.ravel_multi_index(tuple(changed.T.astype(np.int64)), table.schema.sizes)] += changes
+    ends = reached(found, cells, counts, table)
+    assert np.array_equal(ends, np.stack([tables.min(axis=0), tables.max(axis=0)], axis=1))
+
+
+def test_the_published_czech_release_is_certified() -> None:
+    """REFERENCE section 2: sharp bounds [0, 10], [0, 9], [0, 9]; width 6 is what the release is published for."""
+    table = czech()
+    cells = table.codes[table.at_risk(2)]
+    found = find(table, ORDERED_60, cells, np.full(3, 6), effort=EFFORTS, nodes=NODES)
+    inner = reached(found.differences, cells, table.count_at(cells), table)
+    assert (inner[:, 1] - inner[:, 0] >= 6).all()
+    assert (inner >= 0).all()
+    assert (inner[:, 1] <= [10, 9, 9]).all()
+
+
+def test_a_decomposable_release_is_moved_to_its_ends() -> None:
+    """Independent A and B: one square move after the other reaches the explicit bounds."""
+    table = dense(schema_of([2, 2]), [5, 3, 2, 4])
+    bounds = moves.bounds(table, all_ways(2, 1), every_cell(table.schema))
+    assert bounds.inner.tolist() == [[1, 7], [1, 7], [0, 6], [0, 6]]
+
+
+def test_the_only_table_of_its_kind_does_not_move() -> None:
+    """A square whose one corner is impossible: nothing can move, whatever linear programming says."""
+    plain = dense(schema_of([2, 2]), [0, 2, 1, 3])
+    table = plain.with_zeros(StructuralZeros((((0, (0,)), (1, (0,))),)))
+    assert len(found_for(plain, all_ways(2, 1)).differences)
+    assert len(found_for(table, all_ways(2, 1)).differences) == 0
+
+
+@pytest.mark.parametrize("release", [Release.of([st.full(6)]), Release.of([st.full(6), 3])])
+def test_a_release_of_the_full_table_moves_nothing(release: Release) -> None:
+    table = czech()
+    found = found_for(table, release)
+    assert len(found.differences) == 0
+    bounds = moves.bounds(table, release, table.codes)
+    assert (bounds.inner == table.counts[:, None]).all()
+
+
+def test_no_cells_no_width_no_nodes_no_records() -> None:
+    table, cells = czech(), czech().codes
+    nothing = np.zeros(len(cells), np.int64)
+    assert len(find(table, ORDERED_60, cells[:0], nothing[:0], effort=EFFORTS, nodes=NODES).differences) == 0
+    assert find(table, ORDERED_60, cells, nothing, effort=EFFORTS, nodes=NODES).nodes == 0
+    assert find(table, ORDERED_60, cells, nothing + 6, effort=EFFORTS, nodes=0).nodes == 0
+    empty = Table.of(schema_of([2, 3, 2]), np.empty((0, 3), np.int64))
+    assert len(found_for(empty, all_ways(3, 2)).differences) == 0
+
+
+def test_the_nodes_given_are_the_most_that_are_used() -> None:
+    table = czech()
+    cells = table.codes[table.at_risk(2)]
+    for nodes in (1, 10, 100):
+        found = find(table, all_ways(6, 5), cells, np.full(3, 6), effort=EFFORTS, nodes=nodes)
+        assert found.nodes <= 3 * nodes + 3
+
+
+# What is refused
+
+
+def table_of(sizes: list[int]) -> Table:
+    names = (f"v{v}" for v in range(len(sizes)))
+    schema = Schema(tuple(Variable(name, tuple(map(str, range(n)))) for name, n in zip(names, sizes, strict=True)))
+    return Table.of(schema, np.zeros((1, len(sizes)), np.uint16))
+
+
+@pytest.mark.parametrize("sizes", [[2] * 21, [8] * 20, [65_536] * 4])
+def test_a_table_that_is_too_large_is_refused(sizes: list[int]) -> None:
+    table = table_of(sizes)
+    assert not moves.can_search(table)
+    with pytest.raises(ReleaseError, match=rf"{len(sizes)} variables with {table.schema.cells} cells are too many for"):
+        find(table, Release.of([1]), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
+
+
+def test_the_largest_table_is_searched() -> None:
+    table = table_of([2] * 20)
+    assert moves.can_search(table)
+    found = find(table, Release.of([1]), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
+    assert len(found.differences) == 1
+    assert found.differences.feasible(table, Release.of([1])).all()
+
+
+def test_a_variable_that_the_table_does_not_have() -> None:
+    with pytest.raises(ReleaseError, match="variable number 6; the table has 6"):
+        found_for(czech(), frontier("AB", "BG"))
+
+
+# The moves
+
+
+@given(hs.integers(1, 6).flatmap(lambda n: hs.tuples(hs.just(n), releases(n))))
+@settings(max_examples=200)
+def test_minimal_uncovered(example: tuple[int, Release]) -> None:
+    variables, release = example
+    every = range(1 << variables)
+    expected = [s for s in every if s not in release and all(child in release for child in st.children(s))]
+    assert minimal_uncovered(release, variables) == sorted(expected, key=lambda s: (st.dimension(s), s))
+
+
+def partitions(members: tuple[int, ...]) -> list[frozenset[int]]:
+    """Every way to part the variables, groups as sub-tables."""
+    if not members:
+        return [frozenset()]
+    first, rest = 1 << members[0], members[1:]
+    found = []
+    for partition in partitions(rest):
+        found.append(partition | {first})
+        found += [partition - {group} | {group | first} for group in partition]
+    return found
+
+
+def never_met(groups: frozenset[int], release: Release) -> bool:
+    return not any(all(element & group for group in groups) for element in release.frontier)
+
+
+def is_coarsest(groups: frozenset[int], release: Release) -> bool:
+    """Two to four groups that no released sub-table meets all of, which no longer holds where two become one."""
+    merged = (groups - {a, b} | {a | b} for a, b in combinations(sorted(groups), 2) if len(groups) > 2)
+    return (
+        2 <= len(groups) <= MAX_GROUPS
+        and never_met(groups, release)
+        and not any(never_met(coarser, release) for coarser in merged)
+    )
+
+
+@given(hs.integers(2, 6).flatmap(lambda n: hs.tuples(hs.just(n), releases(n))))
+@settings(max_examples=100)
+def test_splits_are_never_met_by_a_released_sub_table(example: tuple[int, Release]) -> None:
+    variables, release = example
+    splits, start = moves._splits(release, variables)
+    for differing in range(1 << variables):
+        listed = splits[start[differing] : start[differing + 1]].tolist()
+        found = [frozenset(groups) - {0} for groups in listed]
+        assert len(set(found)) == len(found)
+        assert set(found) == {groups for groups in partitions(st.members(differing)) if is_coarsest(groups, release)}
+
+
+def test_flips_leave_variables_of_one_category_alone() -> None:
+    members, lengths = moves._flips(Release.of([0]), np.array([2, 1, 3]))
+    assert [tuple(row[:n]) for row, n in zip(members.tolist(), lengths.tolist(), strict=True)] == [(0,), (2,)]
