@@ -1,0 +1,169 @@
+"""The certificate of an assessment: what proves, cell by cell, that a release is safe. It is confidential.
+
+`certificate.json` says what it is about and holds the decomposable cover of the release; `differences.parquet` holds
+feasible tables as differences from the true one, shared between the cells. The cells themselves and what is claimed of
+each are in the assessment's `cells.parquet`. Whether all of it is true is for `sdc.verify` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.differences import Differences
+from sdc.model.errors import InputError, RunFolderError
+from sdc.model.graph import Decomposition
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.storage.parquet import read_columns, write_columns
+from sdc.storage.run_folder import read_json, write_json
+
+FORMAT = 1
+CERTIFICATE, DIFFERENCES = "certificate.json", "differences.parquet"
+NUMBER, CHANGE = "difference", "change"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """The evidence for one table, one release and one risk criterion.
+
+    table_digest  `Table.digest` of the full table
+    release       what the evidence is about
+    small_count   cells of 1 up to this count are at risk
+    min_width     the width that every at-risk cell must have
+    cover         decomposable, contains the release: its explicit bounds are inner ones; None where there is none
+    differences   from the true table; each claims to give a table that is feasible under the release
+    """
+
+    table_digest: str
+    release: Release
+    small_count: int
+    min_width: int
+    cover: Decomposition | None
+    differences: Differences
+
+
+def write_certificate(certificate: Certificate, schema: Schema, folder: Path) -> None:
+    """Writes both files; the same certificate gives the same bytes. An empty difference is left out."""
+    found, names = certificate.differences, _column_names(schema)
+    _, number = np.unique(found.of, return_inverse=True)
+    codes = {name: np.ascontiguousarray(found.cells[:, v]) for v, name in enumerate(names)}
+    write_columns(folder / DIFFERENCES, {NUMBER: number.astype(np.int64), **codes, CHANGE: found.changes})
+    content = {
+        "format": FORMAT,
+        "table": certificate.table_digest,
+        "release": _named(certificate.release.frontier, schema),
+        "small_count": certificate.small_count,
+        "min_width": certificate.min_width,
+        "cover": _cover_facts(certificate.cover, schema),
+    }
+    write_json(folder / CERTIFICATE, content)
+
+
+def read_certificate(folder: Path, schema: Schema) -> Certificate:
+    """What `write_certificate` wrote.
+
+    RunFolderError or InputError names the file that is missing or damaged, is of another format, or names a variable
+    or a category that the table does not have.
+    """
+    path = folder / CERTIFICATE
+    content = _content(path)
+    try:
+        certificate = Certificate(
+            table_digest=str(content["table"]),
+            release=Release.of(_bits(content["release"], schema)),
+            small_count=_whole(content["small_count"]),
+            min_width=_whole(content["min_width"]),
+            cover=_cover(content["cover"], schema),
+            differences=_differences(folder / DIFFERENCES, schema),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFolderError(
+            f"{path} is damaged or of another table: {type(error).__name__}: {error}; run the build again"
+        ) from error
+    return certificate
+
+
+def _content(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise RunFolderError(f"{path} is missing: nothing proves that the release is safe; run the build again")
+    content = read_json(path)
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise RunFolderError(
+            f"{path} has format {found!r}, this version reads {FORMAT}; run the build again or use the version that "
+            "made it"
+        )
+    return dict(content)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no integer")
+    return value
+
+
+def _named(subtables: tuple[SubTable, ...], schema: Schema) -> list[list[str]]:
+    return [st.names(subtable, schema) for subtable in subtables]
+
+
+def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
+    """Lists of names as sub-tables; ValueError for a name that the table does not have."""
+    if not isinstance(listed, list) or not all(isinstance(names, list) for names in listed):
+        raise TypeError("a list of lists of variables is expected")
+    unknown = sorted({str(name) for names in listed for name in names} - set(schema.names))
+    if unknown:
+        raise ValueError(f"unknown variable {unknown[0]!r}, the table has {', '.join(schema.names)}")
+    return tuple(st.of(schema.index(name) for name in names) for names in listed)
+
+
+def _cover_facts(cover: Decomposition | None, schema: Schema) -> dict[str, list[list[str]]] | None:
+    if cover is None:
+        return None
+    return {"cliques": _named(cover.cliques, schema), "separators": _named(cover.separators, schema)}
+
+
+def _cover(content: Any, schema: Schema) -> Decomposition | None:
+    if content is None:
+        return None
+    return Decomposition(_bits(content["cliques"], schema), _bits(content["separators"], schema))
+
+
+def _column_names(schema: Schema) -> list[str]:
+    """The variables' columns; they all get a prefix where one of them has the name of another column."""
+    prefix = "variable:" if {NUMBER, CHANGE} & set(schema.names) else ""
+    return [prefix + name for name in schema.names]
+
+
+def _differences(path: Path, schema: Schema) -> Differences:
+    columns, _ = read_columns(path)
+    names = _column_names(schema)
+    expected = {NUMBER: np.int64, **dict.fromkeys(names, np.uint16), CHANGE: np.int64}
+    found = {name: column.dtype for name, column in columns.items()}
+    if found != {name: np.dtype(kind) for name, kind in expected.items()}:
+        raise InputError(f"{path} is damaged: its columns are not {', '.join(expected)}; run the build again")
+    cells = np.empty((len(columns[NUMBER]), len(names)), np.uint16)
+    for v, name in enumerate(names):
+        cells[:, v] = columns[name]
+        if (cells[:, v] >= schema.sizes[v]).any():
+            raise InputError(
+                f"{path} is damaged: column {name!r} has the code {cells[:, v].max()}, the variable has "
+                f"{schema.sizes[v]} categories; run the build again"
+            )
+    return Differences(_start(columns[NUMBER], path), cells, columns[CHANGE])
+
+
+def _start(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:
+    """Where each difference starts, and the end; they are numbered from 0 without a gap, each in one piece."""
+    is_first = np.ones(len(number), np.bool_)
+    is_first[1:] = number[1:] != number[:-1]
+    first = np.flatnonzero(is_first)
+    if not np.array_equal(number[first], np.arange(len(first))):
+        raise InputError(f"{path} is damaged: its differences are not numbered 0, 1, ... in order; run the build again")
+    return np.append(first, len(number))

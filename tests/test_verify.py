@@ -1,0 +1,748 @@
+"""Certificates: the honest one is accepted, and none that was tampered with, whatever the manifest is made to say.
+
+Every tampering is followed by an honest record of its bytes in the manifest, so that what rejects it is the check of
+the claims and not that of the files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc import cli
+from sdc.bounds import moves
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.decomposable import covering_bounds
+from sdc.bounds.method import cell_bounds
+from sdc.executor import IN_PROCESS
+from sdc.model import graph
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.differences import Differences
+from sdc.model.errors import InputError, RunFolderError
+from sdc.model.graph import Decomposition
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.risk.criterion import judge
+from sdc.stages import open_build, run_all
+from sdc.storage import results
+from sdc.storage.certificate import Certificate, read_certificate, write_certificate
+from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
+from sdc.storage.publication import write_publication
+from sdc.storage.run_folder import folder_digest, write_json
+from sdc.verify import Verification, verify
+from tests.strategies import czech, frontier, small_tables, structural_zeros, tables_and_releases
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
+STAGES = ("table", "search", "assessment", "release")
+EMPTY = (1, 0, 0, 1, 1, 1)
+"""The one cell of the Czech auto workers without a record."""
+NEVER = StructuralZeros((tuple((v, (code,)) for v, code in enumerate(EMPTY)),))
+KDSF = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+
+
+# A run folder
+
+
+def evidence(table: Table, release: Release, small_count: int, min_width: int) -> Certificate:
+    """An honest certificate: a chordal cover, and the tables that a search finds."""
+    cells = table.codes[table.at_risk(small_count)]
+    informed = Release.of([*release.frontier, *table.zeros.subtables])
+    cover = graph.perfect_sequence(graph.chordal_cover(informed, len(table.schema)).frontier)
+    widths = np.full(len(cells), table.total)
+    found = moves.find(table, release, cells, widths, effort=5, nodes=10**5)
+    return Certificate(table.digest, release, small_count, min_width, cover, found.differences)
+
+
+def record(run: Path) -> None:
+    """Makes the manifest say that the folders are as they are now."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    kept = [entry for entry in manifest["stages"] if (run / entry["name"]).is_dir()]
+    stages = [{**entry, "output": folder_digest(run / entry["name"])} for entry in kept]
+    write_json(run / "manifest.json", {**manifest, "stages": stages})
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder of the Czech auto workers that publishes the [KDSF] release, not to be touched."""
+    table, certificate = czech(), evidence(czech(), KDSF, 2, 6)
+    return published(forged(tmp_path_factory.mktemp("honest") / "run", table, certificate, sharp_bounds(table)))
+
+
+@pytest.fixture
+def run(honest: Path, tmp_path: Path) -> Path:
+    """A copy of it to tamper with."""
+    return Path(shutil.copytree(honest, tmp_path / "run"))
+
+
+def forged(
+    folder: Path, table: Table, certificate: Certificate, bounds: CellBounds, *, undecided: str = "refuse"
+) -> Path:
+    """A run folder made of its parts, without release/."""
+    for stage in ("table", "search", "assessment"):
+        (folder / stage).mkdir(parents=True)
+    write_table(table, folder / "table")
+    names = [st.names(element, table.schema) for element in certificate.release.frontier]
+    write_json(folder / "search" / "search.json", {"frontier": names})
+    results.write_assessment(judge(bounds, certificate.min_width), bounds, table.schema, folder / "assessment")
+    write_certificate(certificate, table.schema, folder / "assessment")
+    risk = {"small_count": certificate.small_count, "min_width": certificate.min_width, "undecided": undecided}
+    stages = [
+        {"name": name, "key": "", "output": "", "status": "done", "seconds": 0.0} for name in STAGES
+    ]  # fmt: skip
+    write_json(folder / "manifest.json", {"format": 1, "config": {"risk": risk}, "stages": stages})
+    record(folder)
+    return folder
+
+
+def sharp_bounds(table: Table) -> CellBounds:
+    """[0, 10], [0, 9] and [0, 9]: of the at-risk cells under the [KDSF] release."""
+    return cell_bounds(table, KDSF, table.codes[table.at_risk(2)], "enumeration")
+
+
+def published(run: Path) -> Path:
+    """The run folder with the [KDSF] release made public, and recorded."""
+    (run / "release").mkdir()
+    write_publication(read_written_table(run / "table"), KDSF, "czech", run / "release")
+    manifest = json.loads((run / "manifest.json").read_text())
+    entry = {**manifest["stages"][0], "name": "release"}
+    write_json(run / "manifest.json", {**manifest, "stages": [*manifest["stages"], entry]})
+    record(run)
+    return run
+
+
+def test_the_honest_certificate_is_accepted(honest: Path) -> None:
+    said: list[str] = []
+    found = verify(honest, said.append)
+    assert found.verified
+    assert found == Verification(3, 3, found.differences)
+    assert found.differences >= 3
+    assert any("3 at-risk cells" in line for line in said)
+
+
+def test_a_build_is_verified(tmp_path: Path) -> None:
+    content = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"], content["output"] = str(CZECH_CSV), {"folder": str(tmp_path / "runs")}
+    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(tmp_path / "build.yaml")
+    run_all(build, IN_PROCESS)
+    found = verify(build.folder.path)
+    assert (found.failures, found.at_risk_cells, found.certified_cells) == ((), 3, 3)
+
+
+def test_nothing_of_the_search_is_imported() -> None:
+    code = (
+        "import sys, sdc.verify\n"
+        "print([m for m in sys.modules if m.startswith(('sdc.bounds', 'sdc.risk', 'sdc.search', 'sdc.stages'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+# Tampering
+
+
+Tampering = Callable[[Path], None]
+
+
+def certificate_with(change: Callable[[Certificate, Table], Certificate]) -> Tampering:
+    """Writes another certificate in the place of the honest one."""
+
+    def tamper(run: Path) -> None:
+        table = read_written_table(run / "table")
+        certificate = read_certificate(run / "assessment", table.schema)
+        write_certificate(change(certificate, table), table.schema, run / "assessment")
+
+    return tamper
+
+
+def differences_with(change: Callable[[Differences, Table], Differences]) -> Tampering:
+    return certificate_with(lambda c, table: replace(c, differences=change(c.differences, table)))
+
+
+def cover_with(change: Callable[[Decomposition], Decomposition]) -> Tampering:
+    def changed(certificate: Certificate, table: Table) -> Certificate:
+        assert certificate.cover is not None
+        return replace(certificate, cover=change(certificate.cover))
+
+    return certificate_with(changed)
+
+
+def json_with(name: str, **changes: Any) -> Tampering:
+    def tamper(run: Path) -> None:
+        write_json(run / name, {**json.loads((run / name).read_text()), **changes})
+
+    return tamper
+
+
+def cells_with(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Tampering:
+    def tamper(run: Path) -> None:
+        columns, metadata = read_columns(run / "assessment" / "cells.parquet")
+        columns = {name: column.copy() for name, column in columns.items()}
+        write_columns(run / "assessment" / "cells.parquet", change(columns), metadata)
+
+    return tamper
+
+
+def one_change_more(found: Differences, table: Table) -> Differences:
+    changes = found.changes.copy()
+    changes[0] += 1
+    return Differences(found.start, found.cells, changes)
+
+
+def one_entry_less(found: Differences, table: Table) -> Differences:
+    start = found.start.copy()
+    start[1:] -= 1
+    return Differences(start, found.cells[1:], found.changes[1:])
+
+
+def one_code_changed(found: Differences, table: Table) -> Differences:
+    cells = found.cells.copy()
+    cells[0, 0] = 1 - cells[0, 0]
+    return Differences(found.start, cells, found.changes)
+
+
+def one_cell_left_out(found: Differences, table: Table) -> Differences:
+    """No difference that moves the first at-risk cell is left."""
+    cell = table.codes[table.at_risk(2)[0]]
+    moving = found.of[(found.cells == cell).all(axis=1)]
+    return found.rows(~np.isin(np.arange(len(found)), moving))
+
+
+def below_zero_in_two_pieces(found: Differences, table: Table) -> Differences:
+    """One cell twice in a difference: neither piece takes more than is there, both together do."""
+    double = Differences(
+        np.array([0, 2 * len(found.at(np.array([0])).changes)]),
+        np.concatenate([found.at(np.array([0])).cells] * 2),
+        np.concatenate([found.at(np.array([0])).changes] * 2),
+    )
+    return Differences.concatenated([found, double])
+
+
+def another_table(certificate: Certificate, table: Table) -> Certificate:
+    counts = table.counts.copy()
+    counts[np.argmax(counts)] += 1
+    other = Table.of(table.schema, table.codes, counts)
+    return evidence(other, certificate.release, 2, 6)
+
+
+def of_other_variables(run: Path) -> None:
+    schema = Schema(tuple(Variable(name, ("no", "yes")) for name in "UVWXYZ"))
+    table = Table.of(schema, czech().codes, czech().counts)
+    write_certificate(evidence(table, frontier("ABC"), 2, 6), schema, run / "assessment")
+
+
+def without_first_row(columns: dict[str, Any]) -> dict[str, Any]:
+    return {name: column[1:] for name, column in columns.items()}
+
+
+def other_rows(columns: dict[str, Any]) -> dict[str, Any]:
+    return {**columns, "A": columns["A"][::-1], "C": columns["C"][::-1], "E": columns["E"][::-1]}
+
+
+def adding(name: str, number: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def changed(columns: dict[str, Any]) -> dict[str, Any]:
+        column = columns[name]
+        column[0] += number
+        return {**columns, name: column}
+
+    return changed
+
+
+def moved_in_the_table(run: Path) -> None:
+    """Two persons change their cells, and the folder is whole again."""
+    table = read_written_table(run / "table")
+    counts = table.counts.copy()
+    counts[:2] += [1, -1]
+    write_table(Table.of(table.schema, table.codes, counts), run / "table")
+
+
+def twice_in_the_table(run: Path) -> None:
+    """One cell in two rows: the same counts, but neither row is the cell's."""
+    table = read_written_table(run / "table")
+    row = int(np.argmax(table.counts))
+    counts = np.append(table.counts, 2)
+    counts[row] -= 2
+    write_table(Table(table.schema, np.concatenate([table.codes, table.codes[[row]]]), counts), run / "table")
+
+
+FULL = 0b111111
+
+TAMPERINGS: dict[str, tuple[Tampering, str]] = {
+    "a change": (differences_with(one_change_more), r"1 of \d+ differences give no feasible table .*number 0"),
+    "an entry": (differences_with(one_entry_less), r"1 of \d+ differences give no feasible table"),
+    "a code": (differences_with(one_code_changed), r"1 of \d+ differences give no feasible table"),
+    "a cell twice": (differences_with(below_zero_in_two_pieces), r"1 of \d+ differences give no feasible table"),
+    "a cell left out": (differences_with(one_cell_left_out), r"says releasable, but \d of 3 cells are not proven"),
+    "no differences": (differences_with(lambda d, t: Differences.none(6)), r"says releasable, but \d of 3 cells"),
+    "a marginal less": (
+        certificate_with(lambda c, t: replace(c, release=Release.of(c.release.frontier[1:]))),
+        r"the certificate's release is not search/search\.json: it lacks A\*B\*C\*D\*E",
+    ),
+    "a marginal more": (
+        certificate_with(lambda c, t: replace(c, release=c.release.add(0b110111))),
+        r"the certificate's release is not search/search\.json: it adds A\*B\*C\*E\*F",
+    ),
+    "a marginal less everywhere but in release/": (
+        lambda run: [
+            certificate_with(lambda c, t: replace(c, release=frontier("AB", "C")))(run),
+            json_with("search/search.json", frontier=[["A", "B"], ["C"]])(run),
+        ][0],
+        r"is not what release/ publishes: it lacks A\*B\*C\*D\*E",
+    ),
+    "another table's certificate": (
+        certificate_with(another_table),
+        r"of another run: its table is [0-9a-f]{12}, this run's [0-9a-f]{12}; nothing is proven",
+    ),
+    "a certificate of other variables": (of_other_variables, r"or of another table: .*unknown variable 'U'"),
+    "min_width raised": (
+        certificate_with(lambda c, t: replace(c, min_width=9)),
+        r"of another run: its min_width is 9, this run's 6",
+    ),
+    "min_width lowered": (
+        certificate_with(lambda c, t: replace(c, min_width=1)),
+        r"of another run: its min_width is 1, this run's 6",
+    ),
+    "small_count": (
+        certificate_with(lambda c, t: replace(c, small_count=1)),
+        r"of another run: its small_count is 1, this run's 2",
+    ),
+    "a cell removed": (cells_with(without_first_row), r"cells\.parquet lists 2 cells, the table has 3 at risk"),
+    "another cell": (cells_with(other_rows), r"cells\.parquet: A=.* is not the cell in that row; so \d of 3"),
+    "a count": (cells_with(adding("count", 1)), r"cells\.parquet: A=.* has another count"),
+    "a claim too high": (cells_with(adding("inner_upper", 1)), r"claims a wider inner interval; so 1 of 3"),
+    "a claim too low": (cells_with(adding("inner_lower", -1)), r"claims a wider inner interval; so 1 of 3"),
+    "a claim beside the count": (cells_with(adding("inner_lower", 9)), r"has a count outside its inner interval"),
+    "an outer bound": (cells_with(adding("outer_upper", -1)), r"outer interval that feasible tables leave"),
+    "a column less": (
+        cells_with(lambda columns: {name: c for name, c in columns.items() if name != "inner_lower"}),
+        r"cells\.parquet is damaged: KeyError: 'inner_lower'",
+    ),
+    "a clique without its separator": (
+        cover_with(lambda c: Decomposition((*c.cliques, 0b11), c.separators)),
+        r"the cover has \d cliques and \d separators, not one fewer",
+    ),
+    "cliques in a cycle": (
+        cover_with(lambda c: Decomposition((0b011, 0b110, 0b101, FULL), (0b010, 0b101, 0b111))),
+        r"clique A\*C shares A\*C with earlier ones, which is within none of them",
+    ),
+    "the table": (moved_in_the_table, r"another run: its table is|is not the exact marginal"),
+    "the table's rows": (twice_in_the_table, r"table does not list every non-zero cell once and in order"),
+    "the assessed cells": (json_with("assessment/assessment.json", at_risk_cells=2), r"counts 2 at-risk cells"),
+    "the assessed width": (
+        json_with("assessment/assessment.json", min_width=[10, 10]),
+        r"claims a width of at least 10 everywhere, proven is 9",
+    ),
+    "the width required": (json_with("assessment/assessment.json", min_width_required=9), r"requires width 9"),
+    "the format": (json_with("assessment/certificate.json", format=2), r"has format 2, this version reads 1"),
+    "a certificate half written": (
+        lambda run: (run / "assessment" / "certificate.json").write_text("{") and None,
+        r"certificate\.json cannot be read",
+    ),
+    "a key less": (
+        lambda run: write_json(run / "assessment" / "certificate.json", {"format": 1}),
+        r"certificate\.json is damaged .*KeyError: 'table'",
+    ),
+    "no differences file": (
+        lambda run: (run / "assessment" / "differences.parquet").unlink(),
+        r"differences\.parquet is missing",
+    ),
+    "the search": (json_with("search/search.json", frontier=[["A", "Q"]]), r"unknown variable 'Q'"),
+    "the metadata published": (json_with("release/datapackage.json", resources=[{"sub_table": 1}]), r"damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_whatever_was_tampered_with_is_rejected(name: str, run: Path) -> None:
+    tamper, message = TAMPERINGS[name]
+    tamper(run)
+    record(run)
+    found = verify(run)
+    assert not found.verified
+    assert re.search(message, "\n".join(found.failures)), found.failures
+
+
+@pytest.fixture
+def explicit(tmp_path: Path) -> Path:
+    """A decomposable release of the Czech auto workers; its cover alone proves width 10, and there is no difference."""
+    table, release = czech(), frontier("ABDEF", "ACDEF")
+    certificate = replace(evidence(table, release, 2, 10), differences=Differences.none(6))
+    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
+    run = forged(tmp_path / "explicit", table, certificate, bounds)
+    assert verify(run) == Verification(3, 3, 0)
+    return run
+
+
+A, B, C, F, ADEF = 0b1, 0b10, 0b100, 0b100000, 0b111001
+COVER_FAULTS: dict[str, tuple[Decomposition | None, str]] = {
+    "no cover": (None, r"says releasable, but 3 of 3 cells are not proven"),
+    "a separator less a variable": (
+        Decomposition((ADEF | B, ADEF | C), (ADEF & ~F,)),
+        r"clique A\*C\*D\*E\*F shares A\*D\*E\*F with earlier ones, not A\*D\*E",
+    ),
+    "a clique less a variable": (
+        Decomposition((ADEF | B, (ADEF | C) & ~F), (ADEF & ~F,)),
+        r"the released A\*C\*D\*E\*F is within no clique of the cover",
+    ),
+    "a clique less": (Decomposition((ADEF | B,), ()), r"the released A\*C\*D\*E\*F is within no clique"),
+    "no clique": (Decomposition((), ()), r"the cover has 0 cliques and 0 separators"),
+    "a separator more": (
+        Decomposition((ADEF | B, ADEF | C), (ADEF, A)),
+        r"the cover has 2 cliques and 2 separators",
+    ),
+    "a larger clique": (Decomposition((FULL,), ()), r"says releasable, but 3 of 3 cells are not proven"),
+}
+
+
+@pytest.mark.parametrize("name", COVER_FAULTS)
+def test_a_cover_that_was_tampered_with_is_rejected(name: str, explicit: Path) -> None:
+    cover, message = COVER_FAULTS[name]
+    certificate_with(lambda c, t: replace(c, cover=cover))(explicit)
+    record(explicit)
+    found = verify(explicit)
+    assert found.certified_cells == 0
+    assert re.search(message, "\n".join(found.failures))
+
+
+def test_changes_that_add_up_to_nothing_only_in_64_bits(explicit: Path) -> None:
+    """Each cell gains 2^60, and the 16 cells of a released marginal cell 2^64: in 64 bits that is nothing."""
+    table, release = czech(), frontier("AB", "BC")
+    cells = np.array(list(np.ndindex(*table.schema.sizes)), np.uint16)
+    huge = Differences(np.array([0, len(cells)]), cells, np.full(len(cells), 1 << 60, np.int64))
+    assert not huge.feasible(table, release).any()
+    certificate = Certificate(table.digest, release, 2, 10, None, huge)
+    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
+    found = verify(forged(explicit.parent / "huge", table, certificate, bounds))
+    assert found.certified_cells == 0
+    assert any("1 of 1 differences give no feasible table" in failure for failure in found.failures)
+
+
+@pytest.mark.parametrize(("cover", "certified"), [(0b01, 1), (0b11, 1), (0b00, 0), (0b10, 0), (0b101, 0)])
+def test_what_no_clique_has_is_free(cover: int, certified: int, tmp_path: Path) -> None:
+    """A = a is released with B, which has one category; C is in no clique, so a cell may take all of A = a or nothing.
+
+    C        no yes
+    A = a     2   9
+    A = b     9   9
+    """
+    schema = Schema((Variable("A", ("a", "b")), Variable("B", ("all",)), Variable("C", ("no", "yes"))))
+    table = Table.of(schema, np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]), np.array([2, 9, 9, 9]))
+    release = frontier("AB")
+    certificate = Certificate(table.digest, release, 2, 11, Decomposition((cover,), ()), Differences.none(3))
+    sharp = cell_bounds(table, release, table.codes[:1], "enumeration")
+    assert sharp.outer.tolist() == [[0, 11]]
+    found = verify(forged(tmp_path / "run", table, certificate, sharp))
+    assert (found.certified_cells, found.verified) == (certified, bool(certified))
+
+
+def test_a_cover_that_forgets_a_structural_zero(tmp_path: Path) -> None:
+    """The explicit bounds are reached only by tables that fill the cell known to be impossible."""
+    table, release = czech(), frontier("ABDEF", "ACDEF")
+    informed = table.with_zeros(NEVER)
+    honest = evidence(table, release, 2, 10)
+    certificate = replace(honest, table_digest=informed.digest, differences=Differences.none(6))
+    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
+    failures = verify(forged(tmp_path / "run", informed, certificate, bounds)).failures
+    assert any("the structural zero A = yes and B = no and" in failure for failure in failures)
+    assert any("says releasable, but 3 of 3 cells are not proven" in failure for failure in failures)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_changed_file_is_found_by_the_manifest(stage: str, run: Path) -> None:
+    file = sorted(path for path in (run / stage).iterdir())[0]
+    file.write_bytes(file.read_bytes() + b"1")
+    found = verify(run)
+    assert not found.verified
+    assert f"{stage}/ is not what the manifest recorded" in found.failures[0]
+    assert file.name in found.failures[0]
+
+
+def test_a_stage_that_the_manifest_does_not_record(run: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    kept = [entry for entry in manifest["stages"] if entry["name"] not in ("search", "release")]
+    write_json(run / "manifest.json", {**manifest, "stages": kept})
+    failures = verify(run).failures
+    assert failures[:2] == tuple(
+        f"the manifest does not record the stage {name}; run the build again" for name in ("search", "release")
+    )
+
+
+def test_cells_without_proof_are_listed(run: Path) -> None:
+    TAMPERINGS["no differences"][0](run)
+    found = verify(run)
+    assert len(found.uncertified) == found.at_risk_cells - found.certified_cells > 0
+    assert all("needed 6" in line and line.startswith("A=") for line in found.uncertified)
+
+
+@pytest.mark.parametrize("what", ["nothing", "folder", "empty manifest", "no certificate"])
+def test_what_is_no_run_folder_is_refused(what: str, run: Path) -> None:
+    folder, message = run, r"is no run folder: it has no manifest\.json"
+    if what == "nothing":
+        folder = run / "nowhere"
+    elif what == "folder":
+        (run / "manifest.json").unlink()
+    elif what == "empty manifest":
+        (run / "manifest.json").write_text('{"format": 1}')
+        message = r"manifest\.json is damaged: KeyError: 'config'"
+    else:
+        (run / "assessment" / "certificate.json").unlink()
+        message = r"has no assessment/certificate\.json: nothing proves"
+    with pytest.raises(RunFolderError, match=message):
+        verify(folder)
+
+
+# Tables of all kinds
+
+
+def proven_bounds(table: Table, certificate: Certificate) -> CellBounds:
+    """What the certificate supports, by the modules of the search, within the exact bounds."""
+    cells = table.codes[table.at_risk(certificate.small_count)]
+    exact = cell_bounds(table, certificate.release, cells, "enumeration")
+    counts = table.count_at(cells)
+    moved = moves.reached(certificate.differences, cells, counts, table)
+    covered = covering_bounds(CellMarginals(table, cells), certificate.release)
+    inner = np.stack([np.minimum(moved[:, 0], covered[:, 0]), np.maximum(moved[:, 1], covered[:, 1])], axis=1)
+    return CellBounds(cells, counts, exact.outer, inner, "moves")
+
+
+@hs.composite
+def at_risk_cases(draw: hs.DrawFn) -> tuple[Table, Release]:
+    table, release = draw(tables_and_releases(max_records=6).filter(lambda case: (case[0].counts <= 2).any()))
+    return table.with_zeros(draw(structural_zeros(table))), release
+
+
+@settings(max_examples=60)
+@given(case=at_risk_cases(), min_width=hs.integers(1, 4))
+def test_exactly_what_the_evidence_supports_is_accepted(
+    case: tuple[Table, Release], min_width: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table, release = case
+    certificate = evidence(table, release, 2, min_width)
+    bounds = proven_bounds(table, certificate)
+    run = forged(tmp_path_factory.mktemp("case") / "run", table, certificate, bounds)
+    found = verify(run)
+    assert found.failures == ()
+    assert found.at_risk_cells == len(bounds)
+    assert found.certified_cells == int((bounds.inner_width >= min_width).sum())
+    cells_with(adding("inner_upper", 1))(run)
+    record(run)
+    assert [failure for failure in verify(run).failures if "claims a wider inner interval; so 1 of" in failure]
+
+
+@settings(max_examples=200)
+@given(case=at_risk_cases(), seed=hs.integers(0, 2**32 - 1))
+def test_no_random_evidence_certifies_beyond_the_sharp_bounds(
+    case: tuple[Table, Release], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Covers and differences at random: whatever is called proven, the enumeration of all feasible tables has."""
+    table, release = case
+    rng = np.random.default_rng(seed)
+    variables = len(table.schema)
+    cliques = tuple(int(c) for c in rng.integers(0, 1 << variables, rng.integers(1, 5)))
+    separators = tuple(int(s) for s in rng.integers(0, 1 << variables, len(cliques) - 1))
+    if rng.random() < 0.7:
+        release = Release.of(c & int(rng.integers(0, 1 << variables)) for c in cliques)
+    own = tuple(c & int(np.bitwise_or.reduce(cliques[:j])) for j, c in enumerate(cliques) if j)
+    number = int(rng.integers(1, 8))
+    of = np.sort(rng.integers(0, number, 12))
+    cells = rng.integers(0, table.schema.sizes, (12, variables)).astype(np.uint16)
+    differences = Differences.summed(number, of, cells, rng.integers(-2, 3, 12), table.schema)
+    cover = Decomposition(cliques, own if rng.random() < 0.9 else separators)
+    certificate = Certificate(table.digest, release, 2, 1, cover, differences)
+    sharp = cell_bounds(table, release, table.codes[table.at_risk(2)], "enumeration")
+    found = verify(forged(tmp_path_factory.mktemp("random") / "run", table, certificate, sharp))
+    assert found.certified_cells <= int((sharp.outer_width >= 1).sum())
+    assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
+
+
+def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:
+    """What is feasible without the structural zero fills its cell; with it the evidence is none."""
+    table = czech()
+    informed = table.with_zeros(NEVER)
+    certificate = replace(evidence(table, KDSF, 2, 6), table_digest=informed.digest)
+    filling = {d for d, (cells, _) in enumerate(certificate.differences) if (cells == EMPTY).all(axis=1).any()}
+    assert filling
+    failures = verify(forged(tmp_path / "run", informed, certificate, sharp_bounds(table))).failures
+    assert any(f"{len(filling)} of {len(certificate.differences)} differences" in failure for failure in failures)
+    assert any("says releasable, but" in failure for failure in failures)
+
+
+def unproven_run(folder: Path, undecided: str) -> Path:
+    """Published though nothing proves it, and not called safe."""
+    table = czech()
+    certificate, sharp = Certificate(table.digest, KDSF, 2, 6, None, Differences.none(6)), sharp_bounds(table)
+    unmoved = np.stack([sharp.counts, sharp.counts], axis=1)
+    bounds = CellBounds(sharp.cells, sharp.counts, sharp.outer, unmoved, "none")
+    return published(forged(folder, table, certificate, bounds, undecided=undecided))
+
+
+def test_released_without_proof_is_said_where_the_config_allows_it(tmp_path: Path) -> None:
+    found = verify(unproven_run(tmp_path / "run", "outer"))
+    assert (found.verified, found.certified_cells, len(found.uncertified)) == (True, 0, 3)
+    assert found.notes == ("released without proof for 3 cells (policy outer)",)
+
+
+def test_released_without_proof_fails_otherwise(tmp_path: Path) -> None:
+    found = verify(unproven_run(tmp_path / "run", "refuse"))
+    assert found.failures == ("released without proof for 3 cells (policy refuse)",)
+
+
+def test_undecided_and_not_released_holds(tmp_path: Path) -> None:
+    run = unproven_run(tmp_path / "run", "refuse")
+    shutil.rmtree(run / "release")
+    record(run)
+    found = verify(run)
+    assert (found.failures, found.certified_cells) == ((), 0)
+    assert found.notes == ("3 cells are not proven, and nothing is released",)
+
+
+# The files
+
+
+def test_the_same_certificate_gives_the_same_bytes(honest: Path, tmp_path: Path) -> None:
+    schema = czech().schema
+    certificate = read_certificate(honest / "assessment", schema)
+    write_certificate(certificate, schema, tmp_path)
+    for name in ("certificate.json", "differences.parquet"):
+        assert (tmp_path / name).read_bytes() == (honest / "assessment" / name).read_bytes()
+
+
+def test_variables_may_have_the_names_of_columns(tmp_path: Path) -> None:
+    schema = Schema((Variable("difference", ("a", "b")), Variable("change", ("c", "d")), Variable("exact", ("e", "f"))))
+    table = Table.of(schema, np.array(list(np.ndindex(2, 2, 2))), np.array([1, 9, 9, 9, 9, 9, 9, 9]))
+    certificate = evidence(table, frontier("AB", "BC", "AC"), 2, 1)
+    run = forged(tmp_path / "run", table, certificate, proven_bounds(table, certificate))
+    assert verify(run) == Verification(1, 1, len(certificate.differences))
+
+
+def test_empty_differences_are_left_out(tmp_path: Path) -> None:
+    schema = czech().schema
+    cells, changes = np.zeros((2, 6), np.uint16), np.array([1, -1])
+    found = Differences(np.array([0, 0, 1, 1, 2, 2]), cells, changes)
+    write_certificate(Certificate("", frontier("A"), 2, 6, None, found), schema, tmp_path)
+    again = read_certificate(tmp_path, schema).differences
+    assert again.start.tolist() == [0, 1, 2]
+    assert again.changes.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"difference": np.array([-1, 0])}, r"not numbered 0, 1, \.\.\. in order"),
+        ({"difference": np.array([0, 2])}, r"not numbered 0, 1, \.\.\. in order"),
+        ({"difference": np.array([1, 0])}, r"not numbered 0, 1, \.\.\. in order"),
+        ({"change": np.array([1.0, -1.0])}, r"its columns are not difference, A, B, C, D, E, F, change"),
+        ({"more": np.array([1, 1])}, r"its columns are not difference, A, B, C, D, E, F, change"),
+        ({"C": np.array([0, 2], np.uint16)}, r"column 'C' has the code 2, the variable has 2 categories"),
+    ],
+)
+def test_differences_that_are_damaged_are_refused(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
+    schema = czech().schema
+    found = Differences(np.array([0, 1, 2]), np.zeros((2, 6), np.uint16), np.array([1, -1]))
+    write_certificate(Certificate("", frontier("A"), 2, 6, None, found), schema, tmp_path)
+    good, _ = read_columns(tmp_path / "differences.parquet")
+    write_columns(tmp_path / "differences.parquet", {**good, **columns})
+    with pytest.raises(InputError, match=rf"differences\.parquet is damaged: .*{message}"):
+        read_certificate(tmp_path, schema)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"min_width": "6"}, r"'6' is no integer"),
+        ({"min_width": True}, r"True is no integer"),
+        ({"release": "AB"}, r"a list of lists of variables is expected"),
+        ({"release": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
+        ({"cover": {"cliques": [["A"]]}}, r"KeyError: 'separators'"),
+        ({"format": 7}, r"has format 7, this version reads 1"),
+    ],
+)
+def test_a_certificate_that_is_damaged_is_refused(content: dict[str, Any], message: str, tmp_path: Path) -> None:
+    schema = czech().schema
+    write_certificate(Certificate("", frontier("A"), 2, 6, None, Differences.none(6)), schema, tmp_path)
+    json_with("certificate.json", **content)(tmp_path)
+    with pytest.raises(RunFolderError, match=rf"certificate\.json .*{message}"):
+        read_certificate(tmp_path, schema)
+
+
+@given(table=small_tables())
+def test_what_is_written_is_read(table: Table, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("written")
+    variables = len(table.schema)
+    release = Release.of([1, st.full(variables) & ~1])
+    certificate = evidence(table, release, 2, 3)
+    write_certificate(certificate, table.schema, folder)
+    again = read_certificate(folder, table.schema)
+    for name in ("table_digest", "release", "small_count", "min_width", "cover"):
+        assert getattr(again, name) == getattr(certificate, name)
+    for name in ("start", "cells", "changes"):
+        assert np.array_equal(getattr(again.differences, name), getattr(certificate.differences, name))
+
+
+# The command
+
+
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object
+) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["sdc", *map(str, words)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    code = exit_.value.code
+    return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+
+def test_the_command_accepts(honest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = command(monkeypatch, capsys, "verify", honest, "--json")
+    document = json.loads(out)
+    assert status == 0
+    assert "3 at-risk cells" in err
+    assert document == {
+        "run_folder": str(honest),
+        "verified": True,
+        "at_risk_cells": 3,
+        "certified_cells": 3,
+        "differences": document["differences"],
+        "failures": [],
+        "uncertified": [],
+        "notes": [],
+    }
+    assert command(monkeypatch, capsys, "verify", honest)[1].startswith("at-risk cells 3, certified 3\n")
+
+
+def test_the_command_says_what_fails(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TAMPERINGS["a change"][0](run)
+    status, out, err = command(monkeypatch, capsys, "verify", run, "--json")
+    assert status == 1
+    assert json.loads(out)["verified"] is False
+    assert len(json.loads(out)["failures"]) >= 2
+    (message,) = [line for line in err.splitlines() if line.startswith("sdc: ")]
+    assert "is not verified: " in message
+    assert "give no feasible table" in message
+
+
+def test_the_command_refuses_what_is_no_run_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = command(monkeypatch, capsys, "verify", tmp_path, "--json")
+    assert (status, out) == (1, "")
+    assert "is no run folder" in err
