@@ -15,7 +15,7 @@ from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk import criterion
-from sdc.risk.criterion import Assessment, Criterion
+from sdc.risk.criterion import Assessment, Budget, Criterion
 from sdc.risk.critical_width import CriticalWidths, critical_widths, require_at_risk
 from sdc.search.ordered import OrderedRelease, OrderedSearch, SearchStep
 from sdc.storage.reading import read_table
@@ -87,17 +87,12 @@ def assess(
     min_width: int,
     small_count: int = 2,
     refute_cells: int = 16,
+    budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Assessment:
     """Is the release safe: does every at-risk cell keep a width of at least `min_width`?"""
-    return criterion.assess(
-        table,
-        release_of(table, release),
-        min_width=min_width,
-        small_count=small_count,
-        refute_cells=refute_cells,
-        executor=executor,
-    )
+    judged_by = Criterion(table, small_count, min_width, refute_cells, executor, budget or Budget())
+    return judged_by.assess(release_of(table, release))
 
 
 def ordered_release(
@@ -108,6 +103,7 @@ def ordered_release(
     extend: bool = True,
     accept_undecided: bool = False,
     refute_cells: int = 16,
+    budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
     on_step: Callable[[SearchStep], None] = lambda step: None,
 ) -> OrderedRelease:
@@ -117,7 +113,7 @@ def ordered_release(
     """
     floor = min_width if len(table.schema) > 20 else 0
     widths: CriticalWidths = critical_widths(table, small_count=small_count, floor=floor, executor=executor)
-    judged_by = Criterion(table, small_count, min_width, refute_cells, executor)
+    judged_by = Criterion(table, small_count, min_width, refute_cells, executor, budget or Budget())
     return OrderedSearch(judged_by, widths, extend, accept_undecided, on_step).run()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, RunFolderError, SdcError
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
@@ -28,6 +28,9 @@ app = typer.Typer(
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts.")]
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
 Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
+StructuralZeros = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="YAML list of patterns that everybody knows to be impossible.")
+]
 SmallCount = Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")]
 Workers = Annotated[int, typer.Option(min=1, max=1024, help="Worker processes; 1 works in this process.")]
 BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
@@ -94,6 +97,7 @@ def widths(
     floor: Floor = 0,
     out: Annotated[Path | None, typer.Option(help="Write them to this Parquet or CSV file as well.")] = None,
     variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
     workers: Workers = 1,
     as_json: Json = False,
@@ -103,7 +107,7 @@ def widths(
     from sdc.risk.critical_width import critical_widths
 
     _require_suffix(out)
-    data = _read(table, variables)
+    data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
     pairs = list(zip(found.sub_tables.tolist(), found.widths.tolist(), strict=True))[::-1]
@@ -131,6 +135,7 @@ def bounds(
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
     method: Annotated[str, typer.Option(help="auto, or the name of a method")] = "auto",
     variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
     workers: Workers = 1,
     as_json: Json = False,
@@ -139,7 +144,7 @@ def bounds(
     from sdc import api
     from sdc.storage.results import cell_facts
 
-    data = _read(table, variables)
+    data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         found = api.cell_bounds(
             data,
@@ -182,6 +187,7 @@ def assess(
     release: ReleaseOption,
     min_width: MinWidth,
     variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
     workers: Workers = 1,
     as_json: Json = False,
@@ -190,7 +196,7 @@ def assess(
     from sdc import api
     from sdc.storage.results import assessment_facts
 
-    data = _read(table, variables)
+    data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         answer = api.assess(data, release, min_width=min_width, small_count=small_count, executor=executor)
     facts = assessment_facts(answer, data.schema)
@@ -213,6 +219,7 @@ def release(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random search; ordered needs none.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Publish the release in this new folder.")] = None,
     variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
     workers: Workers = 1,
     as_json: Json = False,
@@ -224,7 +231,7 @@ def release(
 
     require_built(method)
     _require_new(out)
-    data = _read(table, variables)
+    data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         found = api.ordered_release(
             data,
@@ -249,23 +256,60 @@ def enumerate_command(
     release: ReleaseOption,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop at so many tables.")] = None,
     variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
     """Counts the integer tables that agree with a release."""
     from sdc import api
 
-    found = api.enumerate_tables(_read(table, variables), release, limit=limit)
+    found = api.enumerate_tables(_read(table, variables, structural_zeros), release, limit=limit)
     if as_json:
         _print_json({"feasible_tables": found.feasible_tables, "complete": found.complete})
         return
     print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
 
 
-def _read(path: Path, variables: str | None) -> Table:
+@app.command()
+def verify(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")],
+    as_json: Json = False,
+) -> None:
+    """Checks a build's claims from its table, its release and its certificate alone."""
+    from sdc.verify import verify as verify_run
+
+    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
+    if as_json:
+        _print_json(
+            {
+                "run_folder": str(run_folder),
+                "verified": found.verified,
+                "at_risk_cells": found.at_risk_cells,
+                "certified_cells": found.certified_cells,
+                "differences": found.differences,
+                "failures": found.failures,
+                "uncertified": found.uncertified,
+                "notes": found.notes,
+            }
+        )
+    else:
+        print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
+        for line in (*found.uncertified, *found.notes):
+            print(f"not certified {line}")
+    if not found.verified:
+        raise RunFolderError(f"{run_folder} is not verified: {_first(found.failures)}")
+
+
+def _first(failures: tuple[str, ...], listed: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    more = f"; and {len(failures) - listed} more" if len(failures) > listed else ""
+    return f"{len(failures)} failed: {'; '.join(failures[:listed])}{more}"
+
+
+def _read(path: Path, variables: str | None, structural_zeros: Path | None) -> Table:
     from sdc.storage.reading import read_table
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
-    table = read_table(path, variables=chosen)
+    table = read_table(path, variables=chosen, structural_zeros=structural_zeros)
     print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
     return table
 

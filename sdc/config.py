@@ -13,11 +13,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, SdcError
 from sdc.model.schema import MAX_CATEGORIES
 from sdc.model.table import MAX_TOTAL
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
+FILES = {"path", "structural_zeros"}
+"""Settings of the table that name a file: what is in it counts, not where it lies."""
 
 
 def _cluster(value: str) -> str:
@@ -27,6 +29,7 @@ def _cluster(value: str) -> str:
 
 
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
+Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 
@@ -47,6 +50,9 @@ class TableConfig(_Section):
     missing: Annotated[
         dict[Text, Text], Field(description="a category name for the missing values of each variable, in quotes")
     ] = {}
+    structural_zeros: Annotated[
+        Text | None, Field(description="a YAML file of impossible patterns, relative to the config file; default none")
+    ] = None
     max_categories: Annotated[
         StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
     ] = 256
@@ -61,7 +67,8 @@ class RiskConfig(_Section):
         Positive, Field(description="cells of 1 up to this count are at risk, an integer of at least 1")
     ] = 2
     undecided: Annotated[
-        Literal["refuse", "release"], Field(description="what happens to a release no method decides")
+        Literal["refuse", "outer"],
+        Field(description="refuse what is not proven safe, or outer: accept what no outer bound refutes"),
     ] = "refuse"
 
 
@@ -70,11 +77,18 @@ class ReleaseConfig(_Section):
         Literal["ordered", "decomposable"], Field(description="how the release is searched, ordered or decomposable")
     ] = "ordered"
     extend: Annotated[
-        StrictBool, Field(description="true or false: try the remaining sub-tables one by one after the search")
+        StrictBool,
+        Field(description="true or false: try the remaining sub-tables after the search, until nothing can be added"),
     ] = True
     refute_cells: Annotated[
         NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
     ] = 16
+    seconds_per_cell: Annotated[
+        Seconds, Field(description="search for a cell's feasible tables, in seconds of a reference core, more than 0")
+    ] = 5.0
+    seconds: Annotated[
+        Seconds, Field(description="search for all feasible tables, in seconds of a reference core, more than 0")
+    ] = 1200.0
 
 
 class WidthsConfig(_Section):
@@ -113,7 +127,7 @@ class BuildConfig(_Section):
 
 
 def read_config(path: str | Path, *, data: Path | None = None) -> BuildConfig:
-    """The config in a YAML file, with `table.path` and a cluster's file relative to its folder made absolute.
+    """The config in a YAML file, with the files it names relative to its folder made absolute.
 
     data  the table to read instead of `table.path`
 
@@ -135,25 +149,32 @@ def read_config(path: str | Path, *, data: Path | None = None) -> BuildConfig:
 def section_digest(config: BuildConfig, *sections: str) -> str:
     """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
 
-    `table.path` is left out: the data are named by their content, see `sdc.storage.reading.source_digest`.
+    `FILES` are left out: the data are named by their content, see `sdc.storage.reading.source_digest`.
     """
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
-    content = config.model_dump(mode="json", include=set(sections), exclude={"table": {"path"}})
+    content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES})
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
-    folder = path.absolute().parent
-    table = config.table.model_copy(update={"path": str((folder / config.table.path).resolve())})
+    files = {"path": str((path.absolute().parent / config.table.path).resolve())}
+    if config.table.structural_zeros is not None:
+        files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
+    config = config.model_copy(update={"table": config.table.model_copy(update=files)})
     if config.execution.cluster in EMBEDDED_CLUSTERS:
-        return config.model_copy(update={"table": table})
-    cluster = (folder / config.execution.cluster).resolve()
-    if not cluster.is_file():
-        raise ConfigError(f"{path}: execution.cluster = {config.execution.cluster!r}: there is no file {cluster}")
-    execution = config.execution.model_copy(update={"cluster": str(cluster)})
-    return config.model_copy(update={"table": table, "execution": execution})
+        return config
+    cluster = _existing(path, "execution.cluster", config.execution.cluster)
+    return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
+
+
+def _existing(path: Path, key: str, value: str) -> str:
+    """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
+    file = (path.absolute().parent / value).resolve()
+    if not file.is_file():
+        raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
+    return str(file)
 
 
 # YAML
@@ -173,15 +194,26 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _settings(path: Path) -> dict[str, Any]:
+class TextLoader(_Loader):
+    """Reads every scalar as the text that is written there: no is a category, and 01 is not 1."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012, the library's own attribute
+
+
+def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Loader] = _Loader) -> Any:
+    """The content of a YAML file; `refusal`, whose message begins with what it is, where it cannot be read."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        return yaml.load(path.read_text(encoding="utf-8"), loader)
     except FileNotFoundError as error:
-        raise ConfigError(f"config {path} does not exist; give a YAML file, such as those in configs/") from error
+        raise refusal(f"{what} {path} does not exist; give a YAML file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config {path} cannot be read: {error}; give a YAML file in UTF-8") from error
+        raise refusal(f"{what} {path} cannot be read: {error}; give a YAML file in UTF-8") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"config {path} is not valid YAML: {_where(error)}; correct it there") from error
+        raise refusal(f"{what} {path} is not valid YAML: {_where(error)}; correct it there") from error
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    content = load_yaml(path, "config", ConfigError)
     if not isinstance(content, dict):
         what = "is empty" if content is None else f"is a {type(content).__name__}"
         raise ConfigError(f"config {path} {what}, not a mapping; it has the keys {', '.join(BuildConfig.model_fields)}")

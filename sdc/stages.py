@@ -15,15 +15,18 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from sdc.config import BuildConfig, read_config, section_digest
+from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.executor import Executor
+from sdc.model.differences import Differences
 from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.graph import Decomposition
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Criterion, judge
+from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.storage import results
+from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.publication import check_publication, write_publication
 from sdc.storage.reading import read_table, source_digest
@@ -54,7 +57,7 @@ class Build:
         sections = set(BuildConfig.model_fields) - {"execution", "output"}
         return {
             "config": section_digest(self.config, *sorted(sections)),
-            "data": source_digest(self.config.table.path),
+            "data": source_digest(self.config.table.path, self.config.table.structural_zeros),
             "code": code_digest(),
         }
 
@@ -72,6 +75,7 @@ class Build:
             categories=settings.categories,
             missing=settings.missing,
             max_categories=settings.max_categories,
+            structural_zeros=settings.structural_zeros,
         )
 
     @cached_property
@@ -87,12 +91,18 @@ class Build:
         return results.read_search(self.folder.stage("search"), self.table.schema)
 
     def criterion(self, executor: Executor) -> Criterion:
+        risk, release = self.config.risk, self.config.release
+        budget = Budget(release.seconds_per_cell, release.seconds)
+        return Criterion(self.table, risk.small_count, risk.min_width, release.refute_cells, executor, budget)
+
+    def certificate(self, release: Release, cover: Decomposition | None, differences: Differences) -> Certificate:
+        """The evidence about a release under this build's table and risk criterion."""
         risk = self.config.risk
-        return Criterion(self.table, risk.small_count, risk.min_width, self.config.release.refute_cells, executor)
+        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, cover, differences)
 
     def may_publish(self, assessment: Assessment) -> bool:
         """Proven safe, or undecided where the config says in so many words to release that."""
-        undecided_too = self.config.risk.undecided == "release"
+        undecided_too = self.config.risk.undecided == "outer"
         return assessment.releasable is True or (undecided_too and assessment.releasable is None)
 
     @contextmanager
@@ -175,11 +185,12 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
         criterion,
         build.widths,
         extend=settings.extend,
-        accept_undecided=build.config.risk.undecided == "release",
+        accept_undecided=build.config.risk.undecided == "outer",
         on_step=lambda step: say_step(step, say),
     ).run()
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
     results.write_search(found, settings.method, build.table.schema, into)
+    write_certificate(build.certificate(found.release, None, found.evidence), build.table.schema, into)
 
 
 def require_built(method: str) -> None:
@@ -195,21 +206,24 @@ def say_step(step: SearchStep, say: Say) -> None:
 
 
 def describe_step(step: SearchStep) -> str | None:
-    """One line for the progress; None for a sub-table that cheap bounds leave out, there are too many."""
+    """One line for the progress; None for sub-tables that cannot be added, there are too many."""
     answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
     if step.phase == "bisection":
         return f"search: the first {step.length} of the list: {answer}"
-    if step.phase == "extension" and not step.answer:
+    if not step.answer:
         return None
-    return f"search: one more beside {step.length} sub-tables: {answer}"
+    return f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}"
 
 
 def _make_assessment(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    bounds = build.criterion(executor).bounds(build.found[0])
+    criterion, release, schema = build.criterion(executor), build.found[0], build.table.schema
+    criterion.learn(read_certificate(build.folder.stage("search"), schema).differences, release)
+    bounds, cover, differences = criterion.proven(release)
     assessment = judge(bounds, build.config.risk.min_width)
     low, high = assessment.min_width
     say(f"assessment: min width {low} to {high}, {assessment.undecided_cells} cells undecided")
-    results.write_assessment(assessment, bounds, build.table.schema, into)
+    results.write_assessment(assessment, bounds, schema, into)
+    write_certificate(build.certificate(release, cover, differences), schema, into)
 
 
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -249,11 +263,14 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
         raise ReleaseError(_refusal(assessment, build.folder.stage("confidential") / "report.html"))
     write_publication(build.table, release, build.config.name, into)
     published = check_publication(build.table, into)
-    again = judge(build.criterion(executor).bounds(published), build.config.risk.min_width)
-    if published != release or again != assessment:
+    criterion = build.criterion(executor)
+    criterion.learn(read_certificate(build.folder.stage("assessment"), build.table.schema).differences, published)
+    inner = criterion.supported(published)
+    narrowest = int((inner[:, 1] - inner[:, 0]).min())
+    if published != release or narrowest != assessment.min_width[0]:
         raise ReleaseError(
-            f"the files that would be published give min width {again.min_width} with {again.undecided_cells} cells "
-            f"undecided, the assessment {assessment.min_width} with {assessment.undecided_cells}; nothing is released"
+            f"the files that would be published prove a min width of {narrowest}, the assessment says "
+            f"{assessment.min_width[0]}; nothing is released"
         )
 
 
@@ -268,7 +285,7 @@ def _refusal(assessment: Assessment, report: Path) -> str:
 _BEFORE_REPORT = ("table", "widths", "search", "assessment")
 
 STAGES = (
-    Stage("table", "counts the records", (), lambda c: c.table.model_dump(mode="json", exclude={"path"}), _make_table),
+    Stage("table", "counts the records", (), lambda c: c.table.model_dump(mode="json", exclude=FILES), _make_table),
     Stage(
         "widths",
         "critical widths of the sub-tables",
@@ -287,14 +304,19 @@ STAGES = (
         "assessment",
         "bounds every at-risk cell under the release",
         ("table", "search"),
-        lambda c: [c.risk.model_dump(mode="json"), c.release.refute_cells],
+        lambda c: [
+            c.risk.model_dump(mode="json"),
+            c.release.refute_cells,
+            c.release.seconds_per_cell,
+            c.release.seconds,
+        ],
         _make_assessment,
     ),
     Stage(
         "confidential",
         "writes the audit report",
         ("table", "widths", "search", "assessment"),
-        lambda c: c.model_dump(mode="json", exclude={"table": {"path"}, "execution": True, "output": True}),
+        lambda c: c.model_dump(mode="json", exclude={"table": FILES, "execution": True, "output": True}),
         _make_report,
     ),
     Stage(

@@ -169,7 +169,7 @@ def czech() -> Table:
 
 
 def scattered(seed: int = 1) -> Table:
-    """5 variables, 576 cells, some 150 of them with records and some 60 with one or two: too large for exact methods."""
+    """5 variables, 576 cells, some 150 of them with records and some 60 with 1 or 2: too large for exact methods."""
     rng, sizes = np.random.default_rng(seed), [4, 4, 4, 3, 3]
     spread = rng.integers(0, sizes, (150, 5))
     codes = np.concatenate([spread, spread[:70].repeat(3, axis=0), rng.integers(0, 2, (400, 5))])

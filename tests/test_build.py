@@ -29,7 +29,7 @@ import yaml
 from sdc import stages
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
@@ -113,8 +113,10 @@ def test_the_run_folder(config: Config) -> None:
     }  # fmt: skip
     assert {path.name for path in (folder / "confidential").iterdir()} == {"report.html"}
     assert {path.name for path in (folder / "release").iterdir()} == PUBLISHED
-    for stage in ("table", "widths", "assessment"):
+    for stage in ("table", "widths", "search", "assessment"):
         assert list((folder / stage).glob("*.parquet"))
+    for stage in ("search", "assessment"):
+        assert {"certificate.json", "differences.parquet"} <= {path.name for path in (folder / stage).iterdir()}
 
 
 def test_the_manifest(config: Config) -> None:
@@ -258,7 +260,9 @@ def redone(statuses: dict[str, str]) -> list[str]:
     [
         ({"risk": {"min_width": 7}}, ["search", "assessment", "confidential", "release"]),
         ({"risk": {"small_count": 3}}, ["widths", "search", "assessment", "confidential", "release"]),
-        ({"risk": {"undecided": "release"}}, ["search", "assessment", "confidential", "release"]),
+        ({"release": {"seconds_per_cell": 0.1}}, ["search", "assessment", "confidential", "release"]),
+        ({"release": {"seconds": 60.0}}, ["search", "assessment", "confidential", "release"]),
+        ({"risk": {"undecided": "outer"}}, ["search", "assessment", "confidential", "release"]),
         ({"release": {"extend": False}}, ["search", "assessment", "confidential", "release"]),
         ({"widths": {"floor": 2}}, ["widths", "search", "assessment", "confidential", "release"]),
         ({"table": {"partitions": 3}}, NAMES),
@@ -301,6 +305,56 @@ def test_a_change_of_the_data_redoes_everything(config: Config, tmp_path: Path) 
     assert redone(statuses) == NAMES
     assert second.folder.path != first.folder.path
     assert second.folder.path.parent == first.folder.path.parent
+
+
+EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
+
+
+def informed(config: Config, text: str = EMPTY_CELL, name: str = "zeros.yaml") -> Path:
+    """The config with the one empty cell of the table as a structural zero, or another text."""
+    file = config(table={"structural_zeros": name}, risk={"min_width": 7})
+    (file.parent / name).write_text(text + "\n")
+    return file
+
+
+def test_structural_zeros_are_honoured_and_not_published(config: Config) -> None:
+    """[KDSF] releases 60 at 7; who knows the empty cell has a width of 6 there."""
+    plain, _ = made(config(risk={"min_width": 7}))
+    build, _ = made(informed(config))
+    assert plain.found[0].sub_tables_with_total == 60
+    assert build.found[0].sub_tables_with_total < 60
+    assert build.table.zeros.labels(build.table.schema) == [
+        "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos"
+    ]
+    assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
+    assert assessment["releasable"] is True
+    assert "everybody knows to be impossible, 1 given" in (
+        build.folder.stage("confidential") / "report.html"
+    ).read_text(encoding="utf-8")
+    for name, content in contents(build.folder.stage("release")).items():
+        assert b"zeros" not in content.lower(), name
+        assert b"impossible" not in content.lower(), name
+
+
+def test_structural_zeros_that_stay_are_reused_and_others_redo(config: Config) -> None:
+    first, _ = made(informed(config))
+    assert redone(made(informed(config))[1]) == []
+    moved, statuses = made(informed(config, name="moved.yaml"))
+    assert (redone(statuses), moved.folder.path) == ([], first.folder.path)
+    commented, statuses = made(informed(config, f"# as before\n{EMPTY_CELL}"))
+    assert redone(statuses) == ["table"]  # which comes out as it was
+    assert contents(commented.folder.stage("table")) == contents(first.folder.stage("table"))
+    none, statuses = made(informed(config, "[]"))
+    assert redone(statuses) == NAMES
+    assert none.found[0].sub_tables_with_total == 60
+
+
+def test_structural_zeros_that_contradict_the_data_publish_nothing(config: Config) -> None:
+    file = informed(config, "- {A: yes, B: [yes, no]}")
+    with pytest.raises(InputError, match="structural zeros contradict the data: A = yes and B = no or yes"):
+        made(file)
+    assert_nothing_published(open_build(file))
+    assert not open_build(file).folder.records()
 
 
 def test_the_same_data_under_another_name_redo_the_counting_at_most(config: Config, tmp_path: Path) -> None:
@@ -530,9 +584,43 @@ def test_files_that_disclose_more_than_was_assessed_are_refused(
 
     monkeypatch.setattr(stages, "write_publication", write)
     build = open_build(config())
-    with pytest.raises(ReleaseError, match=r"would be published give min width \(.*5\).*the assessment .*nothing"):
+    with pytest.raises(ReleaseError, match=r"published prove a min width of [0-5], the assessment says 9; nothing is"):
         run_all(build, IN_PROCESS)
     assert_nothing_published(build)
+
+
+def test_files_that_disclose_less_than_was_assessed_are_refused(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer leaves a frontier sub-table out: as safe as what was assessed, and not what was found."""
+
+    def write(table: Table, release: Release, name: str, folder: Path) -> None:
+        write_publication(table, Release.of(release.frontier[:-1]), name, folder)
+
+    monkeypatch.setattr(stages, "write_publication", write)
+    build = open_build(config())
+    with pytest.raises(ReleaseError, match=r"nothing is released"):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+
+
+def without_evidence(folder: Path) -> None:
+    """The assessment's claims stay, and the feasible tables that they rest on are gone."""
+    file = folder / "differences.parquet"
+    pq.write_table(pq.read_table(file).slice(0, 0), file)
+
+
+def test_a_release_whose_evidence_is_gone_is_refused(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = open_build(config())
+
+    def write(table: Table, release: Release, name: str, folder: Path) -> None:
+        without_evidence(build.folder.stage("assessment"))
+        write_publication(table, release, name, folder)
+
+    monkeypatch.setattr(stages, "write_publication", write)
+    with pytest.raises(ReleaseError, match=r"prove a min width of \d+, the assessment says 9; nothing is released"):
+        run_all(build, IN_PROCESS)
+    assert not list(build.folder.path.glob("release*"))
 
 
 # Undecided
@@ -540,20 +628,19 @@ def test_files_that_disclose_more_than_was_assessed_are_refused(
 
 @pytest.fixture
 def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Methods that prove no release of more than 40 sub-tables safe: there the true table is all they know."""
-    sharp = Criterion.bounds
+    """Evidence for no release of more than 40 sub-tables: there the true table is all that is known."""
+    sharp, evident = Criterion.bounds, Criterion.supported
 
-    def bounds(self: Criterion, release: Release) -> CellBounds:
+    def supported(self: Criterion, release: Release) -> Intervals:
+        counts = self.table.counts[self.table.at_risk(self.small_count)]
+        return evident(self, release) if release.sub_tables <= 40 else np.stack([counts, counts], axis=1)
+
+    def assess(self: Criterion, release: Release, *, certify: bool = True, brief: bool = False) -> Assessment:
         found = sharp(self, release)
-        if release.sub_tables <= 40:
-            return found
-        counts = np.stack([found.counts, found.counts], axis=1)
-        return CellBounds(found.cells, found.counts, found.outer, counts, found.method)
+        inner = found.inner if release.sub_tables <= 40 else supported(self, release)
+        return judge(CellBounds(found.cells, found.counts, found.outer, inner, found.method), self.min_width)
 
-    def assess(self: Criterion, release: Release, *, dearer: bool = True) -> Assessment:
-        return judge(bounds(self, release), self.min_width)
-
-    monkeypatch.setattr(Criterion, "bounds", bounds)
+    monkeypatch.setattr(Criterion, "supported", supported)
     monkeypatch.setattr(Criterion, "assess", assess)
     return 40
 
@@ -566,7 +653,7 @@ def test_undecided_is_not_released(unproven: int, config: Config) -> None:
 
 
 def test_undecided_is_released_where_the_config_says_so(unproven: int, config: Config) -> None:
-    build, _ = made(config(risk={"undecided": "release"}))
+    build, _ = made(config(risk={"undecided": "outer"}))
     assert build.found[0].sub_tables == 59
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
     assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
@@ -595,7 +682,7 @@ def test_an_undecided_release_is_not_published_whatever_the_search_says(
     assert (build.folder.stage("confidential") / "report.html").is_file()
 
 
-@pytest.mark.parametrize("undecided", ["refuse", "release"])
+@pytest.mark.parametrize("undecided", ["refuse", "outer"])
 def test_a_refuted_release_is_never_published(undecided: str, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     found = OrderedSearch.run
 

@@ -362,6 +362,39 @@ def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, 
     assert found == {"feasible_tables": tables, "complete": complete}
 
 
+# structural zeros: the one cell without records is known to be impossible
+
+EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
+
+
+@pytest.fixture
+def informed(tmp_path: Path) -> list[str]:
+    (tmp_path / "zeros.yaml").write_text(EMPTY_CELL)
+    return ["--structural-zeros", str(tmp_path / "zeros.yaml")]
+
+
+def test_structural_zeros_narrow_the_bounds(informed: list[str], sdc: Sdc) -> None:
+    """195 of the 810 feasible tables have it, and they leave the first at-risk cell [0, 6] instead of [0, 10]."""
+    found = sdc("bounds", CZECH, *RELEASE, *informed, "--json").document
+    assert [(cell["count"], cell["outer"], cell["exact"]) for cell in found["cells"]] == [
+        (1, [0, 6], True), (2, [0, 9], True), (2, [0, 9], True),
+    ]  # fmt: skip
+    assert sdc("enumerate", CZECH, *RELEASE, *informed, "--json").document["feasible_tables"] == 195
+
+
+@pytest.mark.parametrize(("min_width", "releasable"), [(6, True), (7, False), (9, False)])
+def test_structural_zeros_decide(min_width: int, releasable: bool, informed: list[str], sdc: Sdc) -> None:
+    found = sdc("assess", CZECH, *RELEASE, "--min-width", min_width, *informed, "--json").document
+    assert (found["releasable"], found["min_width"]) == (releasable, [6, 6])
+    released = sdc("release", CZECH, "--method", "ordered", "--min-width", min_width, *informed, "--json").document
+    assert released["assessment"]["releasable"] is True
+    assert (released["sub_tables_with_total"] == 60) == releasable
+
+
+def test_critical_widths_do_not_know_structural_zeros(informed: list[str], sdc: Sdc) -> None:
+    assert sdc("widths", CZECH, *informed, "--json").document == sdc("widths", CZECH, "--json").document
+
+
 # release
 
 
@@ -503,11 +536,14 @@ class Fault:
     variables: str | None = None
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
     text: str | None = None  # the config, as it stands
+    zeros: str | None = None  # the file of structural zeros
     commands: tuple[str, ...] = ("widths", "plan", "run")
 
     def words(self, command: str, folder: Path) -> list[str]:
         table = str(folder / self.file)
         chosen = ["--variables", self.variables] if self.variables is not None else []
+        if self.zeros is not None:
+            chosen += ["--structural-zeros", str(folder / "zeros.yaml")]
         return {
             "run": ["run", str(folder / "build.yaml"), "--json"],
             "plan": ["plan", str(folder / "build.yaml"), "--json"],
@@ -536,6 +572,9 @@ class Fault:
             "output": {"folder": str(folder / "runs")},
         }
         chosen = {"table": {"variables": self.variables.split(",")}} if self.variables else {}
+        if self.zeros is not None:
+            (folder / "zeros.yaml").write_text(self.zeros)
+            chosen = {"table": {"structural_zeros": "zeros.yaml"}}
         for section, values in [*chosen.items(), *self.sections.items()]:
             content[section] = {**content.get(section, {}), **values}
         text = yaml.safe_dump(content, sort_keys=False).replace("FOLDER", str(folder))
@@ -618,6 +657,23 @@ FAULTS = [
     in_config(
         "no such cluster", r"cluster = 'none\.yaml': there is no file", sections={"execution": {"cluster": "none.yaml"}}
     ),
+    # structural zeros that contradict the data, or do not fit it
+    Fault(
+        "contradicting zeros",
+        r"structural zeros contradict the data: a = x and b = y is given as impossible, but the cell a = x, b = y has "
+        r"the count \d+ \(1 such cells have records\); correct the pattern or the data",
+        zeros="- {a: x, b: y}",
+        commands=("widths", "release", "plan", "run"),
+    ),
+    Fault("zeros of no variable", r"pattern 1 names 'c', no variable of the table; it has a, b", zeros="- {c: x}"),
+    Fault("zeros of no category", r"pattern 1: a has no category 'q'; it has ", zeros="- {a: q, b: y}"),
+    Fault("zeros in no list", r"zeros\.yaml is a dict, not a list; give one such as", zeros="a: x"),
+    Fault("an empty pattern", r"zeros\.yaml: pattern 1 is \{\}; give a mapping", zeros="- {}"),
+    in_config(
+        "no file of zeros",
+        r"table\.structural_zeros = 'none\.yaml': there is no file",
+        sections={"table": {"structural_zeros": "none.yaml"}},
+    ),
     # no at-risk cell
     Fault(
         "no at-risk cell",
@@ -688,6 +744,10 @@ def test_bad_input_is_one_message(fault: Fault, command: str, sdc: Sdc, tmp_path
         (["plan", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
         (["run", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
         (["bounds", CZECH, "--release", "A*B", "--method", "guess"], r"unknown method 'guess'; choose one of auto, "),
+        (
+            ["widths", CZECH, "--structural-zeros", "nix.yaml"],
+            r"structural zeros nix\.yaml does not exist; give a YAML",
+        ),
         (["bounds", CZECH, "--release", "A*B", "--cells", "some"], r"cells = 'some'; choose at-risk or all"),
         (["bounds", CZECH, *RELEASE, "--method", "decomposable"], r"decomposable"),
         (["widths", CZECH, "--variables", ""], r"has no column ''; it has A, B"),

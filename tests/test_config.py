@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sdc.config import BuildConfig, read_config, section_digest
 from sdc.model.errors import ConfigError
+from sdc.risk.criterion import Budget
 from sdc.storage.reading import read_table
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -39,11 +40,18 @@ def test_defaults(file: Path) -> None:
             "variables": None,
             "categories": {},
             "missing": {},
+            "structural_zeros": None,
             "max_categories": 256,
             "partitions": 1,
         },
         "risk": {"min_width": 3, "small_count": 2, "undecided": "refuse"},
-        "release": {"method": "ordered", "extend": True, "refute_cells": 16},
+        "release": {
+            "method": "ordered",
+            "extend": True,
+            "refute_cells": 16,
+            "seconds_per_cell": Budget().seconds_per_cell,
+            "seconds": Budget().seconds,
+        },
         "widths": {"floor": None},
         "execution": {"cluster": "local", "workers": 2},
         "output": {"folder": "runs"},
@@ -51,25 +59,29 @@ def test_defaults(file: Path) -> None:
 
 
 def test_every_setting(file: Path) -> None:
-    (file.parent / "slurm.yaml").touch()
+    for name in ("slurm.yaml", "zeros.yaml"):
+        (file.parent / name).touch()
     config = config_of(
         file,
         """
         name: all.of-it_1
         table: {path: ../t, variables: [a, b], categories: {a: ["no", "yes"]}, missing: {b: unknown},
-                max_categories: 65536, partitions: 4}
-        risk: {small_count: 3, min_width: 1, undecided: release}
-        release: {method: decomposable, extend: false, refute_cells: 0}
+                structural_zeros: zeros.yaml, max_categories: 65536, partitions: 4}
+        risk: {small_count: 3, min_width: 1, undecided: outer}
+        release: {method: decomposable, extend: false, refute_cells: 0, seconds_per_cell: 2,
+                  seconds: 0.5}
         widths: {floor: 5}
         execution: {cluster: slurm.yaml, workers: 64}
         output: {folder: /scratch/runs}
         """,
     )
     assert config.table.path == str(file.parent.parent / "t")
+    assert config.table.structural_zeros == str(file.parent / "zeros.yaml")
     assert config.table.variables == ("a", "b")
     assert config.table.categories == {"a": ("no", "yes")}
     assert config.execution.cluster == str(file.parent / "slurm.yaml")
-    assert (config.risk.undecided, config.release.extend, config.widths.floor) == ("release", False, 5)
+    assert (config.risk.undecided, config.release.extend, config.widths.floor) == ("outer", False, 5)
+    assert (config.release.seconds_per_cell, config.release.seconds) == (2.0, 0.5)
 
 
 def test_data_overrides_the_path(file: Path) -> None:
@@ -103,7 +115,12 @@ def test_a_config_is_frozen(file: Path) -> None:
         ("min_width: 3", "min_width: 2.5", "risk.min_width = 2.5: should be a valid integer"),
         ("min_width: 3", "min_width: true", "risk.min_width = True: should be a valid integer"),
         ("min_width: 3", "min_width: 3, small_count: 0", "risk.small_count = 0"),
-        ("min_width: 3", "min_width: 3, undecided: maybe", "risk.undecided = 'maybe': should be 'refuse' or 'release'"),
+        ("min_width: 3", "min_width: 3, undecided: maybe", "risk.undecided = 'maybe': should be 'refuse' or 'outer'"),
+        (
+            "min_width: 3",
+            "min_width: 3, undecided: release",
+            "undecided = 'release': should be 'refuse' or 'outer'",
+        ),
         ("path: t.csv", "path: ''", "table.path = '': String should have at least 1 character"),
         (
             "path: t.csv",
@@ -112,6 +129,12 @@ def test_a_config_is_frozen(file: Path) -> None:
         ),
         ("path: t.csv", "path: t, categories: {A: [no]}", "table.categories.A.0 = False: .* write no, yes and numbers"),
         ("path: t.csv", "path: t, missing: {A: 9}", "table.missing.A = 9: .*valid string .*in quotes"),
+        (
+            "path: t.csv",
+            "path: t, structural_zeros: no.yaml",
+            "build.yaml: table.structural_zeros = 'no.yaml': there is no file .*no.yaml",
+        ),
+        ("path: t.csv", "path: t, structural_zeros: [a]", "table.structural_zeros = .*string .a YAML file of imposs"),
         ("path: t.csv", "path: t, max_categories: 1", "table.max_categories = 1: .* from 2 to 65536"),
         ("path: t.csv", "path: t, max_categories: 65537", "table.max_categories = 65537: .* from 2 to 65536"),
         ("path: t.csv", "path: t, partitions: 0", "table.partitions = 0: .* at least 1"),
@@ -122,6 +145,21 @@ def test_a_config_is_frozen(file: Path) -> None:
         ("name: small", "name: small\nrelease: {method: best}", "release.method = 'best': should be 'ordered' or"),
         ("name: small", "name: small\nrelease: {extend: 1}", "release.extend = 1: .*true or false"),
         ("name: small", "name: small\nrelease: {refute_cells: -1}", "release.refute_cells = -1: .* equal to 0"),
+        (
+            "name: small",
+            "name: small\nrelease: {seconds: 0}",
+            "seconds = 0: should be greater than 0 .*more than 0",
+        ),
+        ("name: small", "name: small\nrelease: {seconds: -1}", "release.seconds = -1: should be greater than 0"),
+        ("name: small", "name: small\nrelease: {seconds: .inf}", "release.seconds = inf: should be a finite number"),
+        ("name: small", "name: small\nrelease: {seconds: true}", "release.seconds = True: should be a valid number"),
+        ("name: small", "name: small\nrelease: {seconds_per_cell: 0}", "release.seconds_per_cell = 0: .*more than 0"),
+        ("name: small", "name: small\nrelease: {seconds_per_cell: -2}", "release.seconds_per_cell = -2: .*more than 0"),
+        (
+            "name: small",
+            "name: small\nrelease: {seconds_per_cell: '1'}",
+            "seconds_per_cell = '1': should be a valid n",
+        ),
         ("name: small", "name: small\nwidths: {floor: -1}", "widths.floor = -1"),
         ("name: small", "name: small\nexecution: {workers: 0}", "execution.workers = 0"),
         ("name: small", "name: small\nexecution: {cluster: in_process}", "cluster = 'in_process': it is neither of"),
@@ -176,6 +214,10 @@ def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory:
     elsewhere = config_of(tmp_path_factory.mktemp("other") / "b.yaml", SMALLEST + "widths: {floor: 2}")
     assert section_digest(elsewhere, "table", "risk") == digest
     assert section_digest(elsewhere, "widths") != section_digest(config, "widths")
+    (file.parent / "zeros.yaml").touch()
+    assert section_digest(config_of(file, SMALLEST.replace("t.csv", "t, structural_zeros: zeros.yaml")), "table") == (
+        section_digest(config, "table")
+    )
     changed = config_of(file, SMALLEST.replace("min_width: 3", "min_width: 4"))
     assert section_digest(changed, "table", "risk") != digest
     with pytest.raises(ValueError, match=r"no section \['riks'\]; a config has name, table"):

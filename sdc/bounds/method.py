@@ -33,6 +33,7 @@ MODULES = {
     "exact": "sdc.bounds.exact",
     "linear-program": "sdc.bounds.linear_program",
     "moves": "sdc.bounds.moves",
+    "dichotomous": "sdc.bounds.dichotomous",
 }
 
 
@@ -63,8 +64,9 @@ def cell_bounds(table: Table, release: Release, cells: Codes, method: str = "aut
     """Bounds of (n, variables) cells of the table under the release, zero cells too.
 
     `auto` takes the cheapest method that is exact enough: explicit bounds where the release is
-    decomposable; else nested bounds, and for the cells that they leave open an exact method (at most 256
-    cells in the table), the linear program (at most 2^18, and 512 independent marginal cells), or collapse.
+    decomposable; else nested bounds, and for the cells that they leave open it splits the release at released
+    separators and takes for each component the explicit solution of dichotomous tables, an exact method (at most
+    256 cells), the linear program (at most 2^18 cells and 512 independent marginal cells), or collapse.
     `CellBounds.method` says which.
     ReleaseError for an unknown method or a variable that the table does not have.
     """
@@ -96,14 +98,20 @@ def _auto(table: Table, release: Release, cells: Codes) -> CellBounds:
     rows = np.flatnonzero(~cheap.exact)
     if not len(rows):
         return cheap
-    further = method_called(_further_method(table, release))
-    return cheap.narrowed(rows, further(table, release, cheap.cells[rows]))
+    from sdc.bounds import reducible
+
+    return cheap.narrowed(rows, reducible.bounds_by(_of_component, table, release, cheap.cells[rows]))
 
 
-def _further_method(table: Table, release: Release) -> str:
+def _of_component(table: Table, release: Release, cells: Codes) -> CellBounds:
+    """The further method for a release that no released separator splits."""
+    from sdc.bounds import dichotomous, linear_program
+
+    covered = essential(release, table.schema)
+    if dichotomous.is_treatable(covered, table.schema):
+        return dichotomous.bounds(table, release, cells)
     if is_small(table.schema):
-        return "exact"
-    from sdc.bounds.linear_program import is_affordable
-
-    affordable = is_affordable(table, essential(release, table.schema), LINEAR_ROWS)
-    return "linear-program" if affordable else "collapse"
+        return method_called("exact")(table, release, cells)
+    affordable = linear_program.is_affordable(table, covered, LINEAR_ROWS)
+    name = "linear-program" if affordable else "collapse"
+    return method_called(name)(table, release, cells)

@@ -45,6 +45,7 @@ def _values(audit: Audit) -> dict[str, Any]:
         "border_total": len(border),
         **_cells(audit),
         "settings": sections.settings(audit),
+        "zeros": audit.table.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
     }
 
 

@@ -28,7 +28,7 @@ class Audit:
 
     digests           of config, data and code, in hexadecimal
     settings          the config by section
-    undecided_policy  "refuse": undecided counts as unsafe; "release": it is let through
+    undecided_policy  "refuse": undecided counts as unsafe; "outer": it is let through
     bounds            of every at-risk cell under the release
     """
 

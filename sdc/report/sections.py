@@ -27,6 +27,8 @@ MOST_DANGEROUS = 35
 MOST_FRONTIER = 200
 MOST_STEPS = 200
 MOST_WITNESSES = 20
+MOST_ADDED = 8
+MOST_PATTERNS = 200
 MOST_DRAWN = 60
 MOST_CELLS = 500
 MOST_CATEGORIES = 12_000
@@ -165,26 +167,39 @@ def bisection(audit: Audit) -> list[StepRow]:
 def _bisection(audit: Audit, steps: Sequence[SearchStep], limit: int) -> Iterator[StepRow]:
     low, high = 0, limit
     for k, step in enumerate(steps[:MOST_STEPS], 1):
-        passed = step.answer or (step.answer is None and audit.undecided_policy == "release")
+        passed = _passed(audit, step)
         yield _step(audit, k, step, figures.bracket(low, high, step.length, limit, answer(step)))
         low, high = (max(low, step.length), high) if passed else (low, min(high, step.length))
 
 
 def extension(audit: Audit) -> Extension:
-    """The sub-tables tried one by one once the bisection ended, each by its last answer."""
-    steps = list({step.added: step for step in audit.search_steps if step.added is not None}.values())
-    added = [s for s in steps if s.answer or (s.answer is None and audit.undecided_policy == "release")]
+    """The sub-tables tried once the bisection ended, each by its last answer."""
+    last = _last_answers(audit)
+    refused = [step for step in last.values() if not _passed(audit, step)]
+    added = [step for step in audit.search_steps if step.added and _passed(audit, step)]
     return Extension(
-        len(steps),
-        sum(step.answer is False for step in steps),
-        sum(step.answer is None for step in steps),
-        len(added),
+        len(last),
+        sum(step.answer is False for step in refused),
+        sum(step.answer is None for step in refused),
+        len(last) - len(refused),
         tuple(_step(audit, k, step, Markup("")) for k, step in enumerate(added[:MOST_STEPS], 1)),
     )
 
 
+def _passed(audit: Audit, step: SearchStep) -> bool:
+    return step.answer is True or (step.answer is None and audit.undecided_policy == "outer")
+
+
+def _last_answers(audit: Audit) -> dict[st.SubTable, SearchStep]:
+    """For each sub-table that was tried alone, or was added with others, the step that settled it."""
+    steps = [step for step in audit.search_steps if len(step.added) == 1 or (step.added and _passed(audit, step))]
+    return {t: step for step in steps for t in step.added}
+
+
 def _step(audit: Audit, k: int, step: SearchStep, figure: Markup) -> StepRow:
-    label = "" if step.added is None else st.label(step.added, audit.table.schema)
+    label = ", ".join(st.label(t, audit.table.schema) for t in step.added[:MOST_ADDED])
+    if len(step.added) > MOST_ADDED:
+        label += f" and {len(step.added) - MOST_ADDED} more"
     return StepRow(k, step.length, label, answer(step), step.min_width, step.undecided_cells, figure)
 
 
@@ -199,7 +214,7 @@ class BorderRow:
 
 def border(audit: Audit) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
-    last = {step.added: step for step in audit.search_steps if step.added is not None}
+    last = _last_answers(audit)
     known = _known(audit)
     outside = [t for t in {*_just_outside(audit), *last} if t not in audit.release]
     found = [t for t in outside if all(child in audit.release for child in st.children(t))]
@@ -224,7 +239,7 @@ def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
         return "not tried"
     if step.answer is False:
         return f"refuted: with the release a cell has outer width {step.min_width[1]}"
-    return f"undecided: {step.undecided_cells} cells, narrowest outer width found {step.min_width[1]}"
+    return f"undecided: no proof found for a cell, {step.undecided_cells} cells were open then"
 
 
 def answer(step: SearchStep) -> str:

@@ -38,7 +38,7 @@ def verdict(audit: Audit) -> Verdict:
     """What a review board reads first."""
     made = tuple(checks(audit))
     kind, headline = _headline(audit, all(check.holds for check in made))
-    let_through = kind == "undecided" and audit.undecided_policy == "release"
+    let_through = kind == "undecided" and audit.undecided_policy == "outer"
     done = "released" if kind == "safe" or let_through else "examined"
     return Verdict(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
 
@@ -101,7 +101,7 @@ def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
         return "safe", "Releasable: proved for every at-risk cell"
     if audit.assessment.releasable is False:
         return "unsafe", "Not releasable: an at-risk cell is too narrow"
-    if audit.undecided_policy == "release":
+    if audit.undecided_policy == "outer":
         return "undecided", "Released without proof: some at-risk cells are undecided"
     return "undecided", "Not releasable: some at-risk cells are undecided, and undecided is treated as unsafe"
 
@@ -129,8 +129,8 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
 def _treatment(audit: Audit) -> str:
     if not audit.assessment.undecided_cells:
         return " For every at-risk cell one of the two proofs succeeded." if audit.assessment.releasable else ""
-    if audit.undecided_policy == "release":
-        return " Neither proof succeeded there; the policy “release” lets that through."
+    if audit.undecided_policy == "outer":
+        return " Neither proof succeeded there; the policy “outer” lets that through."
     return " Neither proof succeeded there; under the policy “refuse” undecided is treated as unsafe."
 
 
@@ -138,7 +138,7 @@ def _undecided_steps(audit: Audit) -> str:
     steps = sum(step.answer is None for step in audit.search_steps)
     if not steps:
         return " No question of the search stayed undecided."
-    treated = "let through" if audit.undecided_policy == "release" else "treated as unsafe and refused"
+    treated = "let through" if audit.undecided_policy == "outer" else "treated as unsafe and refused"
     questions = f"{steps:,} question{'s' * (steps != 1)}"
     return f" In the search {questions} stayed undecided, {treated} (policy “{audit.undecided_policy}”)."
 
@@ -147,9 +147,9 @@ def _warnings(audit: Audit, done: tuple[Check, ...]) -> Iterator[str]:
     for check in done:
         if not check.holds:
             yield f"This check failed: {check.text}"
-    if audit.undecided_policy == "release":
+    if audit.undecided_policy == "outer":
         yield (
-            "The undecided policy of this build is “release”: cells that no proof could settle do not stop a release. "
+            "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release. "
             f"{audit.assessment.undecided_cells:,} of {_cells(audit.assessment.at_risk_cells)} at risk rest on no "
             "proof. Set it to “refuse” for a release that is proved."
         )

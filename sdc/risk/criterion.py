@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.bounds import sparsest
 from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.decomposable import cover, covering_bounds
 from sdc.bounds.method import cell_bounds, cheap_bounds, is_small
+from sdc.bounds.moves import EFFORTS, Found, can_search, find
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.differences import Differences
+from sdc.model.errors import InputError
+from sdc.model.graph import Decomposition
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk.critical_width import require_at_risk
+from sdc.risk.evidence import Evidence
 
 CELLS_PER_UNIT = 8
+FIRST_ROUND, LAST_ROUND, UNITS_PER_ROUND = 4, 2048, 16
+FIRST_BATCH, LAST_BATCH = 2, 32
+CHAIN_STEPS = 3_000
+STEPS_PER_SECOND = 10_000  # measured: 0.1 ms a node
 MAX_WITNESSES = 20
 
 
@@ -79,13 +90,44 @@ def _witness(bounds: CellBounds, row: np.int64) -> Witness:
     return Witness(cell, int(bounds.counts[row]), (low, high), (inner_low, inner_high), bounds.method)
 
 
+@dataclass(frozen=True)
+class Budget:
+    """How much search a proof of safety may cost, in seconds of a reference core.
+
+    They are counted in steps of the search, not by the clock, so that a build gives the same on every machine and
+    with any number of workers. InputError where one is not positive: nothing could be proven.
+
+    seconds_per_cell  for one at-risk cell under one release
+    seconds           for all cells under all releases of a search, and again for the assessment of what it found
+    """
+
+    seconds_per_cell: float = 5.0
+    seconds: float = 1200.0
+
+    def __post_init__(self) -> None:
+        for name in ("seconds_per_cell", "seconds"):
+            if not getattr(self, name) > 0:
+                raise InputError(
+                    f"budget {name} is {getattr(self, name)}; give more than 0 seconds, or nothing is proven"
+                )
+
+    @property
+    def steps_per_cell(self) -> int:
+        return max(1, int(self.seconds_per_cell * STEPS_PER_SECOND))
+
+    @property
+    def steps(self) -> int:
+        return max(1, int(self.seconds * STEPS_PER_SECOND))
+
+
 @dataclass(frozen=True, eq=False)
 class Criterion:
     """min width >= `min_width` over the cells with 0 < count <= `small_count`, for one release after another.
 
-    Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the
-    most exposed cells first: all of it where the table is small enough for exact methods, else the
-    first `refute_cells`. InputError where the table has no at-risk cell.
+    Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the most exposed cells
+    first. Small tables get exact ones. In larger tables each cell is certified by feasible tables that are searched
+    for and kept as `evidence`; outer bounds of the `refute_cells` most exposed ones that stay open may refute.
+    InputError where the table has no at-risk cell.
     """
 
     table: Table
@@ -93,6 +135,9 @@ class Criterion:
     min_width: int
     refute_cells: int = 16
     executor: Executor = IN_PROCESS
+    budget: Budget = field(default_factory=Budget)
+    _hard: dict[int, int] = field(default_factory=dict, init=False)
+    _spent: list[int] = field(default_factory=lambda: [0], init=False)
 
     def __post_init__(self) -> None:
         require_at_risk(self.table, self.small_count)
@@ -101,46 +146,178 @@ class Criterion:
     def _marginals(self) -> CellMarginals:
         return CellMarginals(self.table, self.table.codes[self.table.at_risk(self.small_count)])
 
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The feasible tables found so far."""
+        return Evidence(self.table, self._marginals.cells, self._marginals.counts)
+
     @property
     def is_exact(self) -> bool:
         """Whether every cell left open gets an exact method; one that reaches its limit leaves the cell undecided."""
         return is_small(self.table.schema)
 
+    @property
+    def is_out_of_budget(self) -> bool:
+        """Whether the search for feasible tables has used up its budget; what is open then stays undecided."""
+        return self._spent[0] >= self.budget.steps
+
     def cheap(self, release: Release) -> CellBounds:
         """Bounds of every at-risk cell that cost next to nothing."""
         return cheap_bounds(self._marginals, release)
 
-    def assess(self, release: Release, *, dearer: bool = True) -> Assessment:
-        """The answer for a release, from the cheap bounds alone unless `dearer`; stops at the first proof."""
-        cheap = self.cheap(release)
-        answer = judge(cheap, self.min_width)
-        if answer.releasable is not None or not dearer:
+    def learn(self, differences: Differences, release: Release) -> None:
+        """Takes over differences found elsewhere; those that are not feasible under the release are left out."""
+        self.evidence.ask(release)
+        self.evidence.add(differences.rows(differences.feasible(self.table, release)))
+
+    def assess(self, release: Release, *, certify: bool = True, brief: bool = False) -> Assessment:
+        """The answer for a release; stops at the first cell that proves it unsafe.
+
+        certify  search feasible tables that prove cells safe; without, a release can be refuted or undecided
+        brief    stop at the first cell found hard to certify too: the answer is then undecided at best
+        """
+        bounds = self.cheap(release)
+        answer = judge(bounds, self.min_width)
+        if answer.releasable is not None:
             return answer
-        for finer in self._refined(cheap, release, self._open(cheap)):
+        for finer in self._finer(bounds, release, certify, brief):
             answer = judge(finer, self.min_width)
             if answer.releasable is False:
                 break
         return answer
 
+    def proven(self, release: Release) -> tuple[CellBounds, Decomposition, Differences]:
+        """The best bounds of every at-risk cell whose inner ends all rest on something that can be shown.
+
+        That is a decomposable cover, under which bounds are explicit, and feasible tables as differences.
+        """
+        bounds = self.bounds(release)
+        inner = self.supported(release)
+        rows = np.flatnonzero((inner != bounds.inner).any(axis=1))
+        if self.is_exact and len(rows):
+            from sdc.bounds.integer_program import tables_at_ends
+
+            self.evidence.add(tables_at_ends(self.table, release, bounds.cells[rows]))
+            inner = self.supported(release)
+        shown = CellBounds(bounds.cells, bounds.counts, bounds.outer, inner, bounds.method)
+        return shown, cover(self.table, release), self.evidence.resting(np.arange(len(bounds)))
+
+    def supported(self, release: Release) -> Intervals:
+        """(n, 2) inner bounds of every at-risk cell from a decomposable cover and the evidence."""
+        self.evidence.ask(release)
+        covered, found = covering_bounds(self._marginals, release), self.evidence.inner
+        return np.stack([np.minimum(covered[:, 0], found[:, 0]), np.maximum(covered[:, 1], found[:, 1])], axis=1)
+
     def bounds(self, release: Release) -> CellBounds:
         """The best bounds of every at-risk cell: exact where the table is small, else as in `assess`."""
         bounds = self.cheap(release)
-        rows = np.flatnonzero(~bounds.exact) if self.is_exact else self._open(bounds)
-        *_, best = bounds, *self._refined(bounds, release, _most_exposed(bounds, rows))
-        return best
+        if self.is_exact:
+            *_, bounds = bounds, *self._refined(bounds, release, _most_exposed(bounds, np.flatnonzero(~bounds.exact)))
+        else:
+            *_, bounds = bounds, *self._finer(bounds, release, True, False)
+        return bounds
+
+    def _finer(self, bounds: CellBounds, release: Release, certify: bool, brief: bool) -> Iterator[CellBounds]:
+        """The bounds again and again, as more is known of the cells that are open."""
+        if self.is_exact:
+            yield from self._refined(bounds, release, self._open(bounds))
+            return
+        if certify and can_search(self.table):
+            for certified in self._certified(bounds, release, brief):
+                bounds = certified
+                yield bounds
+        most = min(self.refute_cells, FIRST_BATCH) if brief else self.refute_cells
+        yield from self._refined(bounds, release, self._open(bounds)[:most])
 
     def _open(self, bounds: CellBounds) -> npt.NDArray[np.int64]:
+        """Undecided cells, those that were hard before first, then the most exposed."""
         undecided = (bounds.outer_width >= self.min_width) & (bounds.inner_width < self.min_width)
         rows = _most_exposed(bounds, np.flatnonzero(undecided))
-        return rows if self.is_exact else rows[: self.refute_cells]
+        times = np.array([self._hard.get(int(row), 0) for row in rows], np.int64)
+        return rows[np.argsort(-times, kind="stable")]
+
+    def _certified(self, bounds: CellBounds, release: Release, brief: bool) -> Iterator[CellBounds]:
+        """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
+
+        Chains of moves come first, then sparsest differences for the cells that they leave open.
+        """
+        self.evidence.ask(release)
+        bounds = self._with_evidence(bounds)
+        yield bounds
+        waiting = self._open(bounds)
+        size = FIRST_ROUND
+        while len(waiting) and not self.is_out_of_budget:
+            rows, waiting = waiting[:size], waiting[size:]
+            hard = np.array([int(row) in self._hard for row in rows])
+            self._search(release, rows[~hard] if brief else rows)
+            bounds = self._with_evidence(bounds)
+            for batch in _batches(self._short(bounds, rows)):
+                self._search_sparsest(release, bounds, self._short(bounds, batch))
+                bounds = self._with_evidence(bounds)
+                failed = self._short(bounds, batch)
+                for row in failed.tolist():
+                    self._hard[row] = self._hard.get(row, 0) + 1
+                if (brief and len(failed)) or self.is_out_of_budget:
+                    yield bounds
+                    return
+            yield bounds
+            waiting = self._short(bounds, waiting)
+            size = min(2 * size, LAST_ROUND)
+
+    def _short(self, bounds: CellBounds, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of the cells whose inner width does not reach what is required."""
+        return rows[bounds.inner_width[rows] < self.min_width]
+
+    def _search(self, release: Release, rows: npt.NDArray[np.int64]) -> None:
+        chunks = np.array_split(rows, min(len(rows), UNITS_PER_ROUND)) if len(rows) else []
+        steps = min(CHAIN_STEPS, self.budget.steps_per_cell)
+        units = [(release.frontier, self._marginals.cells[chunk], self.min_width, steps) for chunk in chunks]
+        self._take(self.executor.run(certify_cells, self.table, units))
+
+    def _search_sparsest(self, release: Release, bounds: CellBounds, rows: npt.NDArray[np.int64]) -> None:
+        if self.budget.steps_per_cell <= CHAIN_STEPS:
+            return
+        lacking = self.min_width - bounds.inner_width[rows] + (bounds.inner[rows, 1] - bounds.counts[rows])
+        units = [(release.frontier, bounds.cells[[row]], by) for row, by in zip(rows, lacking.tolist(), strict=True)]
+        self._take(self.executor.run(sparsest_difference, self.table, units))
+
+    def _take(self, results: Iterator[Found]) -> None:
+        for found in results:
+            self.evidence.add(found.differences)
+            self._spent[0] += found.nodes
+
+    def _with_evidence(self, bounds: CellBounds) -> CellBounds:
+        found = CellBounds(bounds.cells, bounds.counts, bounds.outer, self.evidence.inner, "moves")
+        return bounds.meet(found)
 
     def _refined(self, bounds: CellBounds, release: Release, rows: npt.NDArray[np.int64]) -> Iterator[CellBounds]:
         """The bounds again and again, after each unit of cells that a dearer method has treated."""
         chunks = [rows[i : i + CELLS_PER_UNIT] for i in range(0, len(rows), CELLS_PER_UNIT)]
-        units = [(release.frontier, bounds.cells[chunk], "auto") for chunk in chunks]
+        method = "auto" if self.is_exact else "collapse"
+        units = [(release.frontier, bounds.cells[chunk], method) for chunk in chunks]
         for chunk, finer in zip(chunks, self.executor.run(bounds_of_cells, self.table, units), strict=True):
             bounds = bounds.narrowed(chunk, finer)
             yield bounds
+
+
+def _batches(rows: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    """The cells in batches that grow."""
+    size = FIRST_BATCH
+    while len(rows):
+        yield rows[:size]
+        rows, size = rows[size:], min(2 * size, LAST_BATCH)
+
+
+def certify_cells(table: Table, unit: tuple[tuple[int, ...], Codes, int, int]) -> Found:
+    """Feasible tables that give each of the unit's (released frontier, cells, width, steps) cells that width."""
+    frontier, cells, width, steps = unit
+    return find(table, Release(frontier), cells, np.full(len(cells), width), effort=EFFORTS, nodes=steps)
+
+
+def sparsest_difference(table: Table, unit: tuple[tuple[int, ...], Codes, int]) -> Found:
+    """A feasible table that changes the unit's (released frontier, cell, change) cell by so much."""
+    frontier, cells, by = unit
+    return sparsest.find(table, Release(frontier), cells, np.array([by]))
 
 
 def bounds_of_cells(table: Table, unit: tuple[tuple[int, ...], Codes, str]) -> CellBounds:
@@ -154,16 +331,3 @@ def bounds_in_units(table: Table, release: Release, cells: Codes, method: str, e
     pieces = np.array_split(cells, min(len(cells), 4 * executor.workers if executor.workers > 1 else 1))
     units = [(release.frontier, piece, method) for piece in pieces]
     return CellBounds.concatenated(list(executor.run(bounds_of_cells, table, units)))
-
-
-def assess(
-    table: Table,
-    release: Release,
-    *,
-    min_width: int,
-    small_count: int = 2,
-    refute_cells: int = 16,
-    executor: Executor = IN_PROCESS,
-) -> Assessment:
-    """Is the release safe: does every at-risk cell keep a width of at least `min_width`?"""
-    return Criterion(table, small_count, min_width, refute_cells, executor).assess(release)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from sdc.model import subtable as st
+from sdc.model.differences import Differences
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -17,34 +20,36 @@ from sdc.risk.critical_width import CriticalWidths
 class SearchStep:
     """One question put to the criterion while searching.
 
-    phase      "bisection", "extension" (by cheap bounds), or "border" (its sub-tables again, with all means)
+    phase      "bisection" or "extension"
     length     bisection: length of the prefix asked about; else sub-tables released so far
-    added      the sub-table tried; None for a prefix
-    answer     True releasable, False refuted, None undecided (treated as unsafe)
+    added      the sub-tables tried together; none for a prefix
+    answer     True releasable, False refuted, None undecided
     """
 
     phase: str
     length: int
-    added: SubTable | None
+    added: tuple[SubTable, ...]
     answer: bool | None
     min_width: tuple[int, int]
     undecided_cells: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OrderedRelease:
-    """The release found, its assessment, and every step that led to it."""
+    """The release found, its assessment, every step that led to it, and the feasible tables found for it."""
 
     release: Release
     assessment: Assessment
     steps: tuple[SearchStep, ...]
+    evidence: Differences
 
 
 @dataclass(frozen=True)
 class OrderedSearch:
     """Releases prefixes of the ordered list; an undecided release is refused unless `accept_undecided`.
 
-    `on_step` hears of every question asked.
+    With `accept_undecided` no proof of safety is looked for while searching: what no outer bound refutes is
+    accepted. `on_step` hears of every question asked.
     """
 
     criterion: Criterion
@@ -52,6 +57,7 @@ class OrderedSearch:
     extend: bool = True
     accept_undecided: bool = False
     on_step: Callable[[SearchStep], None] = lambda step: None
+    _steps: list[SearchStep] = field(default_factory=list, init=False)
 
     def run(self) -> OrderedRelease:
         """The longest releasable prefix by bisection, extended until nothing more can be added.
@@ -60,11 +66,13 @@ class OrderedSearch:
         the width asked for.
         """
         candidates = self._candidates()
-        steps: list[SearchStep] = []
-        release = self._bisect(candidates, steps)
+        self._steps.clear()
+        release = self._bisect(candidates)
         if self.extend:
-            release = self._extend(release, candidates, steps)
-        return OrderedRelease(release, self.criterion.assess(release), tuple(steps))
+            release, _ = self._extend(release, candidates, ())
+        assessment = self.criterion.assess(release, certify=not self.accept_undecided)
+        at_risk = np.arange(assessment.at_risk_cells)
+        return OrderedRelease(release, assessment, tuple(self._steps), self.criterion.evidence.resting(at_risk))
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""
@@ -76,50 +84,47 @@ class OrderedSearch:
             )
         return self.widths.reaching(required) or tuple(self.widths.sub_tables.tolist())
 
-    def _bisect(self, candidates: Sequence[SubTable], steps: list[SearchStep]) -> Release:
+    def _bisect(self, candidates: Sequence[SubTable]) -> Release:
         releasable, refused = 0, len(candidates) + 1
         self._require_grand_total()
         while refused - releasable > 1:
             middle = (releasable + refused) // 2
-            if self._ask(Release.of(candidates[:middle]), "bisection", middle, None, steps):
+            if self._ask(Release.of(candidates[:middle]), "bisection", middle, ()):
                 releasable = middle
             else:
                 refused = middle
         return Release.of(candidates[:releasable])
 
-    def _extend(self, release: Release, candidates: Sequence[SubTable], steps: list[SearchStep]) -> Release:
-        """Rounds in the order of the list until one adds nothing; then the border once more, with all means."""
-        before = None
-        while before != release:
-            before = release
-            release = self._try(release, candidates, "extension", steps)
-            if release == before and not self._always_dearer:
-                release = self._try(release, self._border(release, candidates), "border", steps)
-        return release
+    def _extend(
+        self, release: Release, candidates: Sequence[SubTable], refused: tuple[SubTable, ...]
+    ) -> tuple[Release, tuple[SubTable, ...]]:
+        """The candidates all at once, and where that is refused one half after the other.
 
-    def _try(self, release: Release, candidates: Sequence[SubTable], phase: str, steps: list[SearchStep]) -> Release:
-        for subtable in candidates:
-            larger = release.add(subtable)
-            if larger != release and self._ask(larger, phase, release.sub_tables, subtable, steps):
-                release = larger
-        return release
+        What contains a refused sub-table need not be asked about: it could be released only with that.
+        """
+        left = [t for t in candidates if t not in release and not any(st.is_within(r, t) for r in refused)]
+        if not left:
+            return release, refused
+        larger = Release.of([*release.frontier, *left])
+        if self._ask(larger, "extension", release.sub_tables, tuple(left)):
+            return larger, refused
+        if len(left) == 1:
+            return release, (*refused, left[0])
+        half = len(left) // 2
+        release, refused = self._extend(release, left[:half], refused)
+        return self._extend(release, left[half:], refused)
 
-    @staticmethod
-    def _border(release: Release, candidates: Sequence[SubTable]) -> list[SubTable]:
-        """The unreleasable frontier ([KDSF] section 3): candidates not released, all of whose children are."""
-        outside = (t for t in candidates if t not in release)
-        return [t for t in outside if all(child in release for child in st.children(t))]
-
-    @property
-    def _always_dearer(self) -> bool:
-        return self.criterion.is_exact or self.accept_undecided
-
-    def _ask(self, release: Release, phase: str, length: int, added: SubTable | None, steps: list[SearchStep]) -> bool:
-        answer = self.criterion.assess(release, dearer=phase != "extension" or self._always_dearer)
+    def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> bool:
+        """Whether the release may go out; the criterion then settles on it."""
+        certify = not self.accept_undecided
+        answer = self.criterion.assess(release, certify=certify, brief=certify)
         step = SearchStep(phase, length, added, answer.releasable, answer.min_width, answer.undecided_cells)
-        steps.append(step)
+        self._steps.append(step)
         self.on_step(step)
-        return answer.releasable is True or (self.accept_undecided and answer.releasable is None)
+        accepted = answer.releasable is True or (self.accept_undecided and answer.releasable is None)
+        if accepted:
+            self.criterion.evidence.settle(release)
+        return accepted
 
     def _require_grand_total(self) -> None:
         total = self.criterion.table.total

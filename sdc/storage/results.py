@@ -39,7 +39,7 @@ def read_widths(folder: Path) -> CriticalWidths:
 
 def write_search(found: OrderedRelease, method: str, schema: Schema, folder: Path) -> None:
     """The released frontier and every step that led to it."""
-    steps = [{**asdict(step), "added": _named(step.added, schema)} for step in found.steps]
+    steps = [{**asdict(step), "added": [st.names(t, schema) for t in step.added]} for step in found.steps]
     write_json(folder / SEARCH, {"method": method, **release_facts(found.release, schema), "steps": steps})
 
 
@@ -51,7 +51,7 @@ def read_search(folder: Path, schema: Schema) -> tuple[Release, tuple[SearchStep
 
 
 def _step(step: dict[str, Any], schema: Schema) -> SearchStep:
-    added = None if step["added"] is None else _bits(step["added"], schema)
+    added = tuple(_bits(names, schema) for names in step["added"])
     low, high = step["min_width"]
     return SearchStep(**{**step, "added": added, "min_width": (low, high)})
 
@@ -113,10 +113,6 @@ def cell_facts(cell: tuple[int, ...], schema: Schema) -> dict[str, str]:
 def _witness(content: dict[str, Any], schema: Schema) -> Witness:
     cell = tuple(v.categories.index(content["cell"][v.name]) for v in schema.variables)
     return Witness(cell, content["count"], tuple(content["outer"]), tuple(content["inner"]), content["method"])
-
-
-def _named(subtable: SubTable | None, schema: Schema) -> list[str] | None:
-    return None if subtable is None else st.names(subtable, schema)
 
 
 def _bits(names: list[str], schema: Schema) -> SubTable:

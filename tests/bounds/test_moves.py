@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -11,7 +9,6 @@ from hypothesis import strategies as hs
 
 from sdc.bounds import moves
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.move_kernel import MAX_GROUPS
 from sdc.bounds.moves import EFFORTS, Found, find, minimal_uncovered, reached
 from sdc.model import subtable as st
 from sdc.model.differences import Differences
@@ -225,42 +222,17 @@ def test_minimal_uncovered(example: tuple[int, Release]) -> None:
     assert minimal_uncovered(release, variables) == sorted(expected, key=lambda s: (st.dimension(s), s))
 
 
-def partitions(members: tuple[int, ...]) -> list[frozenset[int]]:
-    """Every way to part the variables, groups as sub-tables."""
-    if not members:
-        return [frozenset()]
-    first, rest = 1 << members[0], members[1:]
-    found = []
-    for partition in partitions(rest):
-        found.append(partition | {first})
-        found += [partition - {group} | {group | first} for group in partition]
-    return found
-
-
-def never_met(groups: frozenset[int], release: Release) -> bool:
-    return not any(all(element & group for group in groups) for element in release.frontier)
-
-
-def is_coarsest(groups: frozenset[int], release: Release) -> bool:
-    """Two to four groups that no released sub-table meets all of, which no longer holds where two become one."""
-    merged = (groups - {a, b} | {a | b} for a, b in combinations(sorted(groups), 2) if len(groups) > 2)
-    return (
-        2 <= len(groups) <= MAX_GROUPS
-        and never_met(groups, release)
-        and not any(never_met(coarser, release) for coarser in merged)
-    )
-
-
-@given(hs.integers(2, 6).flatmap(lambda n: hs.tuples(hs.just(n), releases(n))))
+@given(informed_tables_and_releases())
 @settings(max_examples=100)
-def test_splits_are_never_met_by_a_released_sub_table(example: tuple[int, Release]) -> None:
-    variables, release = example
-    splits, start = moves._splits(release, variables)
-    for differing in range(1 << variables):
-        listed = splits[start[differing] : start[differing + 1]].tolist()
-        found = [frozenset(groups) - {0} for groups in listed]
-        assert len(set(found)) == len(found)
-        assert set(found) == {groups for groups in partitions(st.members(differing)) if is_coarsest(groups, release)}
+def test_flipped_variables_are_in_no_released_sub_table_together(example: tuple[Table, Release]) -> None:
+    """Nor in a structural zero's; a move of fewer of them would change a marginal."""
+    table, release = example
+    informed = Release.of([*release.frontier, *table.zeros.subtables])
+    members, lengths = moves._flips(informed, np.array(table.schema.sizes))
+    flipped = [st.of(row[:length]) for row, length in zip(members.tolist(), lengths.tolist(), strict=True)]
+    assert len(set(flipped)) == len(flipped)
+    assert not [s for s in flipped if s in informed]
+    assert all(child in informed for s in flipped for child in st.children(s))
 
 
 def test_flips_leave_variables_of_one_category_alone() -> None:

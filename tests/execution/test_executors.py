@@ -14,6 +14,7 @@ from sdc.api import ordered_release
 from sdc.execution.cluster import open_executor, read_cluster
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 
@@ -34,6 +35,10 @@ def executor(request: pytest.FixtureRequest) -> Executor:
 
 def total_and(table: Table, unit: int) -> tuple[int, int]:
     return table.total, unit
+
+
+def zeros_of(table: Table, unit: int) -> StructuralZeros:
+    return table.zeros
 
 
 def refuse_three(table: Table, unit: int) -> int:
@@ -65,6 +70,12 @@ def test_results_come_in_the_order_of_the_units(executor: Executor, czech: Table
     assert list(executor.run(total_and, czech, [])) == []
 
 
+def test_structural_zeros_reach_every_worker(executor: Executor, czech: Table) -> None:
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    assert list(executor.run(zeros_of, czech.with_zeros(zeros), range(4))) == [zeros] * 4
+    assert list(executor.run(zeros_of, czech, range(4))) == [NO_ZEROS] * 4
+
+
 def test_a_refusal_in_a_unit_is_the_same_refusal(executor: Executor, czech: Table) -> None:
     results = executor.run(refuse_three, czech, range(6))
     assert [next(results) for _ in range(3)] == [0, 1, 2]
@@ -80,7 +91,10 @@ def test_widths_and_releases_do_not_depend_on_the_executor(executor: Executor, c
     widths, expected = critical_widths(czech, executor=executor), critical_widths(czech)
     assert np.array_equal(widths.sub_tables, expected.sub_tables)
     assert np.array_equal(widths.widths, expected.widths)
-    assert ordered_release(czech, min_width=6, executor=executor) == ordered_release(czech, min_width=6)
+    found, alone = ordered_release(czech, min_width=6, executor=executor), ordered_release(czech, min_width=6)
+    assert (found.release, found.assessment, found.steps) == (alone.release, alone.assessment, alone.steps)
+    for name in ("start", "cells", "changes"):
+        assert np.array_equal(getattr(found.evidence, name), getattr(alone.evidence, name)), name
 
 
 def test_units_run_in_other_processes(two_workers: Executor, czech: Table) -> None:

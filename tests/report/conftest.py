@@ -51,12 +51,13 @@ def czech_widths(table: Table, small_count: int = 2) -> CriticalWidths:
 
 
 def czech_steps(schema: Schema) -> Iterator[SearchStep]:
-    """A bisection over 64 sub-tables that ends at 60, then the four left over."""
+    """A bisection over 64 sub-tables that ends at 60, then the four left over, at once and one by one."""
     for length, answer, width in ((32, True, 30), (48, True, 12), (56, True, 9), (60, True, 9), (62, False, 3)):
-        yield SearchStep("bisection", length, None, answer, (width, width), 0)
-    yield SearchStep("bisection", 61, None, False, (5, 5), 0)
-    for text in ("A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F", "A*B*C*D*E*F"):
-        yield SearchStep("extension", 60, st.parse(text, schema), False, (0, 5), 0)
+        yield SearchStep("bisection", length, (), answer, (width, width), 0)
+    yield SearchStep("bisection", 61, (), False, (5, 5), 0)
+    left = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F", "A*B*C*D*E*F")]
+    for added in (left, *([t] for t in left)):
+        yield SearchStep("extension", 60, tuple(added), False, (0, 5), 0)
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +110,7 @@ def undecided_audit(czech: Audit) -> Audit:
         czech,
         bounds=CellBounds(czech.bounds.cells, czech.bounds.counts, czech.bounds.outer, inner, "shuttle, blocks"),
         assessment=Assessment(None, 6, (0, 9), 3, 1, (witness,)),
-        search_steps=(*czech.search_steps, SearchStep("extension", 60, st.full(6), None, (0, 9), 1)),
+        search_steps=(*czech.search_steps, SearchStep("extension", 60, (st.full(6),), None, (0, 9), 1)),
     )
 
 
@@ -175,8 +176,9 @@ def large_steps(release: Release) -> Iterator[SearchStep]:
         (832, True),
     ):
         yield SearchStep(
-            "bisection", length, None, answer, (3 if answer else 1, 3 if answer is None else 5), 0 if answer else 4
+            "bisection", length, (), answer, (3 if answer else 1, 3 if answer is None else 5), 0 if answer else 4
         )
+    yield SearchStep("extension", 900, release.frontier[60:72], True, (3, 7), 0)
     for k, element in enumerate(release.frontier[:60]):
         answer = (True, False, None)[k % 3]
-        yield SearchStep("extension", 900 + k, element, answer, (3 if answer else 1, 7), int(answer is None))
+        yield SearchStep("extension", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))

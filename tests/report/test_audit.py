@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.report.audit import Audit, StageTiming, render
 from sdc.report.verdict import verdict
@@ -22,6 +25,8 @@ from sdc.risk.critical_width import CriticalWidths
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
+EMPTY_CELL = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+"""The one cell of the Czech table without records."""
 
 
 class Page(HTMLParser):
@@ -60,7 +65,7 @@ def hostile_audit(audit: Audit) -> Audit:
         Variable(f"{HOSTILE}{v.name}", tuple(f"{c}{HOSTILE}" for c in v.categories))
         for v in audit.table.schema.variables
     ]
-    table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy())
+    table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy(), EMPTY_CELL)
     return replace(
         audit,
         name=HOSTILE,
@@ -144,16 +149,19 @@ def test_undecided_is_named_and_treated_as_unsafe(undecided: Audit) -> None:
     assert "By kind: 2 exact, 1 undecided." in text
 
 
-def test_policy_release_is_a_prominent_warning(undecided: Audit) -> None:
-    page = Page(render(replace(undecided, undecided_policy="release")))
+def test_policy_outer_is_a_prominent_warning(undecided: Audit) -> None:
+    page = Page(render(replace(undecided, undecided_policy="outer")))
     assert "Released without proof: some at-risk cells are undecided" in page.text
-    assert "Warning. The undecided policy of this build is “release”" in page.text
+    assert "Warning. The undecided policy of this build is “outer”" in page.text
     assert "1 of 3 cells at risk rest on no proof" in page.text
+    assert "Neither proof succeeded there; the policy “outer” lets that through." in page.text
+    assert "Undecided is let through (policy “outer”)" in page.text
+    assert "“release”" not in page.text
     assert ("section", {"class": "warning", "id": "warning", "role": "alert"}) in page.tags
 
 
-def test_policy_release_warns_even_where_all_is_proved(czech: Audit) -> None:
-    found = verdict(replace(czech, undecided_policy="release"))
+def test_policy_outer_warns_even_where_all_is_proved(czech: Audit) -> None:
+    found = verdict(replace(czech, undecided_policy="outer"))
     assert found.kind == "safe"
     assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
 
@@ -181,7 +189,9 @@ def test_unsafe_release_is_not_releasable(czech: Audit) -> None:
         (lambda a: {"release": Release.of([st.full(6)])}, "critical width below the required 6"),
     ],
 )
-def test_contradicting_evidence_is_no_release(czech: Audit, broken, said: str) -> None:
+def test_contradicting_evidence_is_no_release(
+    czech: Audit, broken: Callable[[Audit], dict[str, Any]], said: str
+) -> None:
     found = verdict(replace(czech, **broken(czech)))
     assert found.kind == "contradicted"
     assert found.headline.startswith("Do not publish")
@@ -218,6 +228,14 @@ def test_cells_of_the_czech_release(czech: Audit) -> None:
     text = Page(render(czech)).text
     assert "1 no yes yes <140 >=3 pos 2 [0, 9] [0, 9] 9 exact wide enough" in text
     assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
+
+
+def test_sub_tables_added_together_are_one_row(large: Audit) -> None:
+    """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
+    text = Page(render(large)).text
+    assert "After the bisection 72 further sub-tables were tried" in text
+    assert "32 added , 20 refuted, 20 undecided" in text
+    assert " and 4 more ● releasable [3, 7] 900 2 " in text
 
 
 def test_names_are_escaped(czech: Audit, undecided: Audit) -> None:
@@ -257,6 +275,14 @@ def test_table_without_at_risk_cells(czech: Audit) -> None:
     table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
     safe = replace(czech, table=table, bounds=none, assessment=Assessment(True, 6, (0, 0), 0, 0, ()))
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
+
+
+def test_structural_zeros_are_listed(czech: Audit) -> None:
+    assert 'id="structural-zeros"' not in render(czech)
+    page = Page(render(replace(czech, table=czech.table.with_zeros(EMPTY_CELL))))
+    assert ("ul", {"id": "structural-zeros"}) in page.tags
+    assert "everybody knows to be impossible, 1 given;" in page.text
+    assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
 
 
 def test_nothing_searched_and_no_width_listed(czech: Audit) -> None:

@@ -19,7 +19,7 @@ from sdc.risk.critical_width import CriticalWidths
 
 
 def luminance(colour: str) -> float:
-    return sum(w * int(colour[k : k + 2], 16) ** 2.2 for w, k in ((0.2126, 1), (0.7152, 3), (0.0722, 5)))
+    return float(sum(w * int(colour[k : k + 2], 16) ** 2.2 for w, k in ((0.2126, 1), (0.7152, 3), (0.0722, 5))))
 
 
 @given(some.integers(0, 10**6), some.integers(0, 2**53), some.booleans())

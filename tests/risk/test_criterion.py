@@ -1,15 +1,38 @@
-"""The criterion: three answers with witnesses, and the same answer from every executor."""
+"""The criterion: three answers with witnesses, evidence for the safe ones, the same answer from every executor."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
 
 from sdc.api import assess, cell_bounds, release_of
-from sdc.model.cell_bounds import CellBounds
+from sdc.bounds import exact
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.coverage import is_floating
+from sdc.bounds.decomposable import explicit_bounds
+from sdc.bounds.method import is_small
+from sdc.executor import Executor, InProcess, Result, Unit
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.differences import Differences
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import MAX_WITNESSES, Criterion, judge
+from sdc.risk.criterion import MAX_WITNESSES, Assessment, Budget, Criterion, judge
+from tests.strategies import (
+    all_ways,
+    differences,
+    frontier,
+    gives_feasible,
+    informed_tables_and_releases,
+    scattered,
+)
 
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 
@@ -91,3 +114,200 @@ def test_no_at_risk_cell(czech: Table) -> None:
         Criterion(table, 2, 3)
     with pytest.raises(InputError, match="no at-risk cell"):
         cell_bounds(table, ["A*B"])
+
+
+# Tables too large for an exact method
+
+
+PAIRS, CYCLE = all_ways(5, 2), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
+
+
+def sharp_bounds(table: Table, release: Release) -> CellBounds:
+    return exact.bounds(table, release, table.codes[table.at_risk(2)])
+
+
+@pytest.mark.parametrize(
+    ("seed", "release"), [(1, PAIRS), (0, CYCLE), (1, CYCLE), (2, CYCLE), (1, all_ways(5, 3))], ids=str
+)
+def test_answers_agree_with_the_exact_method(seed: int, release: Release) -> None:
+    """Safe and unsafe are as the exact method says; what is undecided contains its min width."""
+    table = scattered(seed)
+    assert not is_small(table.schema)
+    sharp = sharp_bounds(table, release)
+    assert sharp.exact.all()
+    width = int(sharp.outer_width.min())
+    for min_width in (1, 2, 3, width, width + 1, 10):
+        answer = assess(table, release, min_width=max(1, min_width), budget=Budget(1, 60))
+        assert answer.min_width[0] <= width <= answer.min_width[1]
+        assert answer.releasable in (width >= max(1, min_width), None)
+        if release in (PAIRS, CYCLE):
+            assert answer.releasable is not None
+
+
+@pytest.mark.parametrize("release", [PAIRS, CYCLE])
+def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
+    table = scattered()
+    sharp, found = sharp_bounds(table, release), Criterion(table, 2, 3).bounds(release)
+    assert (found.outer[:, 0] <= sharp.outer[:, 0]).all()
+    assert (found.outer[:, 1] >= sharp.outer[:, 1]).all()
+    assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
+    assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
+
+
+class Backwards:
+    """Runs the last unit first, as if its worker were the fastest."""
+
+    workers = 3
+
+    def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
+        results = [function(table, unit) for unit in reversed(units)]
+        return iter(results[::-1])
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that a criterion says of a release."""
+
+    answer: Assessment
+    inner: list[list[int]]
+    outer: list[list[int]]
+    differences: list[tuple[list[list[int]], list[int]]]
+
+
+def told(executor: Executor, release: Release, min_width: int) -> Told:
+    criterion = Criterion(scattered(), 2, min_width, executor=executor, budget=Budget(0.3, 60))
+    answer = criterion.assess(release)
+    bounds, _, found = criterion.proven(release)
+    listed = [(cells.tolist(), changes.tolist()) for cells, changes in found]
+    return Told(answer, bounds.inner.tolist(), bounds.outer.tolist(), listed)
+
+
+@pytest.mark.parametrize("min_width", [1, 3])
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, all_ways(5, 3)], ids=str)
+def test_the_order_of_the_units_changes_nothing(release: Release, min_width: int) -> None:
+    forwards = told(InProcess(), release, min_width)
+    assert told(Backwards(), release, min_width) == forwards
+    assert told(InProcess(), release, min_width) == forwards
+
+
+def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
+    """Brief, or without a search, the answer may be undecided; it is never the other one."""
+    for release in (PAIRS, CYCLE, all_ways(5, 3)):
+        full = Criterion(scattered(), 2, 3, budget=Budget(0.3, 60)).assess(release).releasable
+        for options in ({"brief": True}, {"certify": False}):
+            found = Criterion(scattered(), 2, 3, budget=Budget(0.3, 60)).assess(release, **options).releasable
+            assert found in (full, None)
+
+
+def test_without_a_search_nothing_open_is_safe() -> None:
+    criterion = Criterion(scattered(), 2, 3)
+    assert criterion.assess(PAIRS, certify=False).releasable is None
+    assert len(criterion.evidence.differences) == 0
+    assert criterion.assess(PAIRS).releasable is True
+    assert len(criterion.evidence.differences) > 0
+    assert criterion.assess(PAIRS, certify=False).releasable is None
+
+
+# The budget
+
+
+@pytest.mark.parametrize("seconds", [0, -1, -0.5, math.nan])
+def test_a_budget_that_proves_nothing(seconds: float) -> None:
+    with pytest.raises(
+        InputError, match=rf"budget seconds_per_cell is {seconds}; give more than 0 seconds, or nothing"
+    ):
+        Budget(seconds)
+    with pytest.raises(InputError, match=rf"budget seconds is {seconds}; give more than 0 seconds, or nothing"):
+        Budget(1, seconds)
+
+
+def test_the_least_budget_is_a_step() -> None:
+    assert Budget(1e-9, 1e-9).steps_per_cell == Budget(1e-9, 1e-9).steps == 1
+
+
+def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
+    criterion = Criterion(scattered(), 2, 3, budget=Budget(1, 1e-4))
+    answer = criterion.assess(PAIRS)
+    assert criterion.is_out_of_budget
+    assert answer.releasable is None
+    assert answer.undecided_cells > 0
+    assert criterion.assess(PAIRS) == answer
+
+
+# The evidence
+
+
+@given(hs.data())
+@settings(max_examples=60)
+def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
+    table, release = data.draw(informed_tables_and_releases())
+    if not len(table.at_risk(2)):
+        return
+    criterion, found = Criterion(table, 2, 3), data.draw(differences(table))
+    criterion.learn(found, release)
+    good = [gives_feasible(table, release, cells, changes) for cells, changes in found]
+    learnt = [(cells.tolist(), changes.tolist()) for cells, changes in criterion.evidence.differences]
+    claimed = [(cells.tolist(), changes.tolist()) for cells, changes in found]
+    assert learnt == [claim for claim, is_good in zip(claimed, good, strict=True) if is_good]
+
+
+def test_learning_what_was_found_proves_the_release_again() -> None:
+    first = Criterion(scattered(), 2, 3)
+    assert first.assess(PAIRS).releasable is True
+    again = Criterion(scattered(), 2, 3, budget=Budget(1e-4, 1e-4))
+    assert again.assess(PAIRS).releasable is None
+    again.learn(first.evidence.differences, PAIRS)
+    assert again.assess(PAIRS).releasable is True
+    inner = again.supported(PAIRS)
+    assert (inner[:, 1] - inner[:, 0] >= 3).all()
+    again.learn(first.evidence.differences, CYCLE)
+    assert again.assess(frontier("ABCDE")).releasable is False
+
+
+def shown_by(table: Table, release: Release, cover: Intervals, found: Differences) -> Intervals:
+    """The inner ends again from what is handed out: the cover's bounds, and the differences one by one."""
+    cells = table.codes[table.at_risk(2)]
+    place = {tuple(cell): row for row, cell in enumerate(cells.tolist())}
+    counts, shown = table.count_at(cells), cover.copy()
+    for changed, changes in found:
+        assert gives_feasible(table, release, changed, changes)
+        for cell, change in zip(changed.tolist(), changes.tolist(), strict=True):
+            if (row := place.get(tuple(cell))) is not None:
+                shown[row] = min(shown[row, 0], counts[row] + change), max(shown[row, 1], counts[row] + change)
+    return shown
+
+
+def assert_all_ends_are_shown(table: Table, release: Release, min_width: int) -> None:
+    bounds, cover, found = Criterion(table, 2, min_width, budget=Budget(0.1, 10)).proven(release)
+    wide = Release.of(cover.cliques)
+    assert all(element in wide for element in release.frontier)
+    assert all(element in wide for element in table.zeros.subtables)
+    marginals = CellMarginals(table, table.codes[table.at_risk(2)])
+    explicit = explicit_bounds(marginals, cover, is_floating(wide, table.schema))
+    assert np.array_equal(shown_by(table, release, explicit, found), bounds.inner)
+    assert np.array_equal(bounds.cells, marginals.cells)
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=40)
+def test_all_inner_ends_of_small_tables_are_shown(example: tuple[Table, Release]) -> None:
+    table, release = example
+    if len(table.at_risk(2)):
+        assert_all_ends_are_shown(table, release, 2)
+
+
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, frontier("ABC", "CDE"), frontier("AB", "BC")], ids=str)
+def test_all_inner_ends_of_a_larger_table_are_shown(release: Release) -> None:
+    assert_all_ends_are_shown(scattered(), release, 3)
+    zeros = StructuralZeros((((0, (0,)), (1, (2, 3)), (4, (2,))),))
+    occupied = scattered().codes
+    informed = Table.of(
+        scattered().schema, occupied[~zeros.contains(occupied)], scattered().counts[~zeros.contains(occupied)]
+    ).with_zeros(zeros)
+    assert_all_ends_are_shown(informed, release, 3)
+
+
+def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:
+    bounds, _, found = Criterion(czech, 2, 6).proven(release_of(czech, FRONTIER))
+    assert bounds.inner.tolist() == bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
+    assert 1 <= len(found) <= 6

@@ -12,10 +12,11 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Criterion
+from sdc.risk.criterion import Assessment, Budget, Criterion
 from sdc.risk.critical_width import critical_widths
 from sdc.search.ordered import OrderedSearch, SearchStep
-from tests.strategies import small_tables
+from tests.strategies import czech as czech_table
+from tests.strategies import gives_feasible, scattered, small_tables
 
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
 
@@ -66,7 +67,7 @@ def test_steps_are_told_and_kept(czech: Table) -> None:
     assert tuple(told) == found.steps
     bisection = [step for step in found.steps if step.phase == "bisection"]
     assert 1 <= len(bisection) <= 7
-    assert all(step.added is None for step in bisection)
+    assert all(step.added == () for step in bisection)
     assert [step.answer for step in found.steps if step.phase == "extension"] == [False] * (
         len(found.steps) - len(bisection)
     )
@@ -97,3 +98,97 @@ def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:
     found = ordered_release(czech, min_width=261)
     assert found.assessment.releasable is True
     assert found.release.sub_tables < 63
+
+
+# The extension, many sub-tables at once
+
+
+@pytest.mark.parametrize("min_width", [2, 3, 5, 6, 10, 20, 53])
+def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
+    """Maximal: every single addition is refuted, whatever the search left out without asking."""
+    release = ordered_release(czech, min_width=min_width).release
+    criterion = Criterion(czech, 2, min_width)
+    outside = [t for t in range(64) if t not in release]
+    assert outside
+    assert [criterion.assess(release.add(t)).releasable for t in outside] == [False] * len(outside)
+
+
+@pytest.mark.parametrize("min_width", [1, 2, 3])
+def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
+    """Beyond exact methods every at-risk cell has the width by tables that are feasible, as dense marginals say."""
+    table = scattered()
+    found = ordered_release(table, min_width=min_width, budget=Budget(0.3, 60))
+    assert found.assessment.releasable is True
+    criterion = Criterion(table, 2, min_width, budget=Budget(1e-4, 1e-4))
+    assert all(gives_feasible(table, found.release, cells, changes) for cells, changes in found.evidence)
+    criterion.learn(found.evidence, found.release)
+    inner = criterion.supported(found.release)
+    assert (inner[:, 1] - inner[:, 0] >= min_width).all()
+    assert len(found.evidence) <= 2 * found.assessment.at_risk_cells
+
+
+@pytest.mark.parametrize("accept_undecided", [False, True])
+def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool) -> None:
+    """It begins again with small releases, under which more tables are feasible than the first run settled on."""
+    table = scattered()
+    criterion = Criterion(table, 2, 2, budget=Budget(0.3, 60))
+    search = OrderedSearch(criterion, critical_widths(table), accept_undecided=accept_undecided)
+    for found in (search.run(), search.run()):
+        assert all(gives_feasible(table, found.release, cells, changes) for cells, changes in found.evidence)
+        assert found.assessment.releasable in (True, None) if accept_undecided else found.assessment.releasable
+
+
+def asked_alone(steps: tuple[SearchStep, ...]) -> list[int]:
+    return [step.added[0] for step in steps if len(step.added) == 1]
+
+
+@pytest.mark.parametrize("min_width", [1, 2, 3])
+def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
+    steps = ordered_release(scattered(), min_width=min_width, budget=Budget(0.3, 60)).steps
+    refused: list[int] = []
+    for step in steps:
+        assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
+        if len(step.added) == 1 and step.answer is not True:
+            refused.append(step.added[0])
+    assert len(set(asked_alone(steps))) == len(asked_alone(steps))
+    assert refused
+
+
+@pytest.mark.parametrize("min_width", [2, 3, 10])
+def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int) -> None:
+    """The longest accepted prefix and what was added make the release; halves of what was refused come next."""
+    widths = critical_widths(czech)
+    found = ordered_release(czech, min_width=min_width)
+    candidates = widths.reaching(min_width)
+    length = max((step.length for step in found.steps if step.phase == "bisection" and step.answer), default=0)
+    added = [t for step in found.steps if step.answer for t in step.added]
+    assert Release.of([*candidates[:length], *added]) == found.release
+    assert {step.phase for step in found.steps} == {"bisection", "extension"}
+    assert all(step.added for step in found.steps if step.phase == "extension")
+
+
+class TypedCriterion(Criterion):
+    """Refuses exactly the releases that contain one of some sub-tables; it counts the questions."""
+
+    def __init__(self, table: Table, refused: frozenset[int]) -> None:
+        super().__init__(table, 2, 1)
+        object.__setattr__(self, "refused", refused)
+        object.__setattr__(self, "asked", [])
+
+    def assess(self, release: Release, *, certify: bool = True, brief: bool = False) -> Assessment:
+        answer = not any(r in release for r in self.refused)  # type: ignore[attr-defined]
+        self.asked.append(release)  # type: ignore[attr-defined]
+        return Assessment(answer, 1, (int(answer), int(answer)), 1, 0, ())
+
+
+@given(some.frozensets(some.integers(1, 63), max_size=8))
+@settings(max_examples=100)
+def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -> None:
+    """All but the refused sub-tables and what contains them; a refused one costs at most two questions a halving."""
+    criterion = TypedCriterion(czech_table(), refused)
+    found = OrderedSearch(criterion, critical_widths(czech_table())).run()
+    candidates = critical_widths(czech_table()).reaching(1)
+    allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
+    assert found.release == Release.of(allowed)
+    smallest = [t for t in refused if not any(r != t and st.is_within(r, t) for r in refused)]
+    assert len(found.steps) <= 7 + 1 + 2 * 7 * (1 + len(smallest))
