@@ -188,13 +188,8 @@ class _Collapsed:
 
 def _public_supports(release: Release, members: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """The sub-tables of these variables whose marginals the release tells, ascending, bit k for the k-th of them."""
-    public = np.zeros(1 << len(members), np.bool_)
-    for element in release.frontier:
-        public[st.of(k for k, v in enumerate(members) if st.has(element, v))] = True
-    for k in range(len(members)):
-        without, with_it = np.moveaxis(public.reshape(-1, 2, 1 << k), 1, 0)
-        without |= with_it
-    return np.flatnonzero(public)
+    kept = (st.of(k for k, v in enumerate(members) if st.has(element, v)) for element in release.frontier)
+    return np.flatnonzero(Release.of(kept).listed(len(members)))
 
 
 # The 3^K super-cells are a matrix, rows by the high variables, columns by the low ones, stored as tiles of 64 columns.

@@ -158,6 +158,14 @@ class Differences:
             yield self.cells[begin:end], self.changes[begin:end]
 
 
+def extremes(rows: npt.NDArray[np.int64], changes: Counts, number: int) -> npt.NDArray[np.int64]:
+    """(number, 2) the smallest and the largest change of each row, no change being one of them."""
+    ends = np.zeros((number, 2), np.int64)
+    np.minimum.at(ends[:, 0], rows, changes)
+    np.maximum.at(ends[:, 1], rows, changes)
+    return ends
+
+
 def _telling(release: Release, sets: npt.NDArray[np.int64], known: Release | None) -> Iterator[list[st.SubTable]]:
     """For each set of varying variables the marginals that a difference may change, without those that are known."""
     variables = int(release.variables | int(np.bitwise_or.reduce(sets, initial=0))).bit_length()

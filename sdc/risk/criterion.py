@@ -277,7 +277,7 @@ class Criterion:
     def _search_sparsest(self, release: Release, bounds: CellBounds, rows: npt.NDArray[np.int64]) -> None:
         if self.budget.steps_per_cell <= CHAIN_STEPS:
             return
-        lacking = self.min_width - bounds.inner_width[rows] + (bounds.inner[rows, 1] - bounds.counts[rows])
+        lacking = self.min_width - (bounds.counts[rows] - bounds.inner[rows, 0])
         units = [(release.frontier, bounds.cells[[row]], by) for row, by in zip(rows, lacking.tolist(), strict=True)]
         self._take(self.executor.run(sparsest_difference, self.table, units))
 

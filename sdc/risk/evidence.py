@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.cell_bounds import Intervals
-from sdc.model.differences import Differences, Flags
+from sdc.model.differences import Differences, Flags, extremes
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table, matching_rows
 
@@ -56,10 +56,8 @@ class Evidence:
     def inner(self) -> Intervals:
         """(n, 2) smallest and largest value of each at-risk cell over the true table and the feasible ones."""
         entries = self._entries()
-        low, high = np.zeros(len(self._cells), np.int64), np.zeros(len(self._cells), np.int64)
-        np.minimum.at(low, self._row[entries], self.differences.changes[entries])
-        np.maximum.at(high, self._row[entries], self.differences.changes[entries])
-        return np.stack([self._counts + low, self._counts + high], axis=1)
+        ends = extremes(self._row[entries], self.differences.changes[entries], len(self._cells))
+        return self._counts[:, None] + ends
 
     def resting(self, rows: npt.NDArray[np.int64]) -> Differences:
         """Of the feasible differences those that the ends of these at-risk cells rest on."""
