@@ -17,9 +17,8 @@ from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.executor import Executor
-from sdc.model.differences import Differences
 from sdc.model.errors import ConfigError, ReleaseError
-from sdc.model.graph import Decomposition
+from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
@@ -95,10 +94,10 @@ class Build:
         budget = Budget(release.seconds_per_cell, release.seconds)
         return Criterion(self.table, risk.small_count, risk.min_width, release.refute_cells, executor, budget)
 
-    def certificate(self, release: Release, cover: Decomposition | None, differences: Differences) -> Certificate:
+    def certificate(self, release: Release, proof: Proof) -> Certificate:
         """The evidence about a release under this build's table and risk criterion."""
         risk = self.config.risk
-        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, cover, differences)
+        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, proof)
 
     def may_publish(self, assessment: Assessment) -> bool:
         """Proven safe, or undecided where the config says in so many words to release that."""
@@ -190,7 +189,7 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
     ).run()
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
     results.write_search(found, settings.method, build.table.schema, into)
-    write_certificate(build.certificate(found.release, None, found.evidence), build.table.schema, into)
+    write_certificate(build.certificate(found.release, found.proof), build.table.schema, into)
 
 
 def require_built(method: str) -> None:
@@ -217,13 +216,13 @@ def describe_step(step: SearchStep) -> str | None:
 
 def _make_assessment(build: Build, into: Path, executor: Executor, say: Say) -> None:
     criterion, release, schema = build.criterion(executor), build.found[0], build.table.schema
-    criterion.learn(read_certificate(build.folder.stage("search"), schema).differences, release)
-    bounds, cover, differences = criterion.proven(release)
+    criterion.learn(read_certificate(build.folder.stage("search"), schema).proof, release)
+    bounds, proof = criterion.proven(release)
     assessment = judge(bounds, build.config.risk.min_width)
     low, high = assessment.min_width
     say(f"assessment: min width {low} to {high}, {assessment.undecided_cells} cells undecided")
     results.write_assessment(assessment, bounds, schema, into)
-    write_certificate(build.certificate(release, cover, differences), schema, into)
+    write_certificate(build.certificate(release, proof), schema, into)
 
 
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -264,7 +263,7 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     write_publication(build.table, release, build.config.name, into)
     published = check_publication(build.table, into)
     criterion = build.criterion(executor)
-    criterion.learn(read_certificate(build.folder.stage("assessment"), build.table.schema).differences, published)
+    criterion.learn(read_certificate(build.folder.stage("assessment"), build.table.schema).proof, published)
     inner = criterion.supported(published)
     narrowest = int((inner[:, 1] - inner[:, 0]).min())
     if published != release or narrowest != assessment.min_width[0]:

@@ -3,9 +3,12 @@
 For an auditor: nothing of the search, of its bounds or of its solvers is imported, and all arithmetic is in integers.
 
 A width is proven for an at-risk cell by feasible tables: tables of non-negative integers that agree with every
-released marginal and have 0 in every impossible cell. The certificate gives some of them as differences from the true
-table, which is feasible itself. Others are known to exist by a theorem: under a decomposable release that contains
-the published one, explicit bounds are reached ([DKS] theorem 1), and what is feasible there is feasible here.
+released marginal and have 0 in every impossible cell. The release splits into components at separators that are
+released; feasible tables of two components agree there, and so fit together in every way that the separator's counts
+allow ([DKS], reducible models). For each component the certificate gives some feasible tables as differences from its
+true marginal table, which is feasible itself. Others are known to exist by a theorem: under a decomposable release
+that contains the published one, explicit bounds are reached ([DKS] theorem 1), and what is feasible there is feasible
+here.
 
 What is not proven here: that a cell cannot move further. Outer bounds only have to contain what was proven.
 """
@@ -21,10 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import Intervals
+from sdc.model.cell_bounds import Intervals, combine
 from sdc.model.differences import Differences, Flags
 from sdc.model.errors import InputError, RunFolderError, SdcError
 from sdc.model.graph import Decomposition
+from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table, matching_rows
@@ -122,17 +126,14 @@ def _verify_evidence(run: RunFolder, claimed: _Claimed, say: Say) -> Verificatio
     table = _read_table(run.stage("table"))
     at_risk = _AtRisk.of(table, claimed.small_count)
     certificate = read_certificate(run.stage("assessment"), table.schema)
-    differences = certificate.differences
-    say(f"verify: {len(at_risk)} at-risk cells, {len(differences)} differences")
+    proof = certificate.proof
+    say(f"verify: {len(at_risk)} at-risk cells, {len(proof.parts)} components, {proof.differences} differences")
     release, foreign = _release(run, table, certificate)
     if faults := [*_identity_faults(certificate, table, claimed), *foreign]:
-        return Verification(len(at_risk), 0, len(differences), tuple(faults))
-    feasible = differences.feasible(table, release)
-    say(f"verify: {int(feasible.sum())} differences are feasible")
-    cover_faults = _cover_faults(certificate.cover, release, table) if certificate.cover else []
-    proven = _proven(at_risk, None if cover_faults else certificate.cover, differences.rows(feasible))
-    failures = [*_infeasible(feasible), *cover_faults]
-    return _judged(run, claimed, at_risk, proven, Verification(differences=len(differences), failures=tuple(failures)))
+        return Verification(len(at_risk), 0, proof.differences, tuple(faults))
+    proven, failures = _proven(at_risk, proof, release)
+    say(f"verify: {int((proven[:, 1] - proven[:, 0] >= claimed.min_width).sum())} cells are proven")
+    return _judged(run, claimed, at_risk, proven, Verification(differences=proof.differences, failures=tuple(failures)))
 
 
 def _judged(
@@ -247,6 +248,43 @@ def _damaged(path: Path) -> Iterator[None]:
 # The evidence
 
 
+def _proven(at_risk: _AtRisk, proof: Proof, release: Release) -> tuple[Intervals, list[str]]:
+    """(n, 2) the interval of each at-risk cell whose ends feasible tables reach, and what of the proof is wrong."""
+    table, cells = at_risk.table, at_risk.cells
+    nothing = np.stack([at_risk.counts, at_risk.counts], axis=1)
+    if faults := _component_faults(proof, release, table):
+        return nothing, faults
+    intervals = []
+    for part in proof.parts:
+        interval, wrong = _proven_part(at_risk, part, release)
+        intervals.append(interval)
+        faults += wrong
+    between = sum((table.marginal_at(s, cells) for s in proof.separators), np.zeros(len(at_risk), np.int64))
+    return combine(intervals, between), faults
+
+
+def _component_faults(proof: Proof, release: Release, table: Table) -> list[str]:
+    """Why the components do not make up the release and the structural zeros, or are not split at released ones."""
+    schema = table.schema
+    tree = Decomposition(tuple(part.variables for part in proof.parts), proof.separators)
+    faults = _tree_faults(tree, release, table, "component")
+    faults += [f"the separator {st.label(s, schema)} is not released" for s in proof.separators if s not in release]
+    if not all(tree.cliques) or Release.of(tree.cliques).variables != st.full(len(schema)):
+        faults.append("the components do not have every variable, or one of them has none")
+    return faults[:MAX_LISTED]
+
+
+def _proven_part(at_risk: _AtRisk, part: Part, release: Release) -> tuple[Intervals, list[str]]:
+    """(n, 2) of the at-risk cells' marginal cells in the component; and what of it is wrong."""
+    table, within = at_risk.table.marginal(part.variables), release.within(part.variables)
+    cells, row = np.unique(at_risk.cells[:, st.members(part.variables)], axis=0, return_inverse=True)
+    inside = _AtRisk(table, cells, table.count_at(cells))
+    feasible = part.differences.feasible(table, within)
+    faults = _tree_faults(part.cover, within, table, "clique") if part.cover else []
+    cover = None if faults else part.cover
+    return _reached(inside, cover, part.differences.rows(feasible))[row.ravel()], [*_infeasible(feasible), *faults]
+
+
 def _infeasible(feasible: Flags) -> list[str]:
     wrong = np.flatnonzero(~feasible)
     if not len(wrong):
@@ -257,8 +295,8 @@ def _infeasible(feasible: Flags) -> list[str]:
     ]
 
 
-def _proven(at_risk: _AtRisk, cover: Decomposition | None, feasible: Differences) -> Intervals:
-    """(n, 2) the interval of each at-risk cell whose ends feasible tables reach."""
+def _reached(at_risk: _AtRisk, cover: Decomposition | None, feasible: Differences) -> Intervals:
+    """(n, 2) the interval of each cell whose ends are reached under the cover or by a difference."""
     table, low, high = at_risk.table, at_risk.counts.copy(), at_risk.counts.copy()
     if cover is not None:
         explicit = _explicit_bounds(table, at_risk.cells, cover)
@@ -292,33 +330,35 @@ def _essential(schema: Schema) -> st.SubTable:
     return st.of(v for v, size in enumerate(schema.sizes) if size > 1)
 
 
-def _cover_faults(cover: Decomposition, release: Release, table: Table) -> list[str]:
-    """Why the cover is not decomposable, or does not contain the release and the structural zeros."""
-    if len(cover.separators) + 1 != len(cover.cliques):
-        return [f"the cover has {len(cover.cliques)} cliques and {len(cover.separators)} separators, not one fewer"]
-    return [*_intersection_faults(cover, table.schema), *_containment_faults(cover, release, table)][:MAX_LISTED]
+def _tree_faults(tree: Decomposition, release: Release, table: Table, what: str) -> list[str]:
+    """Why cliques (or components) are not those of a junction tree, or do not contain the release and the zeros."""
+    if len(tree.separators) + 1 != len(tree.cliques):
+        return [f"there are {len(tree.cliques)} {what}s and {len(tree.separators)} separators, not one fewer"]
+    return [*_intersection_faults(tree, table.schema, what), *_containment_faults(tree, release, table, what)][
+        :MAX_LISTED
+    ]
 
 
-def _intersection_faults(cover: Decomposition, schema: Schema) -> Iterator[str]:
+def _intersection_faults(tree: Decomposition, schema: Schema, what: str) -> Iterator[str]:
     """Running intersection: what a clique shares with all earlier ones is its separator, within one of them."""
-    for j, separator in enumerate(cover.separators, start=1):
-        clique, earlier = cover.cliques[j], cover.cliques[:j]
+    for j, separator in enumerate(tree.separators, start=1):
+        clique, earlier = tree.cliques[j], tree.cliques[:j]
         shared = clique & Release.of(earlier).variables
-        what = f"the cover's clique {st.label(clique, schema)}"
+        named = f"the {what} {st.label(clique, schema)}"
         if shared != separator:
-            yield f"{what} shares {st.label(shared, schema)} with earlier ones, not {st.label(separator, schema)}"
+            yield f"{named} shares {st.label(shared, schema)} with earlier ones, not {st.label(separator, schema)}"
         if not any(st.is_within(shared, other) for other in earlier):
-            yield f"{what} shares {st.label(shared, schema)} with earlier ones, which is within none of them"
+            yield f"{named} shares {st.label(shared, schema)} with earlier ones, which is within none of them"
 
 
-def _containment_faults(cover: Decomposition, release: Release, table: Table) -> Iterator[str]:
-    contained, essential = Release.of(cover.cliques), _essential(table.schema)
+def _containment_faults(tree: Decomposition, release: Release, table: Table, what: str) -> Iterator[str]:
+    contained, essential = Release.of(tree.cliques), _essential(table.schema)
     for element in release.frontier:
         if element & essential not in contained:
-            yield f"the released {st.label(element, table.schema)} is within no clique of the cover"
+            yield f"the released {st.label(element, table.schema)} is within no {what}"
     for element, label in zip(table.zeros.subtables, table.zeros.labels(table.schema), strict=True):
-        if element & essential not in contained:
-            yield f"the structural zero {label} is within no clique of the cover"
+        if element not in contained:  # whole: a component that lacks one of its variables does not have the zero
+            yield f"the structural zero {label} is within no {what}"
 
 
 # The claims

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
@@ -10,8 +11,13 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as hs
 
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.coverage import is_floating
+from sdc.bounds.decomposable import explicit_bounds
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
 from sdc.model.differences import Differences
+from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -156,6 +162,64 @@ def gives_feasible(table: Table, release: Release, cells: Codes, changes: Counts
     summed = [tuple(v for v in range(before.ndim) if not st.has(element, v)) for element in release.frontier]
     same = all(np.array_equal(before.sum(axis=axes), after.sum(axis=axes)) for axes in summed)
     return same and after.min() >= 0 and not after[impossible].any() and len(np.unique(cells, axis=0)) == len(cells)
+
+
+def rewritten(subtables: Iterable[int], part: int) -> Release:
+    """What sub-tables have of a component's variables, by the places of those in the component."""
+    kept = [v for v in range(64) if part >> v & 1]
+    return Release.of(sum(1 << place for place, v in enumerate(kept) if s >> v & 1) for s in subtables)
+
+
+def assert_splits(table: Table, release: Release, proof: Proof) -> None:
+    """The judge of components: all variables, what is released or impossible in one, and a junction tree of them."""
+    parts = [part.variables for part in proof.parts]
+    assert all(parts)
+    assert st.full(len(table.schema)) == Release.of(parts).variables
+    assert all(any(st.is_within(s, part) for part in parts) for s in [*release.frontier, *table.zeros.subtables])
+    assert len(proof.separators) == len(parts) - 1
+    for j, separator in enumerate(proof.separators, start=1):
+        assert parts[j] & Release.of(parts[:j]).variables == separator
+        assert any(st.is_within(separator, earlier) for earlier in parts[:j])
+        assert separator in release
+
+
+def shown_by(table: Table, release: Release, cells: Codes, proof: Proof) -> Intervals:
+    """(cells, 2) the ends again from what is handed out: each part's cover, its differences one by one, and the tree.
+
+    Asserts on the way that all of it is as it should be.
+    """
+    assert_splits(table, release, proof)
+    ends = [_shown_by_part(table, release, cells, part) for part in proof.parts]
+    shown = []
+    for row, cell in enumerate(cells):
+        between = [_count_at(table, separator, cell) for separator in proof.separators]
+        low = sum(int(of_part[row][0]) for of_part in ends) - sum(between)
+        shown.append([max(0, low), min(int(of_part[row][1]) for of_part in ends)])
+    return np.array(shown, np.int64).reshape(-1, 2)
+
+
+def _shown_by_part(table: Table, release: Release, cells: Codes, part: Part) -> list[tuple[int, int]]:
+    kept = [v for v in range(len(table.schema)) if part.variables >> v & 1]
+    inside = table.marginal(part.variables)
+    public = rewritten(release.frontier, part.variables)
+    assert part.cover is not None
+    cover = Release.of(part.cover.cliques)
+    assert all(element in cover for element in public.frontier)
+    assert all(subtable in cover for subtable in inside.zeros.subtables)
+    marginals = CellMarginals(inside, cells[:, kept])
+    found = explicit_bounds(marginals, part.cover, is_floating(cover, inside.schema)).tolist()
+    for changed, changes in part.differences:
+        assert gives_feasible(inside, public, changed, changes)
+        for row, cell in enumerate(marginals.cells.tolist()):
+            here = sum(change for at, change in zip(changed.tolist(), changes.tolist(), strict=True) if at == cell)
+            value = int(marginals.counts[row]) + here
+            found[row] = [min(found[row][0], value), max(found[row][1], value)]
+    return [(low, high) for low, high in found]
+
+
+def _count_at(table: Table, subtable: int, cell: Codes) -> int:
+    kept = [v for v in range(len(cell)) if subtable >> v & 1]
+    return int(table.counts[(table.codes[:, kept] == cell[kept]).all(axis=1)].sum())
 
 
 def czech() -> Table:

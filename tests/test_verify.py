@@ -11,10 +11,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from sdc.bounds import moves
 from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.method import cell_bounds
+from sdc.bounds.reducible import components
 from sdc.executor import IN_PROCESS
 from sdc.model import graph
 from sdc.model import subtable as st
@@ -34,11 +36,12 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.differences import Differences
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
+from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import judge
+from sdc.risk.criterion import Criterion, judge
 from sdc.stages import open_build, run_all
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
@@ -46,7 +49,7 @@ from sdc.storage.parquet import read_columns, read_written_table, write_columns,
 from sdc.storage.publication import write_publication
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify import Verification, verify
-from tests.strategies import czech, frontier, small_tables, structural_zeros, tables_and_releases
+from tests.strategies import czech, frontier, rewritten, schema_of, structural_zeros, tables_and_releases
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -61,13 +64,38 @@ KDSF = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
 
 def evidence(table: Table, release: Release, small_count: int, min_width: int) -> Certificate:
-    """An honest certificate: a chordal cover, and the tables that a search finds."""
+    """An honest certificate of one component: a chordal cover, and the tables that a search finds."""
     cells = table.codes[table.at_risk(small_count)]
     informed = Release.of([*release.frontier, *table.zeros.subtables])
     cover = graph.perfect_sequence(graph.chordal_cover(informed, len(table.schema)).frontier)
     widths = np.full(len(cells), table.total)
     found = moves.find(table, release, cells, widths, effort=5, nodes=10**5)
-    return Certificate(table.digest, release, small_count, min_width, cover, found.differences)
+    whole = Part(st.full(len(table.schema)), cover, found.differences)
+    return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()))
+
+
+def alone(table: Table, cover: Decomposition | None, differences: Differences) -> Proof:
+    """All variables in one component."""
+    return Proof((Part(st.full(len(table.schema)), cover, differences),), ())
+
+
+def only(certificate: Certificate) -> Part:
+    """The part of a certificate that has one."""
+    (part,) = certificate.proof.parts
+    return part
+
+
+def with_part(certificate: Certificate, number: int = 0, **changes: Any) -> Certificate:
+    """The certificate with something else in one of its parts."""
+    parts = list(certificate.proof.parts)
+    parts[number] = replace(parts[number], **changes)
+    return replace(certificate, proof=replace(certificate.proof, parts=tuple(parts)))
+
+
+def proven(table: Table, release: Release, small_count: int, min_width: int) -> tuple[CellBounds, Certificate]:
+    """An honest certificate of the components that a criterion proves the release by, and the bounds it claims."""
+    bounds, proof = Criterion(table, small_count, min_width).proven(release)
+    return bounds, Certificate(table.digest, release, small_count, min_width, proof)
 
 
 def record(run: Path) -> None:
@@ -173,13 +201,14 @@ def certificate_with(change: Callable[[Certificate, Table], Certificate]) -> Tam
 
 
 def differences_with(change: Callable[[Differences, Table], Differences]) -> Tampering:
-    return certificate_with(lambda c, table: replace(c, differences=change(c.differences, table)))
+    return certificate_with(lambda c, table: with_part(c, differences=change(only(c).differences, table)))
 
 
 def cover_with(change: Callable[[Decomposition], Decomposition]) -> Tampering:
     def changed(certificate: Certificate, table: Table) -> Certificate:
-        assert certificate.cover is not None
-        return replace(certificate, cover=change(certificate.cover))
+        cover = only(certificate).cover
+        assert cover is not None
+        return with_part(certificate, cover=change(cover))
 
     return certificate_with(changed)
 
@@ -336,7 +365,7 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
     ),
     "a clique without its separator": (
         cover_with(lambda c: Decomposition((*c.cliques, 0b11), c.separators)),
-        r"the cover has \d cliques and \d separators, not one fewer",
+        r"there are \d cliques and \d separators, not one fewer",
     ),
     "cliques in a cycle": (
         cover_with(lambda c: Decomposition((0b011, 0b110, 0b101, FULL), (0b010, 0b101, 0b111))),
@@ -350,18 +379,18 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
         r"claims a width of at least 10 everywhere, proven is 9",
     ),
     "the width required": (json_with("assessment/assessment.json", min_width_required=9), r"requires width 9"),
-    "the format": (json_with("assessment/certificate.json", format=2), r"has format 2, this version reads 1"),
+    "the format": (json_with("assessment/certificate.json", format=1), r"has format 1, this version reads 2"),
     "a certificate half written": (
         lambda run: (run / "assessment" / "certificate.json").write_text("{") and None,
         r"certificate\.json cannot be read",
     ),
     "a key less": (
-        lambda run: write_json(run / "assessment" / "certificate.json", {"format": 1}),
+        lambda run: write_json(run / "assessment" / "certificate.json", {"format": 2}),
         r"certificate\.json is damaged .*KeyError: 'table'",
     ),
     "no differences file": (
-        lambda run: (run / "assessment" / "differences.parquet").unlink(),
-        r"differences\.parquet is missing",
+        lambda run: (run / "assessment" / "differences_0.parquet").unlink(),
+        r"differences_0\.parquet is missing",
     ),
     "the search": (json_with("search/search.json", frontier=[["A", "Q"]]), r"unknown variable 'Q'"),
     "the metadata published": (json_with("release/datapackage.json", resources=[{"sub_table": 1}]), r"damaged"),
@@ -382,7 +411,7 @@ def test_whatever_was_tampered_with_is_rejected(name: str, run: Path) -> None:
 def explicit(tmp_path: Path) -> Path:
     """A decomposable release of the Czech auto workers; its cover alone proves width 10, and there is no difference."""
     table, release = czech(), frontier("ABDEF", "ACDEF")
-    certificate = replace(evidence(table, release, 2, 10), differences=Differences.none(6))
+    certificate = with_part(evidence(table, release, 2, 10), differences=Differences.none(6))
     bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
     run = forged(tmp_path / "explicit", table, certificate, bounds)
     assert verify(run) == Verification(3, 3, 0)
@@ -398,13 +427,13 @@ COVER_FAULTS: dict[str, tuple[Decomposition | None, str]] = {
     ),
     "a clique less a variable": (
         Decomposition((ADEF | B, (ADEF | C) & ~F), (ADEF & ~F,)),
-        r"the released A\*C\*D\*E\*F is within no clique of the cover",
+        r"the released A\*C\*D\*E\*F is within no clique",
     ),
     "a clique less": (Decomposition((ADEF | B,), ()), r"the released A\*C\*D\*E\*F is within no clique"),
-    "no clique": (Decomposition((), ()), r"the cover has 0 cliques and 0 separators"),
+    "no clique": (Decomposition((), ()), r"there are 0 cliques and 0 separators"),
     "a separator more": (
         Decomposition((ADEF | B, ADEF | C), (ADEF, A)),
-        r"the cover has 2 cliques and 2 separators",
+        r"there are 2 cliques and 2 separators",
     ),
     "a larger clique": (Decomposition((FULL,), ()), r"says releasable, but 3 of 3 cells are not proven"),
 }
@@ -413,7 +442,7 @@ COVER_FAULTS: dict[str, tuple[Decomposition | None, str]] = {
 @pytest.mark.parametrize("name", COVER_FAULTS)
 def test_a_cover_that_was_tampered_with_is_rejected(name: str, explicit: Path) -> None:
     cover, message = COVER_FAULTS[name]
-    certificate_with(lambda c, t: replace(c, cover=cover))(explicit)
+    certificate_with(lambda c, t: with_part(c, cover=cover))(explicit)
     record(explicit)
     found = verify(explicit)
     assert found.certified_cells == 0
@@ -426,7 +455,7 @@ def test_changes_that_add_up_to_nothing_only_in_64_bits(explicit: Path) -> None:
     cells = np.array(list(np.ndindex(*table.schema.sizes)), np.uint16)
     huge = Differences(np.array([0, len(cells)]), cells, np.full(len(cells), 1 << 60, np.int64))
     assert not huge.feasible(table, release).any()
-    certificate = Certificate(table.digest, release, 2, 10, None, huge)
+    certificate = Certificate(table.digest, release, 2, 10, alone(table, None, huge))
     bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
     found = verify(forged(explicit.parent / "huge", table, certificate, bounds))
     assert found.certified_cells == 0
@@ -444,7 +473,8 @@ def test_what_no_clique_has_is_free(cover: int, certified: int, tmp_path: Path) 
     schema = Schema((Variable("A", ("a", "b")), Variable("B", ("all",)), Variable("C", ("no", "yes"))))
     table = Table.of(schema, np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]), np.array([2, 9, 9, 9]))
     release = frontier("AB")
-    certificate = Certificate(table.digest, release, 2, 11, Decomposition((cover,), ()), Differences.none(3))
+    proof = alone(table, Decomposition((cover,), ()), Differences.none(3))
+    certificate = Certificate(table.digest, release, 2, 11, proof)
     sharp = cell_bounds(table, release, table.codes[:1], "enumeration")
     assert sharp.outer.tolist() == [[0, 11]]
     found = verify(forged(tmp_path / "run", table, certificate, sharp))
@@ -456,7 +486,7 @@ def test_a_cover_that_forgets_a_structural_zero(tmp_path: Path) -> None:
     table, release = czech(), frontier("ABDEF", "ACDEF")
     informed = table.with_zeros(NEVER)
     honest = evidence(table, release, 2, 10)
-    certificate = replace(honest, table_digest=informed.digest, differences=Differences.none(6))
+    certificate = replace(with_part(honest, differences=Differences.none(6)), table_digest=informed.digest)
     bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
     failures = verify(forged(tmp_path / "run", informed, certificate, bounds)).failures
     assert any("the structural zero A = yes and B = no and" in failure for failure in failures)
@@ -507,6 +537,272 @@ def test_what_is_no_run_folder_is_refused(what: str, run: Path) -> None:
         verify(folder)
 
 
+# Components
+
+
+TWO_CYCLES = frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
+"""Two four-cycles that share the released edge CD: the components are ABCD and CDEF."""
+ABCD, CDEF, CD = 0b001111, 0b111100, 0b001100
+
+
+def two_cycles() -> Table:
+    """Some 14 records in 2^6 cells; every end of its at-risk cells is known by enumeration."""
+    return Table.of(schema_of([2] * 6), np.random.default_rng(2).integers(0, 2, (16, 6)))
+
+
+@pytest.fixture(scope="module")
+def honest_split(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder whose certificate has two components and needs differences of both; not to be touched."""
+    bounds, certificate = proven(two_cycles(), TWO_CYCLES, 2, 1)
+    first, second = certificate.proof.parts
+    assert (first.variables, second.variables, certificate.proof.separators) == (ABCD, CDEF, (CD,))
+    assert len(first.differences)
+    assert len(second.differences)
+    assert np.array_equal(bounds.inner, cell_bounds(two_cycles(), TWO_CYCLES, bounds.cells, "enumeration").outer)
+    return forged(tmp_path_factory.mktemp("split") / "run", two_cycles(), certificate, bounds)
+
+
+@pytest.fixture
+def split(honest_split: Path, tmp_path: Path) -> Path:
+    """A copy of it to tamper with."""
+    return Path(shutil.copytree(honest_split, tmp_path / "split"))
+
+
+def test_the_honest_certificate_of_components_is_accepted(honest_split: Path) -> None:
+    found = verify(honest_split)
+    assert found.failures == ()
+    assert 0 < found.certified_cells <= found.at_risk_cells
+    assert {path.name for path in (honest_split / "assessment").iterdir()} >= {
+        "differences_0.parquet", "differences_1.parquet",
+    }  # fmt: skip
+
+
+def swapped(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The differences of the first two under each other's name."""
+    one, other, *rest = parts
+    return replace(one, differences=other.differences), replace(other, differences=one.differences), *rest
+
+
+def proof_with(change: Callable[[Proof], Proof]) -> Tampering:
+    return certificate_with(lambda c, t: replace(c, proof=change(c.proof)))
+
+
+def of_parts(*variables: str, separators: tuple[str, ...] | None = None) -> Tampering:
+    """Components that claim to be known, which gives the widest bounds that there are."""
+
+    def tamper(proof: Proof) -> Proof:
+        parts = tuple(st.of(map("ABCDEF".index, names)) for names in variables)
+        between = None if separators is None else tuple(st.of(map("ABCDEF".index, names)) for names in separators)
+        empty = (Part(part, None, Differences.none(st.dimension(part))) for part in parts)
+        return Proof(tuple(empty), shared(parts) if between is None else between)
+
+    return proof_with(tamper)
+
+
+def components_with(number: int, **changes: Any) -> Tampering:
+    """Something else in what certificate.json says of a component."""
+
+    def tamper(run: Path) -> None:
+        content = json.loads((run / "assessment" / "certificate.json").read_text())
+        content["components"][number].update(changes)
+        write_json(run / "assessment" / "certificate.json", content)
+
+    return tamper
+
+
+def without_the_released_separator(run: Path) -> None:
+    """CD is not released; all else is, in the certificate and in the search."""
+    release = frontier("AB", "AC", "BD", "CE", "DF", "EF")
+    certificate_with(lambda c, t: replace(c, release=release))(run)
+    names = [["A", "B"], ["A", "C"], ["B", "D"], ["C", "E"], ["D", "F"], ["E", "F"]]
+    json_with("search/search.json", frontier=names)(run)
+
+
+def files_exchanged(run: Path) -> None:
+    one, other = (run / "assessment" / f"differences_{number}.parquet" for number in (0, 1))
+    contents = one.read_bytes(), other.read_bytes()
+    other.write_bytes(contents[0])
+    one.write_bytes(contents[1])
+
+
+SPLIT_FAULTS: dict[str, tuple[Tampering, str]] = {
+    "a separator that is not released": (without_the_released_separator, r"the separator C\*D is not released"),
+    "a part missing": (proof_with(lambda p: Proof(p.parts[:1], ())), r"do not have every variable"),
+    "a part missing, its separator there": (
+        proof_with(lambda p: Proof(p.parts[:1], p.separators)),
+        r"there are 1 components and 1 separators, not one fewer",
+    ),
+    "a released marginal in no part": (
+        proof_with(lambda p: Proof(p.parts[:1], ())),
+        r"the released E\*F is within no component",
+    ),
+    "a separator missing": (
+        proof_with(lambda p: Proof(p.parts, ())),
+        r"there are 2 components and 0 separators, not one fewer",
+    ),
+    "a separator less a variable": (
+        proof_with(lambda p: Proof(p.parts, (0b000100,))),
+        r"the component C\*D\*E\*F shares C\*D with earlier ones, not C",
+    ),
+    "a separator more": (proof_with(lambda p: Proof(p.parts, (CD, 0))), r"2 components and 2 separators"),
+    "a part twice": (
+        proof_with(lambda p: Proof((*p.parts, p.parts[0]), (CD, CD))),
+        r"the component A\*B\*C\*D shares A\*B\*C\*D with earlier ones, not C\*D",
+    ),
+    "a part twice, itself between": (
+        proof_with(lambda p: Proof((*p.parts, p.parts[0]), (CD, ABCD))),
+        r"the separator A\*B\*C\*D is not released",
+    ),
+    "a cycle of parts": (
+        of_parts("AB", "BD", "DF", "EF", "CE", "AC"),
+        r"the component A\*C shares A\*C with earlier ones, which is within none of them",
+    ),
+    "a variable in no part": (
+        of_parts("ABCD", "CDE"),
+        r"the components do not have every variable, or one of them has none",
+    ),
+    "a part without variables": (components_with(1, variables=[]), r"damaged .*a component has no variables"),
+    "no two variables of a cycle apart": (of_parts("ABC", "BCD", "CDEF"), r"the separator B\*C is not released"),
+    "a released pair apart": (of_parts("AB", "CDEF", separators=("",)), r"the released A\*C is within no component"),
+    "differences of the other part": (
+        proof_with(lambda p: replace(p, parts=swapped(p.parts))),
+        r"differences give no feasible table",
+    ),
+    "files exchanged": (files_exchanged, r"certificate\.json is damaged|differences_0\.parquet is damaged"),
+    "another part's name": (components_with(0, variables=["C", "D", "E", "F"]), r"damaged"),
+    "a difference claimed that is not there": (
+        lambda run: components_with(0, differences=1 + number_of(run, 0))(run),
+        r"differences_0\.parquet has \d+ differences, \d+ are claimed",
+    ),
+    "a difference there that is not claimed": (
+        lambda run: components_with(1, differences=number_of(run, 1) - 1)(run),
+        r"differences_1\.parquet has \d+ differences, \d+ are claimed|not all of its cells have the proven width",
+    ),
+    "none claimed": (components_with(0, differences=0), r"claims a wider inner interval"),
+    "fewer than none claimed": (components_with(0, differences=-1), r"has \d+ differences, -1 are claimed"),
+    "no file of a part": (
+        lambda run: (run / "assessment" / "differences_1.parquet").unlink(),
+        r"differences_1\.parquet is missing",
+    ),
+    "a cover that splits what is released": (
+        certificate_with(lambda c, t: with_part(c, 0, cover=Decomposition((0b0011, 0b1110), (0b0010,)))),
+        r"the released A\*C is within no clique",
+    ),
+}
+
+
+def number_of(run: Path, part: int) -> int:
+    return len(read_certificate(run / "assessment", two_cycles().schema).proof.parts[part].differences)
+
+
+@pytest.mark.parametrize("name", SPLIT_FAULTS)
+def test_components_that_were_tampered_with_are_rejected(name: str, split: Path) -> None:
+    """And nothing is certified beyond the enumeration of the release that is claimed."""
+    tamper, message = SPLIT_FAULTS[name]
+    before = verify(split).certified_cells
+    tamper(split)
+    record(split)
+    found = verify(split)
+    assert not found.verified
+    assert re.search(message, "\n".join(found.failures)), found.failures
+    assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
+    assert found.certified_cells <= before
+    if "component" in message or "separator" in message:
+        assert found.certified_cells == 0
+
+
+def test_each_part_is_checked_for_itself(split: Path) -> None:
+    """What is wrong with one part takes nothing from what the other one proves."""
+    certificate_with(lambda c, t: with_part(c, 1, differences=one_change_more(c.proof.parts[1].differences, t)))(split)
+    record(split)
+    failures = verify(split).failures
+    number = number_of(split, 1)
+    assert len([failure for failure in failures if "give no feasible table" in failure]) == 1
+    assert failures[0].startswith(f"1 of {number} differences give no feasible table (the first is number 0)")
+
+
+@pytest.mark.parametrize("release", [("ABCD", "CE"), ("AB", "CE"), ("AB", "AC", "BD", "CD", "CE"), ("A",), ("",)])
+def test_variables_that_are_not_released_are_components(release: tuple[str, ...], tmp_path: Path) -> None:
+    """Left out of the certificate, what they say of a cell is missing, and nothing is proven."""
+    table, public = two_cycles(), frontier(*release)
+    bounds, certificate = proven(table, public, 2, 1)
+    assert 0b100000 in [part.variables for part in certificate.proof.parts]
+    run = forged(tmp_path / "run", table, certificate, bounds)
+    assert verify(run).failures == ()
+    kept = tuple(part for part in certificate.proof.parts if part.variables != 0b100000)
+    proof = Proof(kept, shared([part.variables for part in kept]))
+    certificate_with(lambda c, t: replace(c, proof=proof))(run)
+    record(run)
+    found = verify(run)
+    assert found.certified_cells == 0
+    assert any("the components do not have every variable" in failure for failure in found.failures)
+
+
+def test_a_cycle_split_where_it_must_not_be(tmp_path: Path) -> None:
+    """Two records at nnnn and yyyn pin each other; BC is not released, and apart from A, BCD could move.
+
+    A - B
+    |   |
+    C - D
+    """
+    table = Table.of(schema_of([2, 2, 2, 2]), np.array([[0, 0, 0, 0], [1, 1, 1, 0]]))
+    release = frontier("AB", "AC", "BD", "CD")
+    sharp = cell_bounds(table, release, table.codes, "enumeration")
+    assert (sharp.outer == 1).all()
+    halves = []
+    for half in (0b0111, 0b1110):
+        inside, public = table.marginal(half), rewritten(release.frontier, half)
+        halves.append(replace(only(evidence(inside, public, 2, 1)), variables=half))
+    assert len(halves[1].differences)
+    certificate = Certificate(table.digest, release, 2, 1, Proof(tuple(halves), (0b0110,)))
+    found = assert_nothing_beyond(sharp, certificate, table, tmp_path)
+    assert found.certified_cells == 0
+    assert found.failures == ("the separator B*C is not released",)
+
+
+def test_components_that_forget_a_structural_zero(tmp_path: Path) -> None:
+    """Two components, and a combination of variables of both that cannot occur."""
+    table, release = two_cycles(), frontier("AB", "CDEF")
+    bounds, certificate = proven(table, release, 2, 1)
+    pattern = next(
+        p for a in (0, 1) for c in (0, 1) for f in (0, 1)
+        if not StructuralZeros((p := ((0, (a,)), (2, (c,)), (5, (f,))),)).contains(table.codes).any()
+    )  # fmt: skip
+    informed = table.with_zeros(StructuralZeros((pattern,)))
+    told = replace(certificate, table_digest=informed.digest)
+    found = verify(forged(tmp_path / "run", informed, told, bounds))
+    assert found.certified_cells == 0
+    assert any("the structural zero A = " in f and f.endswith("within no component") for f in found.failures)
+    honest, certificate = proven(informed, release, 2, 1)
+    assert 0b100101 in [part.variables for part in certificate.proof.parts]
+    assert verify(forged(tmp_path / "honest", informed, certificate, honest)).failures == ()
+
+
+@pytest.mark.parametrize("as_difference", [True, False])
+def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: bool, tmp_path: Path) -> None:
+    """A = a and C = yes cannot occur. The zero names B too, which all have, and a part without B does not know it.
+
+    C        no yes
+    A = a     2   -
+    A = b     1   1
+    """
+    schema = Schema((Variable("A", ("a", "b")), Variable("B", ("all",)), Variable("C", ("no", "yes"))))
+    zeros = StructuralZeros((((0, (0,)), (1, (0,)), (2, (1,))),))
+    table = Table.of(schema, np.array([[0, 0, 0], [1, 0, 0], [1, 0, 1]]), np.array([2, 1, 1])).with_zeros(zeros)
+    release = frontier("A", "C")
+    sharp = cell_bounds(table, release, table.codes, "enumeration")
+    assert (sharp.outer == sharp.counts[:, None]).all()
+    cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.uint16)
+    exchange = Differences(np.array([0, 4]), cells, np.array([-1, 1, 1, -1]))
+    apart = Decomposition((0b01, 0b10), (0,))
+    part = Part(0b101, None, exchange) if as_difference else Part(0b101, apart, Differences.none(2))
+    proof = Proof((part, Part(0b010, None, Differences.none(1))), (0,))
+    found = verify(forged(tmp_path / "run", table, Certificate(table.digest, release, 2, 1, proof), sharp))
+    assert found.certified_cells == 0
+    assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
+    assert not found.verified
+
+
 # Tables of all kinds
 
 
@@ -515,15 +811,16 @@ def proven_bounds(table: Table, certificate: Certificate) -> CellBounds:
     cells = table.codes[table.at_risk(certificate.small_count)]
     exact = cell_bounds(table, certificate.release, cells, "enumeration")
     counts = table.count_at(cells)
-    moved = moves.reached(certificate.differences, cells, counts, table)
+    moved = moves.reached(only(certificate).differences, cells, counts, table)
     covered = covering_bounds(CellMarginals(table, cells), certificate.release)
     inner = np.stack([np.minimum(moved[:, 0], covered[:, 0]), np.maximum(moved[:, 1], covered[:, 1])], axis=1)
     return CellBounds(cells, counts, exact.outer, inner, "moves")
 
 
 @hs.composite
-def at_risk_cases(draw: hs.DrawFn) -> tuple[Table, Release]:
-    table, release = draw(tables_and_releases(max_records=6).filter(lambda case: (case[0].counts <= 2).any()))
+def at_risk_cases(draw: hs.DrawFn, min_size: int = 2) -> tuple[Table, Release]:
+    cases = tables_and_releases(max_records=6, min_size=min_size)
+    table, release = draw(cases.filter(lambda case: (case[0].counts <= 2).any()))
     return table.with_zeros(draw(structural_zeros(table))), release
 
 
@@ -545,6 +842,14 @@ def test_exactly_what_the_evidence_supports_is_accepted(
     assert [failure for failure in verify(run).failures if "claims a wider inner interval; so 1 of" in failure]
 
 
+def assert_nothing_beyond(sharp: CellBounds, certificate: Certificate, table: Table, folder: Path) -> Verification:
+    """Whatever is called proven, the enumeration of all feasible tables has."""
+    found = verify(forged(folder / "run", table, certificate, sharp))
+    assert found.certified_cells <= int((sharp.outer_width >= certificate.min_width).sum())
+    assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
+    return found
+
+
 @settings(max_examples=200)
 @given(case=at_risk_cases(), seed=hs.integers(0, 2**32 - 1))
 def test_no_random_evidence_certifies_beyond_the_sharp_bounds(
@@ -553,22 +858,116 @@ def test_no_random_evidence_certifies_beyond_the_sharp_bounds(
     """Covers and differences at random: whatever is called proven, the enumeration of all feasible tables has."""
     table, release = case
     rng = np.random.default_rng(seed)
-    variables = len(table.schema)
+    cover, differences = random_cover(rng, len(table.schema)), random_differences(rng, table)
+    if rng.random() < 0.7:
+        release = Release.of(c & int(rng.integers(0, 1 << len(table.schema))) for c in cover.cliques)
+    certificate = Certificate(table.digest, release, 2, 1, alone(table, cover, differences))
+    sharp = cell_bounds(table, release, table.codes[table.at_risk(2)], "enumeration")
+    assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
+
+
+def random_cover(rng: np.random.Generator, variables: int) -> Decomposition:
+    """Any cliques, mostly with what they share with earlier ones as separators."""
     cliques = tuple(int(c) for c in rng.integers(0, 1 << variables, rng.integers(1, 5)))
     separators = tuple(int(s) for s in rng.integers(0, 1 << variables, len(cliques) - 1))
-    if rng.random() < 0.7:
-        release = Release.of(c & int(rng.integers(0, 1 << variables)) for c in cliques)
-    own = tuple(c & int(np.bitwise_or.reduce(cliques[:j])) for j, c in enumerate(cliques) if j)
+    return Decomposition(cliques, shared(cliques) if rng.random() < 0.9 else separators)
+
+
+def shared(parts: Sequence[int]) -> tuple[int, ...]:
+    """What each but the first has of those before it."""
+    return tuple(part & Release.of(parts[:j]).variables for j, part in enumerate(parts) if j)
+
+
+def random_differences(rng: np.random.Generator, table: Table) -> Differences:
     number = int(rng.integers(1, 8))
     of = np.sort(rng.integers(0, number, 12))
-    cells = rng.integers(0, table.schema.sizes, (12, variables)).astype(np.uint16)
-    differences = Differences.summed(number, of, cells, rng.integers(-2, 3, 12), table.schema)
-    cover = Decomposition(cliques, own if rng.random() < 0.9 else separators)
-    certificate = Certificate(table.digest, release, 2, 1, cover, differences)
+    cells = rng.integers(0, table.schema.sizes, (12, len(table.schema))).astype(np.uint16)
+    return Differences.summed(number, of, cells, rng.integers(-2, 3, 12), table.schema)
+
+
+def random_parts(rng: np.random.Generator, variables: int, release: Release) -> list[int]:
+    """Components of a random junction tree, or the finest of the release, and often one thing wrong with them."""
+    parts: list[int] = []
+    for v in rng.permutation(variables).tolist():
+        host = parts[rng.integers(len(parts))] if parts else 0
+        keep = st.of(u for u in st.members(host) if rng.random() < 0.6)
+        if parts and rng.random() < 0.4:
+            parts[-1] |= 1 << v
+        else:
+            parts.append(keep | 1 << v)
+    kind = rng.random()
+    if kind < 0.3:
+        parts = list(components(release, variables).cliques)
+    elif kind < 0.7:  # a junction tree that has all that is released, and separators that are not
+        filled = graph.chordal_cover(Release.of([*release.frontier, *(1 << v for v in range(variables))]), variables)
+        parts = list(graph.perfect_sequence(filled.frontier).cliques)
+    place = int(rng.integers(len(parts)))
+    if rng.random() < 0.3:
+        kind = rng.integers(4)
+        if kind == 0:
+            parts[place] ^= 1 << int(rng.integers(variables))
+        elif kind == 1:
+            parts.pop(place)
+        elif kind == 2:
+            parts.append(int(rng.integers(0, 1 << variables)))
+        else:
+            parts = [parts[k] for k in rng.permutation(len(parts))]
+    return [part for part in parts if part]
+
+
+def random_part(rng: np.random.Generator, table: Table, release: Release, variables: int) -> Part:
+    """Of a component, mostly with a true cover and true differences among any others."""
+    inside, public = table.marginal(variables), rewritten(release.frontier, variables)
+    honest = only(evidence(inside, public, 2, 1)) if len(inside.at_risk(2)) else alone_in(inside)
+    cover = honest.cover if rng.random() < 0.7 else random_cover(rng, len(inside.schema))
+    kinds = [honest.differences, random_differences(rng, inside)]
+    return Part(variables, cover, Differences.concatenated(kinds if rng.random() < 0.5 else kinds[:1]))
+
+
+def alone_in(table: Table) -> Part:
+    return Part(0, None, Differences.none(len(table.schema)))
+
+
+@settings(max_examples=300)
+@given(case=at_risk_cases(min_size=1), seed=hs.integers(0, 2**32 - 1))
+def test_no_random_components_certify_beyond_the_sharp_bounds(
+    case: tuple[Table, Release], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Junction trees that fit the release or do not, and true and false evidence of each of their components."""
+    table, release = case
+    rng = np.random.default_rng(seed)
+    variables = len(table.schema)
+    parts = random_parts(rng, variables, release)
+    separators = [s if rng.random() < 0.85 else s & int(rng.integers(1 << variables)) for s in shared(parts)]
+    if rng.random() < 0.3:
+        public = [p & int(rng.integers(1 << variables)) for p in parts for _ in range(2)]
+        release = Release.of([*public, *(s for s in separators if rng.random() < 0.95)])
+    if not parts:
+        return
+    proof = Proof(tuple(random_part(rng, table, release, part) for part in parts), tuple(separators))
+    if len({st.dimension(part) for part in parts[:2]}) < len(parts[:2]) and rng.random() < 0.3:
+        proof = replace(proof, parts=swapped(proof.parts))
+    certificate = Certificate(table.digest, release, 2, 1, proof)
     sharp = cell_bounds(table, release, table.codes[table.at_risk(2)], "enumeration")
-    found = verify(forged(tmp_path_factory.mktemp("random") / "run", table, certificate, sharp))
-    assert found.certified_cells <= int((sharp.outer_width >= 1).sum())
-    assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
+    assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
+
+
+@settings(max_examples=80)
+@given(case=at_risk_cases(), min_width=hs.integers(1, 4))
+def test_what_a_criterion_proves_by_components_is_accepted(
+    case: tuple[Table, Release], min_width: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """All of its claims, which for tables so small are the sharp bounds, and not one more."""
+    table, release = case
+    bounds, certificate = proven(table, release, 2, min_width)
+    sharp = cell_bounds(table, release, bounds.cells, "enumeration")
+    assert np.array_equal(bounds.inner, sharp.outer)
+    run = forged(tmp_path_factory.mktemp("case") / "run", table, certificate, bounds)
+    certified = int((bounds.inner_width >= min_width).sum())
+    assert verify(run) == Verification(len(bounds), certified, certificate.proof.differences, (), ANY, ANY)
+    cells_with(adding("inner_upper", 1))(run)
+    record(run)
+    assert [failure for failure in verify(run).failures if "claims a wider inner interval; so 1 of" in failure]
 
 
 def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:
@@ -576,17 +975,19 @@ def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:
     table = czech()
     informed = table.with_zeros(NEVER)
     certificate = replace(evidence(table, KDSF, 2, 6), table_digest=informed.digest)
-    filling = {d for d, (cells, _) in enumerate(certificate.differences) if (cells == EMPTY).all(axis=1).any()}
+    found = only(certificate).differences
+    filling = {d for d, (cells, _) in enumerate(found) if (cells == EMPTY).all(axis=1).any()}
     assert filling
     failures = verify(forged(tmp_path / "run", informed, certificate, sharp_bounds(table))).failures
-    assert any(f"{len(filling)} of {len(certificate.differences)} differences" in failure for failure in failures)
+    assert any(f"{len(filling)} of {len(found)} differences" in failure for failure in failures)
     assert any("says releasable, but" in failure for failure in failures)
 
 
 def unproven_run(folder: Path, undecided: str) -> Path:
     """Published though nothing proves it, and not called safe."""
     table = czech()
-    certificate, sharp = Certificate(table.digest, KDSF, 2, 6, None, Differences.none(6)), sharp_bounds(table)
+    nothing, sharp = alone(table, None, Differences.none(6)), sharp_bounds(table)
+    certificate = Certificate(table.digest, KDSF, 2, 6, nothing)
     unmoved = np.stack([sharp.counts, sharp.counts], axis=1)
     bounds = CellBounds(sharp.cells, sharp.counts, sharp.outer, unmoved, "none")
     return published(forged(folder, table, certificate, bounds, undecided=undecided))
@@ -619,7 +1020,7 @@ def test_the_same_certificate_gives_the_same_bytes(honest: Path, tmp_path: Path)
     schema = czech().schema
     certificate = read_certificate(honest / "assessment", schema)
     write_certificate(certificate, schema, tmp_path)
-    for name in ("certificate.json", "differences.parquet"):
+    for name in ("certificate.json", "differences_0.parquet"):
         assert (tmp_path / name).read_bytes() == (honest / "assessment" / name).read_bytes()
 
 
@@ -628,15 +1029,15 @@ def test_variables_may_have_the_names_of_columns(tmp_path: Path) -> None:
     table = Table.of(schema, np.array(list(np.ndindex(2, 2, 2))), np.array([1, 9, 9, 9, 9, 9, 9, 9]))
     certificate = evidence(table, frontier("AB", "BC", "AC"), 2, 1)
     run = forged(tmp_path / "run", table, certificate, proven_bounds(table, certificate))
-    assert verify(run) == Verification(1, 1, len(certificate.differences))
+    assert verify(run) == Verification(1, 1, certificate.proof.differences)
 
 
 def test_empty_differences_are_left_out(tmp_path: Path) -> None:
     schema = czech().schema
     cells, changes = np.zeros((2, 6), np.uint16), np.array([1, -1])
     found = Differences(np.array([0, 0, 1, 1, 2, 2]), cells, changes)
-    write_certificate(Certificate("", frontier("A"), 2, 6, None, found), schema, tmp_path)
-    again = read_certificate(tmp_path, schema).differences
+    write_certificate(Certificate("", frontier("A"), 2, 6, alone(czech(), None, found)), schema, tmp_path)
+    again = only(read_certificate(tmp_path, schema)).differences
     assert again.start.tolist() == [0, 1, 2]
     assert again.changes.tolist() == [1, -1]
 
@@ -655,11 +1056,14 @@ def test_empty_differences_are_left_out(tmp_path: Path) -> None:
 def test_differences_that_are_damaged_are_refused(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
     schema = czech().schema
     found = Differences(np.array([0, 1, 2]), np.zeros((2, 6), np.uint16), np.array([1, -1]))
-    write_certificate(Certificate("", frontier("A"), 2, 6, None, found), schema, tmp_path)
-    good, _ = read_columns(tmp_path / "differences.parquet")
-    write_columns(tmp_path / "differences.parquet", {**good, **columns})
-    with pytest.raises(InputError, match=rf"differences\.parquet is damaged: .*{message}"):
+    write_certificate(Certificate("", frontier("A"), 2, 6, alone(czech(), None, found)), schema, tmp_path)
+    good, _ = read_columns(tmp_path / "differences_0.parquet")
+    write_columns(tmp_path / "differences_0.parquet", {**good, **columns})
+    with pytest.raises(InputError, match=rf"differences_0\.parquet is damaged: .*{message}"):
         read_certificate(tmp_path, schema)
+
+
+OF_A: dict[str, Any] = {"variables": ["A"], "cover": None, "differences": 0}
 
 
 @pytest.mark.parametrize(
@@ -669,30 +1073,47 @@ def test_differences_that_are_damaged_are_refused(columns: dict[str, Any], messa
         ({"min_width": True}, r"True is no integer"),
         ({"release": "AB"}, r"a list of lists of variables is expected"),
         ({"release": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
-        ({"cover": {"cliques": [["A"]]}}, r"KeyError: 'separators'"),
-        ({"format": 7}, r"has format 7, this version reads 1"),
+        ({"separators": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
+        ({"components": []}, r"components: a list of at least one is expected"),
+        ({"components": {"variables": ["A"]}}, r"components: a list of at least one is expected"),
+        ({"components": ["A"]}, r"TypeError"),
+        ({"components": [{"variables": ["A"], "differences": 0}]}, r"KeyError: 'cover'"),
+        ({"components": [{"variables": "A", "differences": 0, "cover": None}]}, r"a list of lists of variables"),
+        ({"components": [{**OF_A, "variables": ["Q"]}]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
+        ({"components": [{**OF_A, "differences": True}]}, r"True is no integer"),
+        ({"components": [{**OF_A, "cover": {"cliques": [["A"]]}}]}, r"KeyError: 'separators'"),
+        (
+            {"components": [{**OF_A, "cover": {"cliques": [["B"]], "separators": []}}]},
+            r"unknown variable 'B', the table has A\W",
+        ),
+        ({"format": 1}, r"has format 1, this version reads 2"),
+        ({"format": 7}, r"has format 7, this version reads 2"),
     ],
 )
 def test_a_certificate_that_is_damaged_is_refused(content: dict[str, Any], message: str, tmp_path: Path) -> None:
     schema = czech().schema
-    write_certificate(Certificate("", frontier("A"), 2, 6, None, Differences.none(6)), schema, tmp_path)
+    proof = alone(czech(), None, Differences.none(6))
+    write_certificate(Certificate("", frontier("A"), 2, 6, proof), schema, tmp_path)
     json_with("certificate.json", **content)(tmp_path)
     with pytest.raises(RunFolderError, match=rf"certificate\.json .*{message}"):
         read_certificate(tmp_path, schema)
 
 
-@given(table=small_tables())
-def test_what_is_written_is_read(table: Table, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("written")
-    variables = len(table.schema)
-    release = Release.of([1, st.full(variables) & ~1])
-    certificate = evidence(table, release, 2, 3)
+@given(case=at_risk_cases(), in_components=hs.booleans())
+def test_what_is_written_is_read(
+    case: tuple[Table, Release], in_components: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, (table, release) = tmp_path_factory.mktemp("written"), case
+    certificate = proven(table, release, 2, 3)[1] if in_components else evidence(table, release, 2, 3)
     write_certificate(certificate, table.schema, folder)
     again = read_certificate(folder, table.schema)
-    for name in ("table_digest", "release", "small_count", "min_width", "cover"):
+    for name in ("table_digest", "release", "small_count", "min_width"):
         assert getattr(again, name) == getattr(certificate, name)
-    for name in ("start", "cells", "changes"):
-        assert np.array_equal(getattr(again.differences, name), getattr(certificate.differences, name))
+    assert again.proof.separators == certificate.proof.separators
+    for part, other in zip(again.proof.parts, certificate.proof.parts, strict=True):
+        assert (part.variables, part.cover) == (other.variables, other.cover)
+        for name in ("start", "cells", "changes"):
+            assert np.array_equal(getattr(part.differences, name), getattr(other.differences, name))
 
 
 # The command

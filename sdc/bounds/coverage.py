@@ -68,17 +68,12 @@ def on_covered_variables(bounds: Bounds) -> Bounds:
             return bounds(table, release, as_cells(cells, table.schema))
         cells = as_cells(cells, table.schema)
         members = st.members(kept)
-        inside = bounds(table.marginal(kept), _renumbered(release, members), cells[:, members])
+        inside = bounds(table.marginal(kept), release.within(kept), cells[:, members])
         floating = bool(varying(table.schema) & ~kept)
         outer, inner = _put_back(inside.outer, floating), _put_back(inside.inner, floating)
         return CellBounds(cells, table.count_at(cells), outer, inner, inside.method)
 
     return reduced
-
-
-def _renumbered(release: Release, members: tuple[int, ...]) -> Release:
-    place = {v: new for new, v in enumerate(members)}
-    return Release.of(st.of(place[v] for v in st.members(element)) for element in release.frontier)
 
 
 def _put_back(intervals: Intervals, floating: bool) -> Intervals:

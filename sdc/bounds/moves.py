@@ -37,6 +37,8 @@ SCHEDULE = np.array(
 )
 EFFORTS = len(SCHEDULE)
 
+Chain = tuple[Counts, Counts]  # the corners of its moves, by key, and what each adds
+
 
 def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     """Inner bounds of (n, variables) cells; outer is [0, min over the frontier of n_S(i_S)].
@@ -77,23 +79,34 @@ def find(
     The count goes down as far as it can (and need), then up by the rest. Deterministic, and a cell's answer
     does not depend on the others. ReleaseError where `can_search` says no.
     """
-    search = _search(table, release)
-    parts, used = [Differences.none(len(table.schema))], 0
-    keys: list[Counts] = []
-    changes: list[Counts] = []
+    search, used = _search(table, release), 0
+    chains: list[Chain] = []
     for key, count, width in zip(search.keys_of(cells), table.count_at(cells), widths, strict=True):
-        down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, keys, changes)
-        _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, keys, changes)
+        down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, chains)
+        _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, chains)
         used += spent + more
-    if keys:
-        of = np.repeat(np.arange(len(keys)), [len(k) for k in keys])
-        differences = Differences.summed(
-            len(keys), of, search.cells_of(np.concatenate(keys)), np.concatenate(changes), table.schema
-        )
-        if not differences.feasible(table, release).all():
-            raise RuntimeError("a chain of basic moves left the feasible tables; this is a fault of the search")
-        parts.append(differences)
-    return Found(Differences.concatenated(parts), used)
+    return Found(_differences(table, release, search, chains), used)
+
+
+def shift(table: Table, release: Release, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Found:
+    """Feasible tables that move each of (n, variables) cells by its change, or as far as was found; else as `find`."""
+    search, used = _search(table, release), 0
+    chains: list[Chain] = []
+    for key, count, change in zip(search.keys_of(cells), table.count_at(cells), changes, strict=True):
+        used += search.shift(int(key), max(int(change), -int(count)), effort, nodes, chains)[1]
+    return Found(_differences(table, release, search, chains), used)
+
+
+def _differences(table: Table, release: Release, search: _Search, chains: list[Chain]) -> Differences:
+    """What the chains of moves sum to, checked in integers."""
+    if not chains:
+        return Differences.none(len(table.schema))
+    keys, changes = (np.concatenate(column) for column in zip(*chains, strict=True))
+    of = np.repeat(np.arange(len(chains)), [len(corners) for corners, _ in chains])
+    differences = Differences.summed(len(chains), of, search.cells_of(keys), changes, table.schema)
+    if not differences.feasible(table, release).all():
+        raise RuntimeError("a chain of basic moves left the feasible tables; this is a fault of the search")
+    return differences
 
 
 def reached(differences: Differences, cells: Codes, counts: Counts, table: Table) -> Intervals:
@@ -103,7 +116,7 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
     return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _search(table: Table, release: Release) -> _Search:
     return _Search(table, release)
 
@@ -131,17 +144,13 @@ class _Search:
     def cells_of(self, keys: Counts) -> Codes:
         return ((keys[:, None] // self._kernel.strides) % self._kernel.sizes).astype(np.uint16)
 
-    def shift(
-        self, key: int, wanted: int, effort: int, nodes: int, keys: list[Counts], changes: list[Counts]
-    ) -> tuple[int, int]:
+    def shift(self, key: int, wanted: int, effort: int, nodes: int, chains: list[Chain]) -> tuple[int, int]:
         """Moves one cell; appends the moves' corners where it moved. How far it went, and the nodes used."""
         if not wanted or nodes <= 0:
             return 0, 0
         got, done, used = move_kernel.shift(self._kernel, key, wanted, SCHEDULE[:effort], nodes)
         if got:
-            corners, signs = move_kernel.chain_corners(self._kernel, done)
-            keys.append(corners)
-            changes.append(signs)
+            chains.append(move_kernel.chain_corners(self._kernel, done))
         move_kernel.restore(self._kernel, done)
         return got, used
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,11 +10,11 @@ from sdc.bounds import branch_and_bound
 from sdc.bounds.coverage import Bounds, on_covered_variables
 from sdc.model import graph
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.graph import Adjacency, Decomposition
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Codes, Table
 
 
 def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
@@ -26,12 +25,8 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
 def bounds_by(component_bounds: Bounds, table: Table, release: Release, cells: Codes) -> CellBounds:
     """Bounds of (n, variables) cells from those of the components' marginal cells ([DKS], reducible models).
 
-    UB = min_j UB_j(i_Cj), LB = max(0, sum_j LB_j(i_Cj) - sum_j n_Sj(i_Sj)) for components C_j and
-    separators S_j. Any feasible integer tables of two components agree on the released separator; at
-    each of its cells they are the margins of a two-way table, which has integer solutions with every
-    value in the Frechet range. So exact bounds of the components give exact bounds, inner ones inner
-    and outer ones outer. The variables of a structural zero stay in one component, so no impossible
-    cell is filled.
+    They combine as in `cell_bounds.combine`: exact bounds of the components give exact ones. The variables of a
+    structural zero stay in one component, so no impossible cell is filled.
 
     A component within a released sub-table is known; `component_bounds` is asked once for the different
     cells of each other one, and where it is alone for the cells as they are.
@@ -44,7 +39,7 @@ def bounds_by(component_bounds: Bounds, table: Table, release: Release, cells: C
             return component_bounds(table, release, cells)
         bounded = [_of_component(component_bounds, table, release, cells, part) for part in parts.cliques]
         between = sum((table.marginal_at(part, cells) for part in parts.separators), np.zeros(len(cells), np.int64))
-        outer, inner = (_combined(of_parts, between) for of_parts in zip(*bounded, strict=True))
+        outer, inner = (combine(of_parts, between) for of_parts in zip(*bounded, strict=True))
         return CellBounds(cells, table.count_at(cells), outer, inner, "reducible")
 
     return combined(table, release, cells)
@@ -113,15 +108,6 @@ def _of_component(
         known = np.stack([counts, counts], axis=1)
         return known, known
     kept = st.members(part)
-    place = {v: new for new, v in enumerate(kept)}
-    within = Release.of(st.of(place[v] for v in st.members(element & part)) for element in release.frontier)
     different, row = np.unique(cells[:, kept], axis=0, return_inverse=True)
-    found = component_bounds(table.marginal(part), within, different)
+    found = component_bounds(table.marginal(part), release.within(part), different)
     return found.outer[row], found.inner[row]
-
-
-def _combined(parts: Sequence[Intervals], between: Counts) -> Intervals:
-    """The intervals of the full cells: min of the upper ends, sum of the lower ones less the separators' counts."""
-    lower = sum((part[:, 0] for part in parts), -between)
-    upper = np.min([part[:, 1] for part in parts], axis=0)
-    return np.stack([np.maximum(lower, 0), upper], axis=1)

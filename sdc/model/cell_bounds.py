@@ -98,5 +98,19 @@ class CellBounds:
         return CellBounds(self.cells, self.counts, outer, inner, met.method)
 
 
+def combine(parts: Sequence[Intervals], between: Counts) -> Intervals:
+    """(n, 2) intervals of cells from those of their marginal cells in components ([DKS], reducible models).
+
+    UB = min_j UB_j(i_Cj), LB = max(0, sum_j LB_j(i_Cj) - sum_j n_Sj(i_Sj)) for components C_j and separators S_j that
+    are released; `between` is the sum over the separators. Any feasible integer tables of two components agree on the
+    separator; at each of its cells they are the margins of a two-way table, which has integer solutions with every
+    value in the Frechet range. So exact bounds of the components give exact bounds, inner ones inner and outer ones
+    outer.
+    """
+    lower = sum((part[:, 0] for part in parts), -between)
+    upper = np.min([part[:, 1] for part in parts], axis=0)
+    return np.stack([np.maximum(lower, 0), upper], axis=1)
+
+
 def _between(one: Intervals, other: Intervals, low: np.ufunc, high: np.ufunc) -> Intervals:
     return np.stack([low(one[:, 0], other[:, 0]), high(one[:, 1], other[:, 1])], axis=1)

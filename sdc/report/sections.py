@@ -78,8 +78,12 @@ class StepRow:
 
 @dataclass(frozen=True)
 class Extension:
-    """Counts of the sub-tables tried after the bisection, and those that were added."""
+    """Counts of the sub-tables tried after the bisection, and those that were added.
 
+    grown  whether they were added to the one-way sub-tables, not to the longest releasable prefix
+    """
+
+    grown: bool
     tried: int
     refuted: int
     undecided: int
@@ -176,8 +180,9 @@ def extension(audit: Audit) -> Extension:
     """The sub-tables tried once the bisection ended, each by its last answer."""
     last = _last_answers(audit)
     refused = [step for step in last.values() if not _passed(audit, step)]
-    added = [step for step in audit.search_steps if step.added and _passed(audit, step)]
+    added = [step for step in _tried(audit) if _passed(audit, step)]
     return Extension(
+        any(step.phase == "growth" for step in _tried(audit)),
         len(last),
         sum(step.answer is False for step in refused),
         sum(step.answer is None for step in refused),
@@ -190,9 +195,15 @@ def _passed(audit: Audit, step: SearchStep) -> bool:
     return step.answer is True or (step.answer is None and audit.undecided_policy == "outer")
 
 
+def _tried(audit: Audit) -> list[SearchStep]:
+    """The steps that added sub-tables, or tried to, on the way to the release: the prefix extended, or growth."""
+    steps = [step for step in audit.search_steps if step.added]
+    return [step for step in steps if step.phase == steps[-1].phase]
+
+
 def _last_answers(audit: Audit) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
-    steps = [step for step in audit.search_steps if len(step.added) == 1 or (step.added and _passed(audit, step))]
+    steps = [step for step in _tried(audit) if len(step.added) == 1 or _passed(audit, step)]
     return {t: step for step in steps for t in step.added}
 
 

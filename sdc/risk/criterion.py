@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds import sparsest
+from sdc.bounds import moves, reducible, sparsest
 from sdc.bounds.cell_marginals import CellMarginals
-from sdc.bounds.decomposable import cover, covering_bounds
 from sdc.bounds.method import cell_bounds, cheap_bounds, is_small
-from sdc.bounds.moves import EFFORTS, Found, can_search, find
+from sdc.bounds.moves import Found, can_search
 from sdc.executor import IN_PROCESS, Executor
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.differences import Differences
 from sdc.model.errors import InputError
-from sdc.model.graph import Decomposition
+from sdc.model.proof import Proof
 from sdc.model.release import Release
-from sdc.model.table import Codes, Table
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
 from sdc.risk.critical_width import require_at_risk
-from sdc.risk.evidence import Evidence
+from sdc.risk.evidence import Component, Rows, Shift, Support
 
 CELLS_PER_UNIT = 8
 FIRST_ROUND, LAST_ROUND, UNITS_PER_ROUND = 4, 2048, 16
@@ -126,8 +126,8 @@ class Criterion:
 
     Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the most exposed cells
     first. Small tables get exact ones. In larger tables each cell is certified by feasible tables that are searched
-    for and kept as `evidence`; outer bounds of the `refute_cells` most exposed ones that stay open may refute.
-    InputError where the table has no at-risk cell.
+    for and kept as `support`, component by component; outer bounds of the `refute_cells` most exposed ones that stay
+    open may refute. InputError where the table has no at-risk cell.
     """
 
     table: Table
@@ -147,9 +147,9 @@ class Criterion:
         return CellMarginals(self.table, self.table.codes[self.table.at_risk(self.small_count)])
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def support(self) -> Support:
         """The feasible tables found so far."""
-        return Evidence(self.table, self._marginals.cells, self._marginals.counts)
+        return Support(self._marginals)
 
     @property
     def is_exact(self) -> bool:
@@ -165,10 +165,10 @@ class Criterion:
         """Bounds of every at-risk cell that cost next to nothing."""
         return cheap_bounds(self._marginals, release)
 
-    def learn(self, differences: Differences, release: Release) -> None:
-        """Takes over differences found elsewhere; those that are not feasible under the release are left out."""
-        self.evidence.ask(release)
-        self.evidence.add(differences.rows(differences.feasible(self.table, release)))
+    def learn(self, proof: Proof, release: Release) -> None:
+        """Takes over feasible tables found elsewhere; what is not feasible under the release is left out."""
+        self.support.ask(release)
+        self.support.learn(proof)
 
     def assess(self, release: Release, *, certify: bool = True, brief: bool = False) -> Assessment:
         """The answer for a release; stops at the first cell that proves it unsafe.
@@ -186,27 +186,37 @@ class Criterion:
                 break
         return answer
 
-    def proven(self, release: Release) -> tuple[CellBounds, Decomposition, Differences]:
+    def proven(self, release: Release) -> tuple[CellBounds, Proof]:
         """The best bounds of every at-risk cell whose inner ends all rest on something that can be shown.
 
-        That is a decomposable cover, under which bounds are explicit, and feasible tables as differences.
+        For each component of the release that is a decomposable cover, under which bounds are explicit, and feasible
+        tables as differences.
         """
         bounds = self.bounds(release)
         inner = self.supported(release)
         rows = np.flatnonzero((inner != bounds.inner).any(axis=1))
         if self.is_exact and len(rows):
-            from sdc.bounds.integer_program import tables_at_ends
+            self._show(rows)
+            inner = self.support.inner
+        return CellBounds(bounds.cells, bounds.counts, bounds.outer, inner, bounds.method), self.support.proof()
 
-            self.evidence.add(tables_at_ends(self.table, release, bounds.cells[rows]))
-            inner = self.supported(release)
-        shown = CellBounds(bounds.cells, bounds.counts, bounds.outer, inner, bounds.method)
-        return shown, cover(self.table, release), self.evidence.resting(np.arange(len(bounds)))
+    def _show(self, rows: Rows) -> None:
+        """Feasible tables at the ends of these at-risk cells' marginal cells in each component."""
+        from sdc.bounds.integer_program import tables_at_ends
+
+        for component in self.support.open:
+            cells = component.cells[np.unique(component.row[rows])]
+            component.add(tables_at_ends(component.table, component.release, cells))
+
+    def proof(self, release: Release) -> Proof:
+        """What is known to show that cells can move under the release."""
+        self.support.ask(release)
+        return self.support.proof()
 
     def supported(self, release: Release) -> Intervals:
-        """(n, 2) inner bounds of every at-risk cell from a decomposable cover and the evidence."""
-        self.evidence.ask(release)
-        covered, found = covering_bounds(self._marginals, release), self.evidence.inner
-        return np.stack([np.minimum(covered[:, 0], found[:, 0]), np.maximum(covered[:, 1], found[:, 1])], axis=1)
+        """(n, 2) inner bounds of every at-risk cell from the components' decomposable covers and feasible tables."""
+        self.support.ask(release)
+        return self.support.inner
 
     def bounds(self, release: Release) -> CellBounds:
         """The best bounds of every at-risk cell: exact where the table is small, else as in `assess`."""
@@ -222,10 +232,9 @@ class Criterion:
         if self.is_exact:
             yield from self._refined(bounds, release, self._open(bounds))
             return
-        if certify and can_search(self.table):
-            for certified in self._certified(bounds, release, brief):
-                bounds = certified
-                yield bounds
+        if certify:
+            bounds = self._certified(bounds, release, brief)
+            yield bounds
         most = min(self.refute_cells, FIRST_BATCH) if brief else self.refute_cells
         yield from self._refined(bounds, release, self._open(bounds)[:most])
 
@@ -236,94 +245,118 @@ class Criterion:
         times = np.array([self._hard.get(int(row), 0) for row in rows], np.int64)
         return rows[np.argsort(-times, kind="stable")]
 
-    def _certified(self, bounds: CellBounds, release: Release, brief: bool) -> Iterator[CellBounds]:
+    def _certified(self, bounds: CellBounds, release: Release, brief: bool) -> CellBounds:
         """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
 
-        Chains of moves come first, then sparsest differences for the cells that they leave open.
+        Chains of moves come first, then sparsest differences for the cells that they leave open: after each round
+        where the first cell that stays open is the answer, else when all cells had their chains.
         """
-        self.evidence.ask(release)
-        bounds = self._with_evidence(bounds)
-        yield bounds
+        self.support.ask(release)
+        bounds = self._with_support(bounds)
         waiting = self._open(bounds)
-        size = FIRST_ROUND
-        while len(waiting) and not self.is_out_of_budget:
-            rows, waiting = waiting[:size], waiting[size:]
-            hard = np.array([int(row) in self._hard for row in rows])
-            self._search(release, rows[~hard] if brief else rows)
-            bounds = self._with_evidence(bounds)
-            for batch in _batches(self._short(bounds, rows)):
-                self._search_sparsest(release, bounds, self._short(bounds, batch))
-                bounds = self._with_evidence(bounds)
-                failed = self._short(bounds, batch)
-                for row in failed.tolist():
-                    self._hard[row] = self._hard.get(row, 0) + 1
-                if (brief and len(failed)) or self.is_out_of_budget:
-                    yield bounds
-                    return
-            yield bounds
-            waiting = self._short(bounds, waiting)
-            size = min(2 * size, LAST_ROUND)
+        for rows in _batches(waiting, FIRST_ROUND, LAST_ROUND):
+            if self.is_out_of_budget:
+                return bounds
+            bounds = self._search(bounds, rows, Shift.DOWN, Shift.UP)
+            if brief:
+                bounds = self._sparsest(bounds, rows, brief)
+                if len(self._short(bounds, rows)):
+                    return bounds
+        return bounds if brief else self._sparsest(bounds, waiting, brief)
 
-    def _short(self, bounds: CellBounds, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _sparsest(self, bounds: CellBounds, rows: Rows, brief: bool) -> CellBounds:
+        for batch in _batches(self._short(bounds, rows), FIRST_BATCH, LAST_BATCH):
+            if self.is_out_of_budget:
+                break
+            bounds = self._search(bounds, batch, Shift.SPARSEST_UP)
+            failed = self._short(bounds, batch)
+            for row in failed.tolist():
+                self._hard[row] = self._hard.get(row, 0) + 1
+            if brief and len(failed):
+                break
+        return bounds
+
+    def _short(self, bounds: CellBounds, rows: Rows) -> Rows:
         """Those of the cells whose inner width does not reach what is required."""
         return rows[bounds.inner_width[rows] < self.min_width]
 
-    def _search(self, release: Release, rows: npt.NDArray[np.int64]) -> None:
-        chunks = np.array_split(rows, min(len(rows), UNITS_PER_ROUND)) if len(rows) else []
-        steps = min(CHAIN_STEPS, self.budget.steps_per_cell)
-        units = [(release.frontier, self._marginals.cells[chunk], self.min_width, steps) for chunk in chunks]
-        self._take(self.executor.run(certify_cells, self.table, units))
+    def _search(self, bounds: CellBounds, rows: Rows, *shifts: Shift) -> CellBounds:
+        """The bounds with what the workers find to move the cells, one way after the other."""
+        for shift in shifts:
+            units, components = self._units(self._short(bounds, rows), shift)
+            for component, found in zip(components, self.executor.run(move_cells, self.table, units), strict=True):
+                component.add(found.differences)
+                self._spent[0] += found.nodes
+            bounds = self._with_support(bounds) if units else bounds
+        return bounds
 
-    def _search_sparsest(self, release: Release, bounds: CellBounds, rows: npt.NDArray[np.int64]) -> None:
-        if self.budget.steps_per_cell <= CHAIN_STEPS:
-            return
-        lacking = self.min_width - (bounds.counts[rows] - bounds.inner[rows, 0])
-        units = [(release.frontier, bounds.cells[[row]], by) for row, by in zip(rows, lacking.tolist(), strict=True)]
-        self._take(self.executor.run(sparsest_difference, self.table, units))
+    def _units(self, rows: Rows, shift: Shift) -> tuple[list[Unit], list[Component]]:
+        units, components = [], []
+        steps = self.budget.steps_per_cell
+        if shift is Shift.SPARSEST_UP and steps <= CHAIN_STEPS:
+            return [], []
+        for component, cells, changes in self.support.wanted(rows, self.min_width, shift):
+            if not can_search(component.table):
+                continue
+            pieces = len(cells) if shift is Shift.SPARSEST_UP else min(len(cells), UNITS_PER_ROUND)
+            for piece in np.array_split(np.arange(len(cells)), pieces):
+                moved = component.cells[cells[piece]], changes[piece]
+                units.append((component.variables, component.release.frontier, *moved, shift, min(CHAIN_STEPS, steps)))
+                components.append(component)
+        return units, components
 
-    def _take(self, results: Iterator[Found]) -> None:
-        for found in results:
-            self.evidence.add(found.differences)
-            self._spent[0] += found.nodes
-
-    def _with_evidence(self, bounds: CellBounds) -> CellBounds:
-        found = CellBounds(bounds.cells, bounds.counts, bounds.outer, self.evidence.inner, "moves")
+    def _with_support(self, bounds: CellBounds) -> CellBounds:
+        found = CellBounds(bounds.cells, bounds.counts, bounds.outer, self.support.inner, "moves")
         return bounds.meet(found)
 
     def _refined(self, bounds: CellBounds, release: Release, rows: npt.NDArray[np.int64]) -> Iterator[CellBounds]:
         """The bounds again and again, after each unit of cells that a dearer method has treated."""
         chunks = [rows[i : i + CELLS_PER_UNIT] for i in range(0, len(rows), CELLS_PER_UNIT)]
-        method = "auto" if self.is_exact else "collapse"
+        method = "auto" if self.is_exact else "outer"
         units = [(release.frontier, bounds.cells[chunk], method) for chunk in chunks]
         for chunk, finer in zip(chunks, self.executor.run(bounds_of_cells, self.table, units), strict=True):
             bounds = bounds.narrowed(chunk, finer)
             yield bounds
 
 
-def _batches(rows: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    """The cells in batches that grow."""
-    size = FIRST_BATCH
+def _batches(rows: Rows, first: int, most: int) -> Iterator[Rows]:
+    """The cells in batches that grow twofold."""
     while len(rows):
-        yield rows[:size]
-        rows, size = rows[size:], min(2 * size, LAST_BATCH)
+        yield rows[:first]
+        rows, first = rows[first:], min(2 * first, most)
 
 
-def certify_cells(table: Table, unit: tuple[tuple[int, ...], Codes, int, int]) -> Found:
-    """Feasible tables that give each of the unit's (released frontier, cells, width, steps) cells that width."""
-    frontier, cells, width, steps = unit
-    return find(table, Release(frontier), cells, np.full(len(cells), width), effort=EFFORTS, nodes=steps)
+Unit = tuple[SubTable, tuple[SubTable, ...], Codes, Counts, Shift, int]
 
 
-def sparsest_difference(table: Table, unit: tuple[tuple[int, ...], Codes, int]) -> Found:
-    """A feasible table that changes the unit's (released frontier, cell, change) cell by so much."""
-    frontier, cells, by = unit
-    return sparsest.find(table, Release(frontier), cells, np.array([by]))
+def move_cells(table: Table, unit: Unit) -> Found:
+    """Feasible tables of a component that move its marginal cells by the changes asked for, or as far as was found.
+
+    The unit is (component, what is released of it, (n, variables of the component) cells, (n,) changes, how, steps).
+    """
+    variables, frontier, cells, changes, shift, steps = unit
+    part, release = _marginal(table, variables), Release(frontier)
+    if shift is Shift.SPARSEST_UP:
+        return sparsest.find(part, release, cells, changes)
+    return moves.shift(part, release, cells, changes, effort=moves.EFFORTS, nodes=steps)
+
+
+@lru_cache(maxsize=32)
+def _marginal(table: Table, variables: SubTable) -> Table:
+    return table if variables == st.full(len(table.schema)) else table.marginal(variables)
 
 
 def bounds_of_cells(table: Table, unit: tuple[tuple[int, ...], Codes, str]) -> CellBounds:
     """Bounds of the unit (released frontier, cells, name of the method)."""
     frontier, cells, method = unit
+    if method == "outer":
+        return reducible.bounds_by(_outer_bounds, table, Release(frontier), cells)
     return cell_bounds(table, Release(frontier), cells, method)
+
+
+def _outer_bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+    """Of a component's cells: exact where it is small."""
+    return cell_bounds(table, release, cells, "exact" if is_small(table.schema) else "collapse")
 
 
 def bounds_in_units(table: Table, release: Release, cells: Codes, method: str, executor: Executor) -> CellBounds:

@@ -1,14 +1,35 @@
-"""The feasible tables found for the at-risk cells of one table, shared by all releases that are asked about."""
+"""The feasible tables found for the at-risk cells, shared by all releases that are asked about."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from sdc.model.cell_bounds import Intervals
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.decomposable import cover, covering_bounds
+from sdc.bounds.reducible import components
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals, combine
 from sdc.model.differences import Differences, Flags, extremes
+from sdc.model.graph import Decomposition
+from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
+from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table, matching_rows
+
+MAX_BYTES = 16 << 20  # of marginals remembered for a component
+Rows = npt.NDArray[np.int64]
+
+
+class Shift(IntEnum):
+    """A way to look for a feasible table that moves a cell."""
+
+    DOWN = 0
+    UP = 1
+    SPARSEST_UP = 2
 
 
 class Evidence:
@@ -78,3 +99,152 @@ class Evidence:
     def _entries(self) -> npt.NDArray[np.int64]:
         """Entries of feasible differences that fall on an at-risk cell."""
         return np.flatnonzero(self._kept[self.differences.of] & (self._row >= 0))
+
+
+class Component:
+    """One component of a release: its marginal table, the at-risk cells' marginal cells in it, and what was found.
+
+    row    (at-risk cells,) which of `cells` each of them is in
+    cells  (n, variables of the component) the different ones
+    """
+
+    def __init__(self, marginals: CellMarginals, variables: SubTable, release: Release) -> None:
+        self.variables = variables
+        self.table = marginals.table
+        if variables != st.full(len(self.table.schema)):
+            self.table = self.table.marginal(variables)
+        cells, row = np.unique(marginals.cells[:, st.members(variables)], axis=0, return_inverse=True)
+        self.row: Rows = row.ravel()
+        self._marginals = CellMarginals(self.table, cells, max_bytes=MAX_BYTES)
+        self.cells, self.counts = self._marginals.cells, self._marginals.counts
+        self.found = Evidence(self.table, self.cells, self.counts)
+        self._turn_to(release)
+
+    def _turn_to(self, release: Release) -> None:
+        self.release = release
+        self.found.ask(release)
+        self._covered = covering_bounds(self._marginals, self.release)
+        self._tried = np.zeros((len(Shift), len(self.cells)), np.int64)
+        self._inner: Intervals | None = None
+
+    def ask(self, release: Release) -> None:
+        """Turns to what is released of the component."""
+        if release != self.release:
+            self._turn_to(release)
+
+    def add(self, found: Differences) -> None:
+        """Keeps differences that are feasible under what is released."""
+        self.found.add(found)
+        self._inner = None
+
+    @property
+    def inner(self) -> Intervals:
+        """(n, 2) the range of each marginal cell under the cover, and over the feasible tables found."""
+        if self._inner is None:
+            found, covered = self.found.inner, self._covered
+            low, high = np.minimum(found[:, 0], covered[:, 0]), np.maximum(found[:, 1], covered[:, 1])
+            self._inner = np.stack([low, high], axis=1)
+        return self._inner
+
+    def untried(self, rows: Rows, shift: Shift, values: Counts) -> tuple[Rows, Counts]:
+        """Marginal cells that do not reach the values asked of them yet, and the changes that would.
+
+        rows    of at-risk cells; values  (rows,) that their marginal cell has to reach
+        A change is handed out once: what was tried for a release is not tried again.
+        """
+        sign = -1 if shift is Shift.DOWN else 1
+        by = np.zeros(len(self.cells), np.int64)
+        np.maximum.at(by, self.row[rows], sign * (values - self.counts[self.row[rows]]))
+        reached = sign * (self.inner[:, max(0, sign)] - self.counts)
+        chosen = np.flatnonzero((by > reached) & (by > self._tried[shift]))
+        self._tried[shift, chosen] = by[chosen]
+        return chosen, sign * by[chosen]
+
+    def part(self) -> Part:
+        """What its inner ends rest on."""
+        rests_on = self.found.resting(np.arange(len(self.cells)))
+        return Part(self.variables, cover(self.table, self.release), rests_on)
+
+
+class Support:
+    """Inner bounds of the at-risk cells under one release after another, from feasible tables of its components.
+
+    A release splits at separators that it contains, and inner bounds of the components combine; a component that is
+    released is known. Each other one keeps its evidence as long as releases have it.
+    """
+
+    def __init__(self, marginals: CellMarginals) -> None:
+        self._marginals = marginals
+        self._components: dict[SubTable, Component] = {}
+        self._release = Release.of([])
+        self._tree = Decomposition((), ())
+
+    def ask(self, release: Release) -> None:
+        """Turns to a release."""
+        if release == self._release and self._tree.cliques:
+            return
+        table = self._marginals.table
+        self._release = release
+        self._tree = components(release, len(table.schema), table.zeros.subtables)
+        for variables in self._tree.cliques:
+            if variables in release:
+                continue
+            within = release.within(variables)
+            if variables not in self._components:
+                self._components[variables] = Component(self._marginals, variables, within)
+            self._components[variables].ask(within)
+
+    def settle(self, release: Release) -> None:
+        """From now on the releases asked about contain this one; other components are dropped."""
+        self.ask(release)
+        self._components = {component.variables: component for component in self.open}
+        for component in self.open:
+            component.found.settle(component.release)
+
+    @property
+    def open(self) -> Iterator[Component]:
+        """The components that are not released."""
+        return (self._components[v] for v in self._tree.cliques if v not in self._release)
+
+    @property
+    def inner(self) -> Intervals:
+        """(n, 2) of each at-risk cell."""
+        between = sum((self._marginals.at(s) for s in self._tree.separators), np.zeros(len(self._marginals), np.int64))
+        return combine([self._ends(variables) for variables in self._tree.cliques], between)
+
+    def _ends(self, variables: SubTable) -> Intervals:
+        if variables in self._release:
+            counts = self._marginals.at(variables)
+            return np.stack([counts, counts], axis=1)
+        component = self._components[variables]
+        return component.inner[component.row]
+
+    def wanted(self, rows: Rows, width: int, shift: Shift) -> Iterator[tuple[Component, Rows, Counts]]:
+        """The marginal cells of components that have to move so that at-risk cells get a width, and by how much.
+
+        Down: so that a cell may have none. Up: so that it may have so many more than the least it is known to have.
+        """
+        lower = self.inner[rows, 0]
+        for component in self.open:
+            known = component.counts[component.row[rows]]
+            values = known - np.minimum(known, lower) if shift is Shift.DOWN else width + lower
+            cells, changes = component.untried(rows, shift, values)
+            if len(cells):
+                yield component, cells, changes
+
+    def proof(self) -> Proof:
+        """What the inner bounds rest on."""
+        return Proof(tuple(self._part(variables) for variables in self._tree.cliques), self._tree.separators)
+
+    def _part(self, variables: SubTable) -> Part:
+        if variables not in self._release:
+            return self._components[variables].part()
+        number = st.dimension(variables)
+        return Part(variables, Decomposition((st.full(number),), ()), Differences.none(number))
+
+    def learn(self, proof: Proof) -> None:
+        """Takes over what was found of components that the release has too, where it is feasible."""
+        known = {part.variables: part.differences for part in proof.parts}
+        for component in self.open:
+            if (claimed := known.get(component.variables)) is not None:
+                component.add(claimed.rows(claimed.feasible(component.table, component.release)))

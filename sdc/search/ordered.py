@@ -1,15 +1,15 @@
-"""Ordered marginals: bisection for the longest releasable prefix, then extension until maximal ([KDSF] 5.2)."""
+"""Ordered marginals: bisection for the longest releasable prefix ([KDSF] 5.2), and extension until maximal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from sdc.bounds.reducible import components
 from sdc.model import subtable as st
-from sdc.model.differences import Differences
 from sdc.model.errors import ReleaseError
+from sdc.model.graph import independence_graph
+from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Assessment, Criterion
@@ -20,7 +20,8 @@ from sdc.risk.critical_width import CriticalWidths
 class SearchStep:
     """One question put to the criterion while searching.
 
-    phase      "bisection" or "extension"
+    phase      "bisection", "growth" from the one-way sub-tables, or "extension" of the prefix; where there is growth
+               and no extension, what has grown is the release
     length     bisection: length of the prefix asked about; else sub-tables released so far
     added      the sub-tables tried together; none for a prefix
     answer     True releasable, False refuted, None undecided
@@ -41,7 +42,7 @@ class OrderedRelease:
     release: Release
     assessment: Assessment
     steps: tuple[SearchStep, ...]
-    evidence: Differences
+    proof: Proof
 
 
 @dataclass(frozen=True)
@@ -60,19 +61,63 @@ class OrderedSearch:
     _steps: list[SearchStep] = field(default_factory=list, init=False)
 
     def run(self) -> OrderedRelease:
-        """The longest releasable prefix by bisection, extended until nothing more can be added.
+        """The longest releasable prefix, or what grows from the one-way sub-tables where that is more, made maximal.
 
-        ReleaseError where not even the grand total may be public, or where the list was cut above
-        the width asked for.
+        A prefix soon has all pairs of variables, and then nothing splits it into components. What grows from the
+        one-way sub-tables keeps them small, and cells of small components are far easier to certify. ReleaseError
+        where not even the grand total may be public, or where the list was cut above the width asked for.
+        """
+        self._steps.clear()
+        candidates = self._candidates()
+        release = self._bisect(candidates)
+        if self.extend and release != Release.of(candidates):
+            one_way = [t for t in candidates if st.dimension(t) == 1]
+            grown = self.extended(*self._extend(Release.of([]), one_way, (), "growth"), "growth")
+            release = grown if grown.sub_tables > release.sub_tables else self.extended(release)
+        return self.found(release)
+
+    def found(self, release: Release) -> OrderedRelease:
+        """The release as the outcome of the search, assessed."""
+        assessment = self.criterion.assess(release, certify=not self.accept_undecided)
+        return OrderedRelease(release, assessment, tuple(self._steps), self.criterion.proof(release))
+
+    def extended(self, release: Release, refused: tuple[SubTable, ...] = (), phase: str = "extension") -> Release:
+        """A releasable release with candidates added until none can be; those refused before are not asked about.
+
+        First pairs of variables that no released sub-table has, one by one, and with each the candidates that then
+        lie within a component; then all the others.
         """
         candidates = self._candidates()
-        self._steps.clear()
-        release = self._bisect(candidates)
-        if self.extend:
-            release, _ = self._extend(release, candidates, ())
-        assessment = self.criterion.assess(release, certify=not self.accept_undecided)
-        at_risk = np.arange(assessment.at_risk_cells)
-        return OrderedRelease(release, assessment, tuple(self._steps), self.criterion.evidence.resting(at_risk))
+        pairs = [p for p in self._pairs(release, candidates) if p not in refused]
+        while pairs:
+            larger, refused = self._extend(release, pairs[:1], refused, phase)
+            if larger == release:
+                pairs = pairs[1:]
+                continue
+            parts = self._components(larger)
+            inside = [t for t in candidates if any(st.is_within(t, part) for part in parts)]
+            release, refused = self._extend(larger, inside, refused, phase)
+            pairs = [p for p in self._pairs(release, candidates) if p not in refused]
+        return self._extend(release, candidates, refused, phase)[0]
+
+    def _pairs(self, release: Release, candidates: Sequence[SubTable]) -> list[SubTable]:
+        """Two-way candidates that are not released; first those that make small components and open up the most.
+
+        A pair opens up the candidates that have it and whose other pairs are released.
+        """
+        graph = independence_graph(release, len(self.criterion.table.schema))
+
+        def rank(pair: SubTable) -> tuple[int, int]:
+            part = next(part for part in self._components(release.add(pair)) if st.is_within(pair, part))
+            u, v = st.members(pair)
+            around = pair | graph[u] & graph[v]
+            return st.dimension(part), -sum(t & pair == pair and st.is_within(t, around) for t in candidates)
+
+        return sorted((t for t in candidates if st.dimension(t) == 2 and t not in release), key=rank)
+
+    def _components(self, release: Release) -> tuple[SubTable, ...]:
+        table = self.criterion.table
+        return components(release, len(table.schema), table.zeros.subtables).cliques
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""
@@ -96,7 +141,7 @@ class OrderedSearch:
         return Release.of(candidates[:releasable])
 
     def _extend(
-        self, release: Release, candidates: Sequence[SubTable], refused: tuple[SubTable, ...]
+        self, release: Release, candidates: Sequence[SubTable], refused: tuple[SubTable, ...], phase: str
     ) -> tuple[Release, tuple[SubTable, ...]]:
         """The candidates all at once, and where that is refused one half after the other.
 
@@ -106,13 +151,13 @@ class OrderedSearch:
         if not left:
             return release, refused
         larger = Release.of([*release.frontier, *left])
-        if self._ask(larger, "extension", release.sub_tables, tuple(left)):
+        if self._ask(larger, phase, release.sub_tables, tuple(left)):
             return larger, refused
         if len(left) == 1:
             return release, (*refused, left[0])
         half = len(left) // 2
-        release, refused = self._extend(release, left[:half], refused)
-        return self._extend(release, left[half:], refused)
+        release, refused = self._extend(release, left[:half], refused, phase)
+        return self._extend(release, left[half:], refused, phase)
 
     def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> bool:
         """Whether the release may go out; the criterion then settles on it."""
@@ -123,7 +168,7 @@ class OrderedSearch:
         self.on_step(step)
         accepted = answer.releasable is True or (self.accept_undecided and answer.releasable is None)
         if accepted:
-            self.criterion.evidence.settle(release)
+            self.criterion.support.settle(release)
         return accepted
 
     def _require_grand_total(self) -> None:

@@ -1,8 +1,9 @@
 """The certificate of an assessment: what proves, cell by cell, that a release is safe. It is confidential.
 
-`certificate.json` says what it is about and holds the decomposable cover of the release; `differences.parquet` holds
-feasible tables as differences from the true one, shared between the cells. The cells themselves and what is claimed of
-each are in the assessment's `cells.parquet`. Whether all of it is true is for `sdc.verify` to say.
+`certificate.json` says what it is about and holds the components of the release with a decomposable cover of each;
+`differences_<i>.parquet` holds feasible tables of the i-th component's marginal table as differences from it, shared
+between the cells. The cells themselves and what is claimed of each are in the assessment's `cells.parquet`. Whether all
+of it is true is for `sdc.verify` to say.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from sdc.model import subtable as st
 from sdc.model.differences import Differences
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
+from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 
-FORMAT = 1
-CERTIFICATE, DIFFERENCES = "certificate.json", "differences.parquet"
+FORMAT = 2
+CERTIFICATE = "certificate.json"
 NUMBER, CHANGE = "difference", "change"
 
 
@@ -37,31 +39,29 @@ class Certificate:
     release       what the evidence is about
     small_count   cells of 1 up to this count are at risk
     min_width     the width that every at-risk cell must have
-    cover         decomposable, contains the release: its explicit bounds are inner ones; None where there is none
-    differences   from the true table; each claims to give a table that is feasible under the release
+    proof         the release's components, and feasible tables of each
     """
 
     table_digest: str
     release: Release
     small_count: int
     min_width: int
-    cover: Decomposition | None
-    differences: Differences
+    proof: Proof
 
 
 def write_certificate(certificate: Certificate, schema: Schema, folder: Path) -> None:
-    """Writes both files; the same certificate gives the same bytes. An empty difference is left out."""
-    found, names = certificate.differences, _column_names(schema)
-    _, number = np.unique(found.of, return_inverse=True)
-    codes = {name: np.ascontiguousarray(found.cells[:, v]) for v, name in enumerate(names)}
-    write_columns(folder / DIFFERENCES, {NUMBER: number.astype(np.int64), **codes, CHANGE: found.changes})
+    """Writes all files; the same certificate gives the same bytes. An empty difference is left out."""
+    for number, part in enumerate(certificate.proof.parts):
+        if _number(part):
+            _write_differences(part, schema, folder / _file(number))
     content = {
         "format": FORMAT,
         "table": certificate.table_digest,
         "release": _named(certificate.release.frontier, schema),
         "small_count": certificate.small_count,
         "min_width": certificate.min_width,
-        "cover": _cover_facts(certificate.cover, schema),
+        "components": [_part_facts(part, schema) for part in certificate.proof.parts],
+        "separators": _named(certificate.proof.separators, schema),
     }
     write_json(folder / CERTIFICATE, content)
 
@@ -80,14 +80,22 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
             release=Release.of(_bits(content["release"], schema)),
             small_count=_whole(content["small_count"]),
             min_width=_whole(content["min_width"]),
-            cover=_cover(content["cover"], schema),
-            differences=_differences(folder / DIFFERENCES, schema),
+            proof=_proof(content, schema, folder),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunFolderError(
             f"{path} is damaged or of another table: {type(error).__name__}: {error}; run the build again"
         ) from error
     return certificate
+
+
+def _number(part: Part) -> int:
+    """Differences that are not empty."""
+    return len(np.unique(part.differences.of))
+
+
+def _file(number: int) -> str:
+    return f"differences_{number}.parquet"
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -123,16 +131,46 @@ def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
     return tuple(st.of(schema.index(name) for name in names) for names in listed)
 
 
-def _cover_facts(cover: Decomposition | None, schema: Schema) -> dict[str, list[list[str]]] | None:
-    if cover is None:
-        return None
-    return {"cliques": _named(cover.cliques, schema), "separators": _named(cover.separators, schema)}
+def _part_facts(part: Part, schema: Schema) -> dict[str, Any]:
+    inside = schema.restrict(st.members(part.variables))
+    cover = part.cover and {
+        "cliques": _named(part.cover.cliques, inside),
+        "separators": _named(part.cover.separators, inside),
+    }
+    return {"variables": st.names(part.variables, schema), "cover": cover, "differences": _number(part)}
+
+
+def _proof(content: dict[str, Any], schema: Schema, folder: Path) -> Proof:
+    listed = content["components"]
+    if not isinstance(listed, list) or not listed:
+        raise ValueError("components: a list of at least one is expected")
+    parts = tuple(_part(facts, schema, folder / _file(number)) for number, facts in enumerate(listed))
+    return Proof(parts, _bits(content["separators"], schema))
+
+
+def _part(facts: dict[str, Any], schema: Schema, path: Path) -> Part:
+    (variables,) = _bits([facts["variables"]], schema)
+    if not variables:
+        raise ValueError("a component has no variables")
+    inside = schema.restrict(st.members(variables))
+    claimed = _whole(facts["differences"])
+    differences = _differences(path, inside) if claimed else Differences.none(len(inside))
+    if len(differences) != claimed:
+        raise ValueError(f"{path.name} has {len(differences)} differences, {claimed} are claimed")
+    return Part(variables, _cover(facts["cover"], inside), differences)
 
 
 def _cover(content: Any, schema: Schema) -> Decomposition | None:
     if content is None:
         return None
     return Decomposition(_bits(content["cliques"], schema), _bits(content["separators"], schema))
+
+
+def _write_differences(part: Part, schema: Schema, path: Path) -> None:
+    found, names = part.differences, _column_names(schema.restrict(st.members(part.variables)))
+    _, number = np.unique(found.of, return_inverse=True)
+    codes = {name: np.ascontiguousarray(found.cells[:, v]) for v, name in enumerate(names)}
+    write_columns(path, {NUMBER: number.astype(np.int64), **codes, CHANGE: found.changes})
 
 
 def _column_names(schema: Schema) -> list[str]:

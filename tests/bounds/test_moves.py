@@ -9,14 +9,14 @@ from hypothesis import strategies as hs
 
 from sdc.bounds import moves
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.moves import EFFORTS, Found, find, minimal_uncovered, reached
+from sdc.bounds.moves import EFFORTS, Found, find, minimal_uncovered, reached, shift
 from sdc.model import subtable as st
 from sdc.model.differences import Differences
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Table
+from sdc.model.table import Counts, Table
 from tests.bounds.test_agreement import SIZES, random_release, random_table
 from tests.strategies import (
     all_ways,
@@ -125,6 +125,101 @@ def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) 
         tables[row, np.ravel_multi_index(tuple(changed.T.astype(np.int64)), table.schema.sizes)] += changes
     ends = reached(found, cells, counts, table)
     assert np.array_equal(ends, np.stack([tables.min(axis=0), tables.max(axis=0)], axis=1))
+
+
+# One way only
+
+
+def shifted(table: Table, release: Release, changes: Counts, rows: slice = slice(None), nodes: int = NODES) -> Found:
+    return shift(table, release, every_cell(table.schema)[rows], changes[rows], effort=EFFORTS, nodes=nodes)
+
+
+def wanted(data: hs.DataObject, table: Table) -> Counts:
+    """A change for every cell, some of them none, of either sign and beyond what there is."""
+    number = table.schema.cells
+    return np.array(data.draw(hs.lists(hs.integers(-4, 4), min_size=number, max_size=number)), np.int64)
+
+
+@given(hs.data())
+@settings(max_examples=120)
+def test_a_shift_is_reached_or_not_overshot(data: hs.DataObject) -> None:
+    """One feasible table at most for each cell, in which it has moved the way it was asked to and no farther."""
+    table, release = data.draw(informed_tables_and_releases())
+    cells, changes = every_cell(table.schema), wanted(data, table)
+    for row in range(0, len(cells), 3):
+        found = shifted(table, release, changes, slice(row, row + 1)).differences
+        assert len(found) <= 1
+        for changed, by in found:
+            assert gives_feasible(table, release, changed, by)
+            moved = int(by[(changed == cells[row]).all(axis=1)].sum())
+            assert 0 < moved * np.sign(changes[row]) <= abs(changes[row])
+
+
+@given(hs.data())
+@settings(max_examples=80)
+def test_shifts_do_not_depend_on_each_other(data: hs.DataObject) -> None:
+    table, release = data.draw(informed_tables_and_releases())
+    changes = wanted(data, table)
+    together = shifted(table, release, changes)
+    alone = [shifted(table, release, changes, slice(i, i + 1)) for i in range(table.schema.cells)]
+    assert_same(Differences.concatenated([one.differences for one in alone]), together.differences)
+    assert sum(one.nodes for one in alone) == together.nodes
+    assert all(one.nodes <= NODES + 1 for one in alone)
+
+
+@given(informed_tables_and_releases(), hs.integers(1, 4))
+@settings(max_examples=80)
+def test_a_shift_is_one_way_of_find(example: tuple[Table, Release], width: int) -> None:
+    """Down and then up by what is left of the width, with the nodes that are left."""
+    table, release = example
+    for row, cell in enumerate(every_cell(table.schema)):
+        one, count = slice(row, row + 1), int(table.count_at(cell[None])[0])
+        both = found_for(table, release, one, width)
+        down = shifted(table, release, np.full(table.schema.cells, -min(count, width)), one)
+        gone = -int(sum(by[(cells == cell).all(axis=1)].sum() for cells, by in down.differences))
+        rest = np.full(table.schema.cells, width - gone)
+        up = shifted(table, release, rest, one, NODES - down.nodes)
+        assert_same(Differences.concatenated([down.differences, up.differences]), both.differences)
+        assert down.nodes + up.nodes == both.nodes
+
+
+@given(informed_tables_and_releases())
+@settings(max_examples=80)
+def test_shifts_end_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
+    table, release = example
+    seen = enumerate_tables(table, release, MOST_TABLES)
+    assume(seen.complete)
+    cells = every_cell(table.schema)
+    counts = table.count_at(cells)
+    for sign, end in ((-1, seen.lower), (1, seen.upper)):
+        found = shifted(table, release, np.full(len(cells), sign * 9)).differences
+        ends = reached(found, cells, counts, table)
+        assert (ends[:, 0] >= seen.lower).all()
+        assert (ends[:, 1] <= seen.upper).all()
+        exact = shifted(table, release, end - counts).differences
+        assert len(exact) <= int((end != counts).sum())
+
+
+def test_shifts_reach_the_ends_of_a_decomposable_release() -> None:
+    """Independent A and B, as above; by one, by all there is, by more than there is, and by nothing."""
+    table = dense(schema_of([2, 2]), [5, 3, 2, 4])
+    release = all_ways(2, 1)
+    for change, end in ((-4, 1), (-9, 1), (-1, 4), (1, 6), (2, 7), (9, 7)):
+        (found,) = shift(table, release, table.codes[:1], np.array([change]), effort=EFFORTS, nodes=NODES).differences
+        assert 5 + found[1][(found[0] == 0).all(axis=1)].sum() == end
+    nothing = shift(table, release, table.codes, np.zeros(4, np.int64), effort=EFFORTS, nodes=NODES)
+    assert (len(nothing.differences), nothing.nodes) == (0, 0)
+    spent = shift(table, release, table.codes, np.full(4, 1), effort=EFFORTS, nodes=0)
+    assert (len(spent.differences), spent.nodes) == (0, 0)
+
+
+def test_a_table_that_is_too_large_is_not_shifted() -> None:
+    table = table_of([2] * 21)
+    with pytest.raises(ReleaseError, match="21 variables with 2097152 cells are too many for"):
+        shift(table, Release.of([1]), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
+
+
+# Published tables, and limits
 
 
 def test_the_published_czech_release_is_certified() -> None:

@@ -76,3 +76,29 @@ def test_counting_does_not_list() -> None:
 
 def test_most_parsimonious_release() -> None:
     assert most_parsimonious(0b0011, 4) == Release.of([0b0011, 0b0100, 0b1000])
+
+
+@given(some.lists(subtables, max_size=6), subtables)
+def test_within_is_what_is_released_of_the_marginal_table(given_subtables: list[int], part: int) -> None:
+    """A sub-table of it is released where it is in the whole, each variable by its place among those kept."""
+    release = Release.of(given_subtables)
+    within, kept = release.within(part), st.members(part)
+    for inside in range(1 << len(kept)):
+        assert (inside in within) == (st.of(kept[place] for place in st.members(inside)) in release)
+    assert st.is_within(within.variables, st.full(len(kept)))
+
+
+@given(some.lists(subtables, max_size=6), subtables, subtables)
+def test_within_a_part_of_a_part(given_subtables: list[int], part: int, other: int) -> None:
+    release = Release.of(given_subtables)
+    place = {v: new for new, v in enumerate(st.members(part))}
+    inside = st.of(place[v] for v in st.members(part & other))
+    assert release.within(part).within(inside) == release.within(part & other)
+    assert release.within(st.full(7)) == release
+
+
+def test_within_numbers_variables_anew() -> None:
+    release = Release.of([0b10110, 0b01001])
+    assert release.within(0b10010) == Release.of([0b11])
+    assert release.within(0b11000) == Release.of([0b01, 0b10])
+    assert release.within(0) == Release.of([])

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
 
 from sdc.api import assess, cell_bounds, release_of
 from sdc.bounds import exact
-from sdc.bounds.cell_marginals import CellMarginals
-from sdc.bounds.coverage import is_floating
-from sdc.bounds.decomposable import explicit_bounds
+from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import is_small
 from sdc.executor import Executor, InProcess, Result, Unit
-from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.differences import Differences
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -31,7 +29,9 @@ from tests.strategies import (
     frontier,
     gives_feasible,
     informed_tables_and_releases,
+    rewritten,
     scattered,
+    shown_by,
 )
 
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
@@ -120,6 +120,7 @@ def test_no_at_risk_cell(czech: Table) -> None:
 
 
 PAIRS, CYCLE = all_ways(5, 2), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
+SPLIT = frontier("AB", "BC", "AC", "CD", "DE", "CE")  # two triangles that meet in C
 
 
 def sharp_bounds(table: Table, release: Release) -> CellBounds:
@@ -171,19 +172,27 @@ class Told:
     answer: Assessment
     inner: list[list[int]]
     outer: list[list[int]]
-    differences: list[tuple[list[list[int]], list[int]]]
+    differences: list[tuple[int, list[list[int]], list[int]]]
+
+
+def listed(proof: Proof) -> list[tuple[int, list[list[int]], list[int]]]:
+    """Every difference, with the component it is of."""
+    return [
+        (part.variables, cells.tolist(), changes.tolist())
+        for part in proof.parts
+        for cells, changes in part.differences
+    ]
 
 
 def told(executor: Executor, release: Release, min_width: int) -> Told:
     criterion = Criterion(scattered(), 2, min_width, executor=executor, budget=Budget(0.3, 60))
     answer = criterion.assess(release)
-    bounds, _, found = criterion.proven(release)
-    listed = [(cells.tolist(), changes.tolist()) for cells, changes in found]
-    return Told(answer, bounds.inner.tolist(), bounds.outer.tolist(), listed)
+    bounds, proof = criterion.proven(release)
+    return Told(answer, bounds.inner.tolist(), bounds.outer.tolist(), listed(proof))
 
 
 @pytest.mark.parametrize("min_width", [1, 3])
-@pytest.mark.parametrize("release", [PAIRS, CYCLE, all_ways(5, 3)], ids=str)
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, all_ways(5, 3), SPLIT], ids=str)
 def test_the_order_of_the_units_changes_nothing(release: Release, min_width: int) -> None:
     forwards = told(InProcess(), release, min_width)
     assert told(Backwards(), release, min_width) == forwards
@@ -202,9 +211,9 @@ def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
 def test_without_a_search_nothing_open_is_safe() -> None:
     criterion = Criterion(scattered(), 2, 3)
     assert criterion.assess(PAIRS, certify=False).releasable is None
-    assert len(criterion.evidence.differences) == 0
+    assert criterion.proof(PAIRS).differences == 0
     assert criterion.assess(PAIRS).releasable is True
-    assert len(criterion.evidence.differences) > 0
+    assert criterion.proof(PAIRS).differences > 0
     assert criterion.assess(PAIRS, certify=False).releasable is None
 
 
@@ -240,15 +249,34 @@ def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
 @given(hs.data())
 @settings(max_examples=60)
 def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
+    """Of each component that is not released: those of the differences claimed that give a feasible table of it."""
     table, release = data.draw(informed_tables_and_releases())
     if not len(table.at_risk(2)):
         return
-    criterion, found = Criterion(table, 2, 3), data.draw(differences(table))
-    criterion.learn(found, release)
-    good = [gives_feasible(table, release, cells, changes) for cells, changes in found]
-    learnt = [(cells.tolist(), changes.tolist()) for cells, changes in criterion.evidence.differences]
-    claimed = [(cells.tolist(), changes.tolist()) for cells, changes in found]
-    assert learnt == [claim for claim, is_good in zip(claimed, good, strict=True) if is_good]
+    criterion = Criterion(table, 2, 3)
+    honest = criterion.proof(release)
+    claims = [data.draw(differences(table.marginal(part.variables))) for part in honest.parts]
+    parts = [replace(part, differences=claim) for part, claim in zip(honest.parts, claims, strict=True)]
+    criterion.learn(replace(honest, parts=tuple(parts)), release)
+    found = {component.variables: component.found.differences for component in criterion.support.open}
+    assert set(found) == {part.variables for part in honest.parts if part.variables not in release}
+    for part in parts:
+        if part.variables in found:
+            inside, public = table.marginal(part.variables), rewritten(release.frontier, part.variables)
+            learnt = [(cells.tolist(), changes.tolist()) for cells, changes in found[part.variables]]
+            good = [claim for claim in part.differences if gives_feasible(inside, public, *claim)]
+            assert learnt == [(cells.tolist(), changes.tolist()) for cells, changes in good]
+
+
+@pytest.mark.parametrize("known", [frontier("AB", "BC", "AC"), PAIRS], ids=str)
+def test_what_was_found_of_other_components_is_not_learnt(known: Release) -> None:
+    """Another component with as many variables and categories, or one that has all variables."""
+    first, other = Criterion(scattered(), 2, 3), Criterion(scattered(), 2, 3)
+    assert first.assess(known).releasable is True
+    assert first.proof(known).differences
+    release = frontier("AB", "BD", "AD")
+    other.learn(first.proof(known), release)
+    assert other.proof(release).differences == 0
 
 
 def test_learning_what_was_found_proves_the_release_again() -> None:
@@ -256,36 +284,31 @@ def test_learning_what_was_found_proves_the_release_again() -> None:
     assert first.assess(PAIRS).releasable is True
     again = Criterion(scattered(), 2, 3, budget=Budget(1e-4, 1e-4))
     assert again.assess(PAIRS).releasable is None
-    again.learn(first.evidence.differences, PAIRS)
+    again.learn(first.proof(PAIRS), PAIRS)
     assert again.assess(PAIRS).releasable is True
     inner = again.supported(PAIRS)
     assert (inner[:, 1] - inner[:, 0] >= 3).all()
-    again.learn(first.evidence.differences, CYCLE)
+    again.learn(first.proof(PAIRS), CYCLE)
     assert again.assess(frontier("ABCDE")).releasable is False
 
 
-def shown_by(table: Table, release: Release, cover: Intervals, found: Differences) -> Intervals:
-    """The inner ends again from what is handed out: the cover's bounds, and the differences one by one."""
+def test_learning_what_was_found_of_components_proves_the_release_again() -> None:
+    first = Criterion(scattered(), 2, 3)
+    assert first.assess(SPLIT).releasable is True
+    proof = first.proof(SPLIT)
+    assert len(proof.parts) == 2
+    again = Criterion(scattered(), 2, 3, budget=Budget(1e-4, 1e-4))
+    again.learn(proof, SPLIT)
+    assert np.array_equal(again.supported(SPLIT), first.supported(SPLIT))
+    assert again.assess(SPLIT).releasable is True
+
+
+def assert_all_ends_are_shown(table: Table, release: Release, min_width: int) -> Proof:
+    bounds, proof = Criterion(table, 2, min_width, budget=Budget(0.1, 10)).proven(release)
     cells = table.codes[table.at_risk(2)]
-    place = {tuple(cell): row for row, cell in enumerate(cells.tolist())}
-    counts, shown = table.count_at(cells), cover.copy()
-    for changed, changes in found:
-        assert gives_feasible(table, release, changed, changes)
-        for cell, change in zip(changed.tolist(), changes.tolist(), strict=True):
-            if (row := place.get(tuple(cell))) is not None:
-                shown[row] = min(shown[row, 0], counts[row] + change), max(shown[row, 1], counts[row] + change)
-    return shown
-
-
-def assert_all_ends_are_shown(table: Table, release: Release, min_width: int) -> None:
-    bounds, cover, found = Criterion(table, 2, min_width, budget=Budget(0.1, 10)).proven(release)
-    wide = Release.of(cover.cliques)
-    assert all(element in wide for element in release.frontier)
-    assert all(element in wide for element in table.zeros.subtables)
-    marginals = CellMarginals(table, table.codes[table.at_risk(2)])
-    explicit = explicit_bounds(marginals, cover, is_floating(wide, table.schema))
-    assert np.array_equal(shown_by(table, release, explicit, found), bounds.inner)
-    assert np.array_equal(bounds.cells, marginals.cells)
+    assert np.array_equal(shown_by(table, release, cells, proof), bounds.inner)
+    assert np.array_equal(bounds.cells, cells)
+    return proof
 
 
 @given(informed_tables_and_releases())
@@ -296,9 +319,28 @@ def test_all_inner_ends_of_small_tables_are_shown(example: tuple[Table, Release]
         assert_all_ends_are_shown(table, release, 2)
 
 
-@pytest.mark.parametrize("release", [PAIRS, CYCLE, frontier("ABC", "CDE"), frontier("AB", "BC")], ids=str)
-def test_all_inner_ends_of_a_larger_table_are_shown(release: Release) -> None:
-    assert_all_ends_are_shown(scattered(), release, 3)
+@given(informed_tables_and_releases(max_records=6))
+@settings(max_examples=60)
+def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Release]) -> None:
+    """By the enumeration of all feasible tables."""
+    table, release = example
+    if not len(table.at_risk(2)):
+        return
+    bounds, _ = Criterion(table, 2, 2).proven(release)
+    seen = enumerate_tables(table, release, 5_000)
+    assume(seen.complete)
+    at = np.ravel_multi_index(tuple(bounds.cells.T.astype(np.int64)), table.schema.sizes)
+    assert np.array_equal(bounds.outer, np.stack([seen.lower[at], seen.upper[at]], axis=1))
+    assert np.array_equal(bounds.inner, bounds.outer)
+
+
+@pytest.mark.parametrize(
+    ("release", "parts"),
+    [(PAIRS, 1), (CYCLE, 1), (SPLIT, 2), (frontier("ABC", "CDE"), 2), (frontier("AB", "BC"), 4)],
+    ids=str,
+)
+def test_all_inner_ends_of_a_larger_table_are_shown(release: Release, parts: int) -> None:
+    assert len(assert_all_ends_are_shown(scattered(), release, 3).parts) == parts
     zeros = StructuralZeros((((0, (0,)), (1, (2, 3)), (4, (2,))),))
     occupied = scattered().codes
     informed = Table.of(
@@ -308,6 +350,7 @@ def test_all_inner_ends_of_a_larger_table_are_shown(release: Release) -> None:
 
 
 def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:
-    bounds, _, found = Criterion(czech, 2, 6).proven(release_of(czech, FRONTIER))
+    bounds, proof = Criterion(czech, 2, 6).proven(release_of(czech, FRONTIER))
     assert bounds.inner.tolist() == bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
-    assert 1 <= len(found) <= 6
+    assert [part.variables for part in proof.parts] == [0b111111]
+    assert 1 <= proof.differences <= 6

@@ -1,18 +1,23 @@
-"""The evidence: what is kept, for which releases it counts, and what the ends of a cell rest on."""
+"""The evidence: what is kept, for which releases it counts, and what the ends of a cell rest on; of components too."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.moves import EFFORTS, find
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds.moves import EFFORTS, find, shift
+from sdc.bounds.reducible import components
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.differences import Differences
 from sdc.model.release import Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.evidence import Evidence
+from sdc.risk.evidence import Component, Evidence, Shift, Support
 from tests.strategies import (
     all_ways,
     czech,
@@ -22,9 +27,13 @@ from tests.strategies import (
     gives_feasible,
     informed_tables_and_releases,
     releases,
+    rewritten,
+    scattered,
     schema_of,
+    shown_by,
 )
 
+MOST_TABLES = 5_000
 TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
 
 
@@ -162,3 +171,266 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
     evidence.add(find(table, release, cells, np.full(3, 6), effort=EFFORTS, nodes=2_000).differences)
     assert (evidence.inner[:, 1] - evidence.inner[:, 0] >= 6).all()
     assert len(evidence.resting(np.array(rows, np.int64))) <= 2 * len(rows)
+
+
+# A component
+
+
+def component_of(table: Table, variables: int, release: Release) -> Component:
+    return Component(CellMarginals(table, table.codes), variables, release.within(variables))
+
+
+def test_a_component_has_the_different_marginal_cells() -> None:
+    component = component_of(TABLE, 0b101, all_ways(3, 1))
+    assert component.table.schema.names == ("A", "C")
+    assert component.cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert component.counts.tolist() == [2, 3, 3, 3]
+    assert np.array_equal(component.cells[component.row], TABLE.codes[:, [0, 2]])
+
+
+def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
+    """Independent A and B: the explicit bounds are sharp. A cycle: its cover is narrower than what is found."""
+    component = component_of(TABLE, 0b011, all_ways(3, 1))
+    assert component.counts.tolist() == [3, 2, 4, 2]
+    assert component.inner.tolist() == [[1, 5], [0, 4], [2, 6], [0, 4]]
+    cycle = component_of(TABLE, 0b111, all_ways(3, 2))
+    covered = cycle.inner.copy()
+    cycle.add(certified(TABLE, all_ways(3, 2), 4))
+    assert (cycle.inner[:, 0] <= covered[:, 0]).all()
+    assert (cycle.inner[:, 1] >= covered[:, 1]).all()
+    assert (cycle.inner != covered).any()
+    cycle.ask(frontier("ABC"))
+    assert (cycle.inner == TABLE.counts[:, None]).all()
+
+
+def test_a_change_is_handed_out_once() -> None:
+    """The farthest that any of the at-risk cells of a marginal cell asks for; again only when more is asked."""
+    component = component_of(TABLE, 0b111, all_ways(3, 2))
+    component.ask(frontier("AB", "BC", "AC"))
+    rows = np.arange(8)
+    cells, changes = component.untried(rows, Shift.UP, component.counts + 5)
+    assert cells.tolist() == rows.tolist()
+    assert changes.tolist() == [5] * 8
+    assert len(component.untried(rows, Shift.UP, component.counts + 5)[0]) == 0
+    assert len(component.untried(rows, Shift.UP, component.counts + 4)[0]) == 0
+    assert component.untried(rows[:1], Shift.UP, component.counts[:1] + 6)[1].tolist() == [6]
+    assert component.untried(rows, Shift.SPARSEST_UP, component.counts + 5)[1].tolist() == [5] * 8
+    down, by = component.untried(rows, Shift.DOWN, component.counts * 0)
+    open_ = component.inner[:, 0] > 0
+    assert np.array_equal(down, rows[open_])
+    assert np.array_equal(by, -component.counts[open_])
+    component.ask(all_ways(3, 1))
+    component.ask(all_ways(3, 2))
+    assert component.untried(rows, Shift.UP, component.counts + 5)[1].tolist() == [5] * 8
+
+
+# Support
+
+
+def support_of(table: Table) -> Support:
+    """Of all occupied cells."""
+    return Support(CellMarginals(table, table.codes))
+
+
+def sharp(table: Table, release: Release) -> Intervals:
+    """(cells, 2) of the occupied cells, by enumeration of all feasible tables."""
+    seen = enumerate_tables(table, release, MOST_TABLES)
+    if not seen.complete:
+        reject()
+    at = np.ravel_multi_index(tuple(table.codes.T.astype(np.int64)), table.schema.sizes)
+    return np.stack([seen.lower[at], seen.upper[at]], axis=1)
+
+
+def searched(support: Support, width: int = 3) -> None:
+    """What a criterion does: every component's cells are moved as far as is wanted of them."""
+    rows = np.arange(len(support.inner))
+    for way in (Shift.DOWN, Shift.UP):
+        for component, cells, changes in support.wanted(rows, width, way):
+            moved = component.cells[cells]
+            found = shift(component.table, component.release, moved, changes, effort=EFFORTS, nodes=300)
+            component.add(found.differences)
+
+
+def assert_inside(inner: Intervals, table: Table, release: Release) -> None:
+    ends = sharp(table, release)
+    assert (inner[:, 0] >= ends[:, 0]).all()
+    assert (inner[:, 1] <= ends[:, 1]).all()
+    assert (inner[:, 0] <= table.counts).all()
+    assert (inner[:, 1] >= table.counts).all()
+
+
+@given(informed_tables_and_releases(max_records=6))
+@settings(max_examples=150)
+def test_support_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
+    """Releases of all kinds: decomposable, reducible or not, with variables in none, and impossible cells."""
+    table, release = example
+    support = support_of(table)
+    support.ask(release)
+    before = support.inner
+    assert_inside(before, table, release)
+    searched(support)
+    assert_inside(support.inner, table, release)
+    assert (support.inner[:, 0] <= before[:, 0]).all()
+    assert (support.inner[:, 1] >= before[:, 1]).all()
+
+
+@given(hs.data())
+@settings(max_examples=80)
+def test_support_of_one_release_after_another(data: hs.DataObject) -> None:
+    """As in a search, or in any order: what was found for one is never counted where it is not feasible."""
+    table, release = data.draw(informed_tables_and_releases(max_records=6))
+    support = support_of(table)
+    for _ in range(4):
+        grows = data.draw(hs.booleans())
+        asked = larger(data, release, len(table.schema)) if grows else data.draw(releases(len(table.schema)))
+        support.ask(asked)
+        searched(support, data.draw(hs.integers(1, 4)))
+        assert_inside(support.inner, table, asked)
+        if data.draw(hs.booleans()):
+            before, release = support.inner.copy(), asked
+            support.settle(asked)
+            assert np.array_equal(support.inner, before)
+            assert np.array_equal(shown_by(table, asked, table.codes, support.proof()), before)
+
+
+@given(informed_tables_and_releases(max_records=6))
+@settings(max_examples=80)
+def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Release]) -> None:
+    """`shown_by` asserts the junction tree; the ends come from the proof alone, and from its differences."""
+    table, release = example
+    support = support_of(table)
+    support.ask(release)
+    searched(support)
+    proof = support.proof()
+    assert np.array_equal(shown_by(table, release, table.codes, proof), support.inner)
+    tree = components(release, len(table.schema), table.zeros.subtables)
+    assert tuple(part.variables for part in proof.parts) == tree.cliques
+    assert proof.separators == tree.separators
+    assert proof.differences == sum(len(part.differences) for part in proof.parts)
+    for part in proof.parts:
+        assert len(part.differences) <= 2 * len(np.unique(table.codes[:, st.members(part.variables)], axis=0))
+        if part.variables in release:
+            assert len(part.differences) == 0
+
+
+@given(informed_tables_and_releases(max_records=6))
+@settings(max_examples=80)
+def test_another_support_learns_the_same(example: tuple[Table, Release]) -> None:
+    table, release = example
+    first, other = support_of(table), support_of(table)
+    first.ask(release)
+    searched(first)
+    other.ask(release)
+    other.learn(first.proof())
+    assert np.array_equal(other.inner, first.inner)
+    other.learn(first.proof())
+    assert np.array_equal(other.inner, first.inner)
+
+
+@given(hs.data())
+@settings(max_examples=60)
+def test_what_is_learnt_for_another_release_is_feasible_there(data: hs.DataObject) -> None:
+    table, release = data.draw(informed_tables_and_releases(max_records=6))
+    first, other = support_of(table), support_of(table)
+    first.ask(release)
+    searched(first)
+    asked = data.draw(releases(len(table.schema)))
+    other.ask(asked)
+    other.learn(first.proof())
+    assert_inside(other.inner, table, asked)
+    shown_by(table, asked, table.codes, other.proof())
+
+
+@given(informed_tables_and_releases(), hs.integers(1, 5))
+@settings(max_examples=80)
+def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Release], width: int) -> None:
+    """And is what the width of some at-risk cell takes, of cells that do not have it."""
+    table, release = example
+    support, rows = support_of(table), np.arange(len(table))
+    support.ask(release)
+    if not len(table):
+        return
+    for way in Shift:
+        inner = support.inner
+        for component, cells, changes in support.wanted(rows, width, way):
+            assert component.variables not in release
+            assert len(set(cells.tolist())) == len(cells)
+            ends, counts = component.inner[cells], component.counts[cells]
+            if way is Shift.DOWN:
+                assert (changes < 0).all()
+                assert (counts + changes >= 0).all()
+                assert (counts + changes < ends[:, 0]).all()
+            else:
+                assert (counts + changes > ends[:, 1]).all()
+                farthest = [width + inner[component.row == cell, 0].max() for cell in cells]
+                assert (counts + changes).tolist() == farthest
+        assert not list(support.wanted(rows, width, way))
+    support.ask(release)
+    assert not [found for way in Shift for found in support.wanted(rows, width, way)]
+
+
+@given(informed_tables_and_releases(max_records=5), hs.integers(1, 4))
+@settings(max_examples=60)
+def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Release], width: int) -> None:
+    """Where every marginal cell reaches what was wanted of it, every cell has the width or is known not to have it."""
+    table, release = example
+    support = support_of(table)
+    support.ask(release)
+    if not len(table):
+        return
+    missed = False
+    for way in (Shift.DOWN, Shift.UP):
+        for component, cells, changes in support.wanted(np.arange(len(table)), width, way):
+            found = shift(
+                component.table, component.release, component.cells[cells], changes, effort=EFFORTS, nodes=2_000
+            )
+            component.add(found.differences)
+            reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.counts[cells]
+            missed |= bool((np.abs(reached) < np.abs(changes)).any()) if way is Shift.UP else False
+    inner = support.inner
+    if not missed and not any(part.variables in release for part in support.proof().parts):
+        assert (inner[:, 1] - inner[:, 0] >= width).all()
+
+
+def test_components_are_kept_from_release_to_release() -> None:
+    """What was found of ABC serves every release that has it as a component, and is dropped once none is settled on."""
+    table = scattered()
+    triangle = frontier("AB", "BC", "AC")
+    support = support_of(table)
+    support.ask(triangle)
+    searched(support)
+    found = {c.variables: len(c.found.differences) for c in support.open}
+    assert found[0b00111] > 0
+    assert found == {0b00111: found[0b00111], 0b01000: 0, 0b10000: 0}
+    alone, elsewhere = support.inner, triangle.add(0b11000)
+    support.ask(elsewhere)
+    assert {c.variables: len(c.found.differences) for c in support.open} == {0b00111: found[0b00111]}
+    assert (support.inner[:, 0] <= table.counts).all()
+    support.settle(elsewhere)
+    support.ask(triangle)
+    assert np.array_equal(support.inner, alone)
+    support.settle(frontier("AB"))
+    support.ask(triangle)
+    assert support.proof().differences == 0
+
+
+def test_a_component_that_is_released_is_known() -> None:
+    support = support_of(TABLE)
+    support.ask(frontier("ABC"))
+    assert (support.inner == TABLE.counts[:, None]).all()
+    assert not list(support.open)
+    (part,) = support.proof().parts
+    assert (part.variables, len(part.differences)) == (0b111, 0)
+    assert part.cover is not None
+    assert part.cover.cliques == (0b111,)
+
+
+def test_structural_zeros_keep_their_variables_in_one_component() -> None:
+    zeros = StructuralZeros((((0, (0,)), (2, (1,))),))
+    table = dense(schema_of([2, 2, 2]), [1, 0, 1, 0, 2, 2, 1, 1]).with_zeros(zeros)
+    support = support_of(table)
+    support.ask(all_ways(3, 1))
+    assert {part.variables for part in support.proof().parts} == {0b101, 0b010}
+    searched(support)
+    assert_inside(support.inner, table, all_ways(3, 1))
+    assert rewritten(zeros.subtables, 0b101) == Release.of([0b11])

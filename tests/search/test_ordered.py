@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import dropwhile
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds.reducible import components
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
@@ -16,7 +21,7 @@ from sdc.risk.criterion import Assessment, Budget, Criterion
 from sdc.risk.critical_width import critical_widths
 from sdc.search.ordered import OrderedSearch, SearchStep
 from tests.strategies import czech as czech_table
-from tests.strategies import gives_feasible, scattered, small_tables
+from tests.strategies import scattered, shown_by, small_tables
 
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
 
@@ -61,16 +66,25 @@ def sharp_min_width(table: Table, release: Release) -> int:
     return int(dense[tuple(at_risk.T)].min())
 
 
+PHASES = ["bisection", "growth", "extension"]
+
+
+def of_phase(steps: Iterable[SearchStep], phase: str) -> list[SearchStep]:
+    return [step for step in steps if step.phase == phase]
+
+
 def test_steps_are_told_and_kept(czech: Table) -> None:
     told: list[SearchStep] = []
     found = ordered_release(czech, min_width=6, on_step=told.append)
     assert tuple(told) == found.steps
-    bisection = [step for step in found.steps if step.phase == "bisection"]
+    bisection, growth, extension = (of_phase(found.steps, phase) for phase in PHASES)
     assert 1 <= len(bisection) <= 7
     assert all(step.added == () for step in bisection)
-    assert [step.answer for step in found.steps if step.phase == "extension"] == [False] * (
-        len(found.steps) - len(bisection)
-    )
+    assert [step.phase for step in found.steps] == sorted((step.phase for step in found.steps), key=PHASES.index)
+    assert any(step.answer for step in growth)
+    assert growth[0].added == tuple(t for t in critical_widths(czech).reaching(6) if st.dimension(t) == 1)
+    assert growth[0].length == 0
+    assert [step.answer for step in extension] == [False] * len(extension)
 
 
 def test_without_extension_the_prefix_is_the_release(czech: Table) -> None:
@@ -120,11 +134,12 @@ def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
     found = ordered_release(table, min_width=min_width, budget=Budget(0.3, 60))
     assert found.assessment.releasable is True
     criterion = Criterion(table, 2, min_width, budget=Budget(1e-4, 1e-4))
-    assert all(gives_feasible(table, found.release, cells, changes) for cells, changes in found.evidence)
-    criterion.learn(found.evidence, found.release)
-    inner = criterion.supported(found.release)
-    assert (inner[:, 1] - inner[:, 0] >= min_width).all()
-    assert len(found.evidence) <= 2 * found.assessment.at_risk_cells
+    at_risk = table.codes[table.at_risk(2)]
+    shown = shown_by(table, found.release, at_risk, found.proof)
+    assert (shown[:, 1] - shown[:, 0] >= min_width).all()
+    criterion.learn(found.proof, found.release)
+    assert np.array_equal(criterion.supported(found.release), shown)
+    assert found.proof.differences <= 2 * len(at_risk) * len(found.proof.parts)
 
 
 @pytest.mark.parametrize("accept_undecided", [False, True])
@@ -134,37 +149,85 @@ def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool
     criterion = Criterion(table, 2, 2, budget=Budget(0.3, 60))
     search = OrderedSearch(criterion, critical_widths(table), accept_undecided=accept_undecided)
     for found in (search.run(), search.run()):
-        assert all(gives_feasible(table, found.release, cells, changes) for cells, changes in found.evidence)
+        shown = shown_by(table, found.release, table.codes[table.at_risk(2)], found.proof)
+        assert accept_undecided or (shown[:, 1] - shown[:, 0] >= 2).all()
         assert found.assessment.releasable in (True, None) if accept_undecided else found.assessment.releasable
 
 
-def asked_alone(steps: tuple[SearchStep, ...]) -> list[int]:
-    return [step.added[0] for step in steps if len(step.added) == 1]
+def extensions(steps: Iterable[SearchStep]) -> list[list[SearchStep]]:
+    """The steps of each call of `extended`: of growth from the second on, the first questions are of one-way ones."""
+    growth = list(dropwhile(lambda step: all(st.dimension(t) == 1 for t in step.added), of_phase(steps, "growth")))
+    return [growth, of_phase(steps, "extension")]
 
 
 @pytest.mark.parametrize("min_width", [1, 2, 3])
 def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
+    """Not again while the same release is extended; another one may have it."""
     steps = ordered_release(scattered(), min_width=min_width, budget=Budget(0.3, 60)).steps
-    refused: list[int] = []
-    for step in steps:
-        assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
-        if len(step.added) == 1 and step.answer is not True:
-            refused.append(step.added[0])
-    assert len(set(asked_alone(steps))) == len(asked_alone(steps))
-    assert refused
+    ever: list[int] = []
+    for extension in extensions(steps):
+        refused: list[int] = []
+        for step in extension:
+            assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
+            if len(step.added) == 1 and step.answer is not True:
+                refused.append(step.added[0])
+        alone = [step.added[0] for step in extension if len(step.added) == 1]
+        assert len(set(alone)) == len(alone)
+        ever += refused
+    assert ever
 
 
-@pytest.mark.parametrize("min_width", [2, 3, 10])
+def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Release, Release, Release]:
+    """What was accepted: the longest prefix, what was added to it, and what grew from nothing."""
+    steps = list(steps)
+    length = max((step.length for step in of_phase(steps, "bisection") if step.answer), default=0)
+    prefix = Release.of(candidates[:length])
+    growth, extension = ([t for s in of_phase(steps, p) if s.answer for t in s.added] for p in PHASES[1:])
+    return prefix, Release.of([*prefix.frontier, *extension]), Release.of(growth)
+
+
+@pytest.mark.parametrize("min_width", [2, 3, 6, 10, 53])
 def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int) -> None:
-    """The longest accepted prefix and what was added make the release; halves of what was refused come next."""
-    widths = critical_widths(czech)
+    """What grew where that is more than the longest accepted prefix, and else the prefix and what was added to it."""
     found = ordered_release(czech, min_width=min_width)
-    candidates = widths.reaching(min_width)
-    length = max((step.length for step in found.steps if step.phase == "bisection" and step.answer), default=0)
-    added = [t for step in found.steps if step.answer for t in step.added]
-    assert Release.of([*candidates[:length], *added]) == found.release
-    assert {step.phase for step in found.steps} == {"bisection", "extension"}
-    assert all(step.added for step in found.steps if step.phase == "extension")
+    prefix, extended, grown = replayed(critical_widths(czech).reaching(min_width), found.steps)
+    is_grown = grown.sub_tables > prefix.sub_tables
+    assert found.release == (grown if is_grown else extended)
+    assert found.release.sub_tables >= max(prefix.sub_tables, grown.sub_tables)
+    assert {step.phase for step in found.steps} == {"bisection", "growth", *([] if is_grown else ["extension"])}
+    assert all(step.added for step in found.steps if step.phase != "bisection")
+
+
+@pytest.mark.parametrize("min_width", [1, 3])
+def test_the_steps_of_a_larger_table_replayed(min_width: int) -> None:
+    """Each step's length is what was released before it; the next release contains it."""
+    widths = critical_widths(scattered())
+    search = OrderedSearch(Criterion(scattered(), 2, min_width, budget=Budget(0.3, 60)), widths)
+    found = search.run()
+    prefix, extended, grown = replayed(widths.reaching(min_width), found.steps)
+    assert found.release == (grown if grown.sub_tables > prefix.sub_tables else extended)
+    for phase, release in (("growth", Release.of([])), ("extension", prefix)):
+        for step in of_phase(found.steps, phase):
+            assert step.length == release.sub_tables
+            assert not [t for t in step.added if t in release]
+            release = Release.of([*release.frontier, *step.added]) if step.answer else release
+
+
+def test_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
+    """Growth asks about one new pair at a time, then about what lies within the components."""
+
+    def size(release: Release, pair: int) -> int:
+        return next(st.dimension(c) for c in components(release.add(pair), 6).cliques if st.is_within(pair, c))
+
+    release, asked = Release.of([]), 0
+    for step in of_phase(ordered_release(czech, min_width=6).steps, "growth"):
+        if [st.dimension(t) for t in step.added] == [2]:
+            left = [t for t in range(64) if st.dimension(t) == 2 and t not in release]
+            assert size(release, step.added[0]) == min(size(release, t) for t in left)
+            assert step.answer is True
+            asked += 1
+        release = Release.of([*release.frontier, *step.added]) if step.answer else release
+    assert asked > 5
 
 
 class TypedCriterion(Criterion):
@@ -184,11 +247,22 @@ class TypedCriterion(Criterion):
 @given(some.frozensets(some.integers(1, 63), max_size=8))
 @settings(max_examples=100)
 def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -> None:
-    """All but the refused sub-tables and what contains them; a refused one costs at most two questions a halving."""
+    """All but the refused sub-tables and what contains them, from a prefix or grown.
+
+    A pair costs two questions, with what it opens up, and a refused sub-table two a halving.
+    """
     criterion = TypedCriterion(czech_table(), refused)
     found = OrderedSearch(criterion, critical_widths(czech_table())).run()
     candidates = critical_widths(czech_table()).reaching(1)
     allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
     assert found.release == Release.of(allowed)
     smallest = [t for t in refused if not any(r != t and st.is_within(r, t) for r in refused)]
-    assert len(found.steps) <= 7 + 1 + 2 * 7 * (1 + len(smallest))
+    bisection, growth, extension = (of_phase(found.steps, phase) for phase in PHASES)
+    one_way = [t for t in smallest if st.dimension(t) == 1]
+    halvings, pairs = 2 * 7 * len(smallest), 15
+    assert len(bisection) <= 7
+    assert len(growth) <= 1 + 2 * 3 * len(one_way) + 2 * pairs + 1 + halvings
+    assert len(extension) <= 2 * pairs + 1 + halvings
+    _, extended, grown = replayed(candidates, found.steps)
+    assert grown in (Release.of([]), found.release)
+    assert not extension or extended == found.release

@@ -1,0 +1,99 @@
+"""Cell bounds: nested intervals, and intervals of components that combine to those of the cells."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as hs
+
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds.reducible import components
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds, Intervals, combine
+from sdc.model.release import Release
+from sdc.model.table import Table
+from tests.strategies import every_cell, frontier, informed_tables_and_releases, rewritten, schema_of
+
+MOST_TABLES = 5_000
+
+
+def test_bounds_that_are_not_nested_are_refused() -> None:
+    cells, counts, wide = np.zeros((1, 2), np.uint16), np.array([3]), np.array([[0, 9]])
+    for outer, inner in ([[1, 2], [1, 2]], [[2, 5], [1, 5]], [[0, 9], [4, 9]]):
+        with pytest.raises(ValueError, match=r"method typed: count 3, inner .* are not nested, cell \[0, 0\]"):
+            CellBounds(cells, counts, np.array([outer]), np.array([inner]), "typed")
+    assert CellBounds(cells, counts, wide, wide, "typed").exact.all()
+
+
+def test_one_component_is_the_cell() -> None:
+    ends = np.array([[0, 3], [2, 2], [1, 7]])
+    assert np.array_equal(combine([ends], np.zeros(3, np.int64)), ends)
+
+
+@given(hs.integers(0, 6).flatmap(lambda n: hs.tuples(*[hs.integers(0, n)] * 2, hs.just(n))))
+def test_two_known_components_are_a_two_way_table(margins: tuple[int, int, int]) -> None:
+    """Frechet: the tables of 2 x 2 cells with row sum a, column sum b and n records."""
+    a, b, n = margins
+    every = [x for x, y, z in product(range(n + 1), repeat=3) if x + y == a and x + z == b and n - x - y - z >= 0]
+    known = [np.array([[a, a]]), np.array([[b, b]])]
+    assert combine(known, np.array([n])).tolist() == [[min(every), max(every)]]
+
+
+def ends_of(table: Table, release: Release) -> Intervals:
+    """(cells, 2) by enumeration, of all cells in C order."""
+    seen = enumerate_tables(table, release, MOST_TABLES)
+    if not seen.complete:
+        reject()
+    return np.stack([seen.lower, seen.upper], axis=1)
+
+
+def combined(table: Table, release: Release, narrowed: int = 0, seed: int = 0) -> Intervals:
+    """Of every cell, from the sharp ends of the components' cells, or ends up to `narrowed` within or beyond them."""
+    cells, rng = every_cell(table.schema), np.random.default_rng(seed)
+    tree = components(release, len(table.schema), table.zeros.subtables)
+    parts = []
+    for part in tree.cliques:
+        inside, kept = table.marginal(part), st.members(part)
+        ends = ends_of(inside, rewritten(release.frontier, part))
+        counts = inside.count_at(every_cell(inside.schema))
+        low, high = rng.integers(0, abs(narrowed) + 1, (2, len(ends)))
+        if narrowed > 0:
+            ends = np.stack([np.minimum(ends[:, 0] + low, counts), np.maximum(ends[:, 1] - high, counts)], axis=1)
+        elif narrowed < 0:
+            ends = np.stack([np.maximum(ends[:, 0] - low, 0), ends[:, 1] + high], axis=1)
+        parts.append(ends[np.ravel_multi_index(tuple(cells[:, kept].T.astype(np.int64)), inside.schema.sizes)])
+    between = sum((table.marginal_at(s, cells) for s in tree.separators), np.zeros(len(cells), np.int64))
+    return combine(parts, between)
+
+
+@given(informed_tables_and_releases(max_records=6))
+@settings(max_examples=150)
+def test_sharp_ends_of_components_combine_to_sharp_ends(example: tuple[Table, Release]) -> None:
+    """By enumeration of all feasible tables, of each component and of the whole; impossible cells included."""
+    table, release = example
+    assert np.array_equal(combined(table, release), ends_of(table, release))
+
+
+@given(informed_tables_and_releases(max_records=6), hs.integers(1, 3), hs.integers(0, 99))
+@settings(max_examples=60)
+def test_inner_ends_combine_to_inner_and_outer_to_outer(example: tuple[Table, Release], by: int, seed: int) -> None:
+    table, release = example
+    sharp = ends_of(table, release)
+    inner, outer = combined(table, release, by, seed), combined(table, release, -by, seed)
+    assert (outer[:, 0] <= sharp[:, 0]).all()
+    assert (sharp[:, 0] <= inner[:, 0]).all()
+    assert (inner[:, 1] <= sharp[:, 1]).all()
+    assert (sharp[:, 1] <= outer[:, 1]).all()
+
+
+def test_three_components_in_a_chain() -> None:
+    """AB - BC - CD of two categories each: LB takes both separators, and is 0 where their counts are more."""
+    table = Table.of(schema_of([2, 2, 2, 2]), np.array([[0, 0, 0, 0]] * 3 + [[1, 0, 0, 1]] + [[1, 1, 1, 1]] * 2))
+    release = frontier("AB", "BC", "CD")
+    ends = combined(table, release)
+    assert ends[0].tolist() == [2, 3]
+    assert ends[15].tolist() == [2, 2]
+    assert np.array_equal(ends, ends_of(table, release))
