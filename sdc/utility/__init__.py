@@ -1,0 +1,1 @@
+"""What a release is worth: counts, degrees of freedom, weights, and how well it reconstructs the full table."""

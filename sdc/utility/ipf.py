@@ -1,0 +1,265 @@
+"""Iterative proportional fitting on sparse tables ([DKS] section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite, prod
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.cell_marginals import as_cells, check_release
+from sdc.bounds.coverage import essential, informed, varying
+from sdc.bounds.decomposable import decomposition_of
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.graph import Decomposition
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Table, freeze
+from sdc.utility.closed_form import Marginals, Values, expected
+from sdc.utility.ipf_kernel import LANES, rescale
+from sdc.utility.marginal import Marginal, check_agreement, matching
+
+Support: TypeAlias = Literal["possible", "non-zero"]
+Groups: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+
+MAX_BYTES = 1 << 30
+WORKING_BYTES = 64
+"""Of memory for each cell, besides its codes, of which there are three copies, and its groups."""
+
+
+class Stop(NamedTuple):
+    """When IPF ends: at a largest deviation of any marginal, in records, or after so many sweeps."""
+
+    tolerance: float = 1e-3
+    max_sweeps: int = 1000
+
+    def check(self) -> None:
+        """InputError where IPF could not end by it."""
+        if not (isfinite(self.tolerance) and self.tolerance > 0):
+            raise InputError(f"tolerance = {self.tolerance}: give the deviation allowed in records, more than 0")
+        if self.max_sweeps < 1:
+            raise InputError(f"max_sweeps = {self.max_sweeps}: give at least 1")
+
+
+STOP = Stop()
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Expected counts of the table of `variables`; uniform over the categories of all others.
+
+    cells      (n, variables) uint16, read-only, sorted: every other cell has 0
+    values     (n,) float64, read-only
+    method     "closed form" where the release is decomposable and every possible cell is fitted, else "ipf"
+    sweeps     passes over all marginals, 0 in closed form
+    deviation  largest difference between a cell of a released marginal and the sum of its values, in records
+    converged  whether the deviation is within the tolerance asked
+    """
+
+    schema: Schema
+    variables: SubTable
+    cells: Codes
+    values: Values
+    method: Literal["closed form", "ipf"]
+    sweeps: int
+    deviation: float
+    converged: bool
+
+    def __post_init__(self) -> None:
+        freeze(self, "cells", "values")
+
+    @property
+    def spread(self) -> int:
+        """How many cells of the full table share each value, equally."""
+        return prod(self.schema.sizes) // prod(self.schema.sizes[v] for v in st.members(self.variables))
+
+    def at(self, cells: npt.NDArray[np.integer]) -> Values:
+        """(n,) expected counts at cells of the full table, (n, all variables) codes; InputError for others."""
+        kept = st.members(self.variables)
+        rows = matching(self.cells, as_cells(cells, self.schema)[:, kept], [self.schema.sizes[v] for v in kept])
+        return np.append(self.values, 0.0)[rows] / float(self.spread)
+
+
+def fit(
+    table: Table, release: Release, *, support: Support = "possible", stop: Stop = STOP, max_bytes: int = MAX_BYTES
+) -> Fit:
+    """Expected counts under the hierarchical log-linear model of the release.
+
+    On every cell in which all released marginals are positive and which is no structural zero, or with
+    "non-zero" on the table's non-zero cells only ([DKS] section 3.2). A sweep is one pass over these cells a
+    frontier element. ReleaseError where the release names a variable the table does not have, InputError where
+    more than `max_bytes` would be needed, for an unknown support, and from `Stop.check`.
+    """
+    check_release(release, table.schema)
+    stop.check()
+    if support not in ("possible", "non-zero"):
+        raise InputError(f"support = {support!r}: choose possible or non-zero")
+    marginals = marginals_of(table, release)
+    if support == "possible":
+        return _fit_possible(table.schema, marginals, table.zeros, stop, max_bytes)
+    every = st.full(len(table.schema))
+    return _iterated(table.schema, marginals, table.codes, every, stop, max_bytes)
+
+
+def fit_marginals(
+    marginals: Sequence[Marginal],
+    *,
+    zeros: StructuralZeros = NO_ZEROS,
+    stop: Stop = STOP,
+    max_bytes: int = MAX_BYTES,
+) -> Fit:
+    """`fit` on every possible cell for marginals of one schema whose table is not at hand; at least one.
+
+    InputError where two of them contradict each other, where one has records in a cell for which structural
+    zeros and the zeros of the others leave no cell of the table, and as `fit`. Marginals that agree in pairs
+    although no table has them all do not converge.
+    """
+    stop.check()
+    if not marginals:
+        raise InputError("no marginals to fit; give at least the grand total")
+    schema = marginals[0].schema
+    check_agreement(marginals)
+    zeros.check(schema, np.zeros((0, len(schema)), np.uint16), np.zeros(0, np.int64))
+    essentials = (m.summed(m.subtable & varying(schema)) for m in marginals)
+    by_subtable = {m.subtable: m for m in essentials}
+    frontier = st.maximal(by_subtable)
+    return _fit_possible(schema, {element: by_subtable[element] for element in frontier}, zeros, stop, max_bytes)
+
+
+def marginals_of(table: Table, release: Release) -> Marginals:
+    """The marginals of the released frontier, without the variables of one category."""
+    return {element: Marginal.of(table, element) for element in essential(release, table.schema).frontier}
+
+
+def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Decomposition | None:
+    """Cliques and separators where the closed form holds.
+
+    That is where the marginals are those of a decomposable release, within which all structural zeros are.
+    """
+    release = Release.of(marginals)
+    if essential(informed(release, zeros), schema) != release:
+        return None
+    return decomposition_of(release, len(schema))
+
+
+def _fit_possible(schema: Schema, marginals: Marginals, zeros: StructuralZeros, stop: Stop, max_bytes: int) -> Fit:
+    variables = informed(Release.of(marginals), zeros).variables
+    cells = possible_cells(schema, marginals, variables, zeros, max_bytes)
+    tree = tree_of(schema, marginals, zeros)
+    if tree is None:
+        return _iterated(schema, marginals, cells, variables, stop, max_bytes)
+    values = expected(marginals, tree, cells, variables)
+    deviation = max(
+        _deviation(values, groups_of(m, cells, variables), m.counts.astype(np.float64)) for m in marginals.values()
+    )
+    return Fit(schema, variables, cells, values, "closed form", 0, deviation, deviation <= stop.tolerance)
+
+
+def possible_cells(
+    schema: Schema, marginals: Marginals, variables: SubTable, zeros: StructuralZeros, max_bytes: int
+) -> Codes:
+    """(n, variables) sorted cells in which all marginals are positive and that are no structural zero.
+
+    One variable after another, each time dropping the cells that a marginal of the variables so far excludes:
+    the product space is never made. InputError where the cells looked at need more than `max_bytes`.
+    """
+    cells, known = np.zeros((1, 0), np.uint16), st.GRAND_TOTAL
+    for v in st.members(variables):
+        size, known = schema.sizes[v], known | 1 << v
+        _check_bytes(len(cells) * size, 6 * st.dimension(known) + WORKING_BYTES, max_bytes)
+        added = np.tile(np.arange(size, dtype=np.uint16), len(cells))
+        cells = np.column_stack([np.repeat(cells, size, axis=0), added])
+        for marginal in _seen(marginals, known, v):
+            cells = cells[marginal.rows(cells, known) >= 0]
+        if zeros:
+            cells = cells[~zeros.within(known).contains(cells)]
+    return cells if any(len(marginal) for marginal in marginals.values()) else cells[:0]
+
+
+def _seen(marginals: Marginals, known: SubTable, variable: int) -> list[Marginal]:
+    """What the marginals with the variable say about the known variables, each once."""
+    parts = {element & known: marginal for element, marginal in marginals.items() if st.has(element, variable)}
+    return [parts[part].summed(part) for part in st.maximal(parts)]
+
+
+def _iterated(
+    schema: Schema, marginals: Marginals, cells: Codes, variables: SubTable, stop: Stop, max_bytes: int
+) -> Fit:
+    """IPF from 1 in each of the cells."""
+    group_bytes = sum(map(_group_bytes, marginals.values()))
+    _check_bytes(len(cells), 6 * cells.shape[1] + WORKING_BYTES + group_bytes, max_bytes)
+    groups = [groups_of(marginal, cells, variables) for marginal in marginals.values()]
+    targets = [marginal.counts.astype(np.float64) for marginal in marginals.values()]
+    values, sweeps, deviation = iterate(np.ones(len(cells)), groups, targets, stop)
+    return Fit(schema, variables, cells, values, "ipf", sweeps, deviation, deviation <= stop.tolerance)
+
+
+def iterate(
+    start: Values, groups: Sequence[Groups], targets: Sequence[Values], stop: Stop
+) -> tuple[Values, int, float]:
+    """Values, sweeps and largest deviation: each marginal in turn is made to agree, until all do.
+
+    start    (n,) positive
+    groups   for each marginal (n,) which of its cells each cell falls in
+    targets  for each marginal (its cells,) positive counts, each with a cell at least
+
+    A marginal's factors are applied while the next one is summed, so that a step is one pass.
+    """
+    values, before, factor = start.copy(), groups[0], np.ones(len(targets[0]))
+    for sweep in range(1, stop.max_sweeps + 1):
+        worst = 0.0
+        for after, target in zip(groups, targets, strict=True):
+            sums = _rescaled(values, before, factor, after, len(target))
+            worst = max(worst, np.abs(sums - target).max(initial=0.0))
+            before, factor = after, np.divide(target, sums, out=np.zeros(len(sums)), where=sums > 0)
+        if worst <= stop.tolerance or sweep == stop.max_sweeps:
+            _rescaled(values, before, factor, before, len(factor))
+            factor = np.ones(len(factor))
+            deviation = max(_deviation(values, *marginal) for marginal in zip(groups, targets, strict=True))
+            if deviation <= stop.tolerance:
+                break
+    return values, sweep, deviation
+
+
+def _rescaled(values: Values, before: Groups, factor: Values, after: Groups, groups: int) -> Values:
+    lanes = np.empty((LANES, groups))
+    rescale(values, before, factor, after, lanes)
+    sums: Values = lanes.sum(axis=0)
+    return sums
+
+
+def _deviation(values: Values, groups: Groups, target: Values) -> float:
+    sums = _rescaled(values, groups, np.ones(len(target)), groups, len(target))
+    return float(np.abs(sums - target).max(initial=0.0))
+
+
+def groups_of(marginal: Marginal, cells: Codes, variables: SubTable) -> Groups:
+    """Which of the marginal's cells each cell falls in; InputError where a positive one has none of the cells."""
+    rows = marginal.rows(cells, variables)
+    empty = np.flatnonzero(np.bincount(rows, minlength=len(marginal)) == 0)
+    if len(empty):
+        row = int(empty[0])
+        raise InputError(
+            f"the marginal {st.label(marginal.subtable, marginal.schema)} has the count {marginal.counts[row]} at "
+            f"{marginal.cell_label(row)}, where every cell is a structural zero or has 0 in another marginal; "
+            "correct the marginals or the structural zeros"
+        )
+    return rows.astype(np.uint16) if _group_bytes(marginal) == 2 else rows.astype(np.uint32)
+
+
+def _group_bytes(marginal: Marginal) -> int:
+    return 2 if len(marginal) <= 1 << 16 else 4
+
+
+def _check_bytes(cells: int, bytes_a_cell: int, max_bytes: int) -> None:
+    if cells * bytes_a_cell > max_bytes:
+        raise InputError(
+            f"fitting {cells:,} cells needs {cells * bytes_a_cell / (1 << 20):,.0f} MiB; {max_bytes / (1 << 20):,.0f} "
+            "MiB are allowed: release sub-tables with fewer variables, or fit the non-zero cells only"
+        )

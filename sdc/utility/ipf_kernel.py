@@ -1,0 +1,31 @@
+"""The inner loop of iterative proportional fitting: one pass over the cells a marginal."""
+
+from __future__ import annotations
+
+from numba import njit
+
+LANES = 4
+
+
+@njit(cache=True)
+def rescale(values, before, factor, after, lanes):  # type: ignore[no-untyped-def]
+    """Multiplies each cell by the factor of its group in `before`, and sums the new values by group in `after`.
+
+    values  (n,) float64, changed in place
+    before, after  (n,) unsigned, the group of each cell in the marginal just summed and in the next
+    factor  (groups of before,) float64
+    lanes   (LANES, groups of after) float64, written: partial sums. Neighbouring cells are mostly of one group,
+            and a sum of its own for each of four cells does not wait for the addition before.
+    """
+    lanes[:] = 0.0
+    whole = len(values) - len(values) % LANES
+    for first in range(0, whole, LANES):
+        for lane in range(LANES):
+            i = first + lane
+            value = values[i] * factor[before[i]]
+            values[i] = value
+            lanes[lane, after[i]] += value
+    for i in range(whole, len(values)):
+        value = values[i] * factor[before[i]]
+        values[i] = value
+        lanes[0, after[i]] += value

@@ -1,0 +1,150 @@
+"""A marginal on its own, as it is published: the positive cells of one sub-table, without the full table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.cell_marginals import check_within
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze, group_ids
+
+MAX_DENSE_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """n_T for a sub-table T of a table with this schema.
+
+    codes   (cells, dimension of T) uint16, read-only, sorted, each once
+    counts  (cells,) int64, read-only, all positive
+    """
+
+    schema: Schema
+    subtable: SubTable
+    codes: Codes
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        freeze(self, "codes", "counts")
+
+    @staticmethod
+    def of(table: Table, subtable: SubTable) -> Marginal:
+        """The marginal of a table, its grand total too; ReleaseError for a variable the table does not have."""
+        check_within(subtable, table.schema)
+        return _grouped(table.schema, subtable, table.codes[:, st.members(subtable)], table.counts)
+
+    @staticmethod
+    def dense(schema: Schema, subtable: SubTable, counts: npt.ArrayLike) -> Marginal:
+        """The marginal with these counts, an array with one axis a variable of the sub-table, ascending.
+
+        InputError where its shape is not that of the sub-table, or a count is not an integer, is
+        negative, or they sum to more than 2^53.
+        """
+        check_within(subtable, schema)
+        given, name = np.asarray(counts), st.label(subtable, schema)
+        sizes = tuple(schema.sizes[v] for v in st.members(subtable))
+        if given.shape != sizes:
+            raise InputError(f"the marginal {name} has the shape {given.shape}; its categories make it {sizes}")
+        if given.dtype.kind not in "iu":
+            raise InputError(f"the marginal {name} has counts of type {given.dtype}; give integers")
+        if given.min() < 0 or given.sum(dtype=np.float64) > MAX_TOTAL:
+            raise InputError(
+                f"the marginal {name} has counts from {given.min()} to {given.max()}; they must not be negative "
+                f"nor sum to more than {MAX_TOTAL} (2^53)"
+            )
+        codes = np.stack([*np.nonzero(given)], axis=1) if sizes else np.zeros((int(given > 0), 0))
+        return Marginal(schema, subtable, codes.astype(np.uint16), given[given > 0].astype(np.int64).reshape(-1))
+
+    def __len__(self) -> int:
+        """Number of positive cells."""
+        return len(self.counts)
+
+    def summed(self, subtable: SubTable) -> Marginal:
+        """The marginal of a sub-table within this one."""
+        if subtable == self.subtable:
+            return self
+        return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
+
+    def rows(self, cells: Codes, variables: SubTable) -> npt.NDArray[np.int64]:
+        """(n,) which of its cells each of the (n, variables) cells falls in, -1 where its count is 0."""
+        sizes = [self.schema.sizes[v] for v in st.members(self.subtable)]
+        return matching(self.codes, cells[:, columns(self.subtable, variables)], sizes)
+
+    def cell_label(self, row: int) -> str:
+        """`A = no, B = yes` for one of its cells."""
+        return _label(self.schema, self.subtable, self.codes[row])
+
+
+def columns(subtable: SubTable, variables: SubTable) -> list[int]:
+    """Where the sub-table's variables are among the columns of cells that have `variables`."""
+    place = {v: column for column, v in enumerate(st.members(variables))}
+    return [place[v] for v in st.members(subtable)]
+
+
+def matching(codes: Codes, cells: Codes, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    """(n,) row of each cell among the codes, which are sorted and each once; -1 where it is none of them."""
+    ids = group_ids(np.concatenate([codes, cells]), list(sizes))
+    own, wanted = ids[: len(codes)], ids[len(codes) :]
+    if not len(own):
+        return np.full(len(cells), -1)
+    space = int(max(own[-1], wanted.max(initial=0))) + 1
+    if space <= MAX_DENSE_CELLS:
+        row = np.full(space, -1)
+        row[own] = np.arange(len(own))
+        return row[wanted]
+    place = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
+    return np.where(own[place] == wanted, place, -1)
+
+
+def check_agreement(marginals: Sequence[Marginal]) -> None:
+    """InputError where two marginals have different sums over what they share, or are of different schemas."""
+    if any(marginal.schema != marginals[0].schema for marginal in marginals):
+        raise InputError("the marginals have different schemas; give marginals of one table")
+    subtables = [marginal.subtable for marginal in marginals]
+    for common in sorted({one & other for one, other in combinations(subtables, 2)}):
+        first, *others = (m for m in marginals if st.is_within(common, m.subtable))
+        expected = first.summed(common)
+        for other in others:
+            found = other.summed(common)
+            if not (np.array_equal(found.codes, expected.codes) and np.array_equal(found.counts, expected.counts)):
+                raise InputError(_contradiction(first, other, *_difference(expected, found)))
+
+
+def _contradiction(one: Marginal, other: Marginal, cell: str, counts: tuple[int, int]) -> str:
+    first, second = (st.label(m.subtable, m.schema) for m in (one, other))
+    return (
+        f"the marginals {first} and {second} contradict each other: at {cell} the first sums to {counts[0]} and the "
+        f"second to {counts[1]}; give marginals of one table"
+    )
+
+
+def _difference(a: Marginal, b: Marginal) -> tuple[str, tuple[int, int]]:
+    """The first cell in which two marginals of one sub-table differ, and its count in each."""
+    both = np.unique(np.concatenate([a.codes, b.codes]), axis=0) if a.subtable else np.zeros((1, 0), np.uint16)
+    count_a, count_b = (_counts_at(m, both) for m in (a, b))
+    row = int(np.flatnonzero(count_a != count_b)[0])
+    return _label(a.schema, a.subtable, both[row]), (int(count_a[row]), int(count_b[row]))
+
+
+def _counts_at(marginal: Marginal, cells: Codes) -> Counts:
+    return np.append(marginal.counts, 0)[marginal.rows(cells, marginal.subtable)]
+
+
+def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -> Marginal:
+    ids = group_ids(codes, [schema.sizes[v] for v in st.members(subtable)])
+    _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+    summed = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
+    return Marginal(schema, subtable, codes[first], summed)
+
+
+def _label(schema: Schema, subtable: SubTable, codes: npt.NDArray[np.uint16]) -> str:
+    named = zip(st.members(subtable), codes, strict=True)
+    return ", ".join(f"{schema.names[v]} = {schema.variables[v].categories[code]}" for v, code in named) or "the total"

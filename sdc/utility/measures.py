@@ -1,0 +1,177 @@
+"""DU(R), the utility of a release, in the ways named in [KDSF] section 5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from sdc.bounds.cell_marginals import check_release
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.utility.closed_form import Values, expected, sum_of_squares
+from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, marginals_of, tree_of
+
+Number = TypeVar("Number", int, Fraction)
+
+MAX_UTILITY = 1e300
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What users ask for most counts more: the value of each sub-table.
+
+    variables   one weight a variable; a sub-table has the product of its variables' weights ...
+    sub_tables  ... unless it is given a value of its own here
+    """
+
+    variables: tuple[Fraction, ...]
+    sub_tables: tuple[tuple[SubTable, Fraction], ...] = ()
+
+    @staticmethod
+    def of(
+        schema: Schema, variables: Mapping[str, float] | None = None, sub_tables: Mapping[str, float] | None = None
+    ) -> Weights:
+        """From names: `{"age": 2}` and `{"age*sex": 5}`; what is not named counts 1.
+
+        InputError for what the table does not have, for a sub-table named twice, for a weight that is not
+        positive and finite, and where the sum over all sub-tables would exceed 1e300.
+        """
+        by_variable = {_variable(name, schema): _weight(name, value) for name, value in (variables or {}).items()}
+        by_subtable: dict[SubTable, Fraction] = {}
+        for name, value in (sub_tables or {}).items():
+            subtable = _sub_table(name, schema)
+            if subtable in by_subtable:
+                raise InputError(f"weight of {name!r} = {value!r}: {st.label(subtable, schema)} has one; give one")
+            by_subtable[subtable] = _weight(name, value)
+        weights = tuple(by_variable.get(v, Fraction(1)) for v in range(len(schema)))
+        if prod(1 + weight for weight in weights) + sum(by_subtable.values()) > MAX_UTILITY:
+            raise InputError(f"the weights of all sub-tables sum to more than {MAX_UTILITY}; choose smaller weights")
+        return Weights(weights, tuple(sorted(by_subtable.items())))
+
+
+def sub_tables(release: Release) -> int:
+    """Number of non-empty sub-tables ([KDSF] eq. 5)."""
+    return release.sub_tables
+
+
+def cells(release: Release, schema: Schema) -> int:
+    """Cells of all non-empty sub-tables together: the sum of their products of numbers of categories."""
+    check_release(release, schema)
+    return sum_of_products(release, schema.sizes) - 1
+
+
+def degrees_of_freedom(release: Release, schema: Schema) -> int:
+    """Of the release's hierarchical log-linear model: the sum over non-empty sub-tables of prod (I_v - 1).
+
+    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4).
+    """
+    check_release(release, schema)
+    return sum_of_products(release, tuple(size - 1 for size in schema.sizes)) - 1
+
+
+def weighted_sub_tables(release: Release, weights: Weights) -> float:
+    """Sum of the values of the non-empty sub-tables, exact up to one rounding, so that ties are ties."""
+    total = sum_of_products(release, weights.variables) - 1
+    for subtable, weight in weights.sub_tables:
+        if subtable in release:
+            total += weight - prod(weights.variables[v] for v in st.members(subtable))
+    return float(total)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """How well the full table is reconstructed from a release, and how that was found, see `ipf.Fit`.
+
+    mean_squared_error  of a cell of the full table, in records squared
+    deviation           of the released marginals, in records; 0 where the closed form holds
+    """
+
+    mean_squared_error: float
+    method: Literal["closed form", "ipf"]
+    sweeps: int
+    deviation: float
+    converged: bool
+
+
+def reconstruction(table: Table, release: Release, *, stop: Stop = STOP, max_bytes: int = MAX_BYTES) -> Reconstruction:
+    """Accuracy with which IPF reconstructs the full table from the release, on every possible cell.
+
+    Where the closed form holds no cells are listed, and any number of them is allowed. Raises as `ipf.fit`.
+    """
+    check_release(release, table.schema)
+    marginals = marginals_of(table, release)
+    tree = tree_of(table.schema, marginals, table.zeros)
+    if tree is None:
+        found = fit(table, release, stop=stop, max_bytes=max_bytes)
+        error = mean_squared_error(table, found)
+        return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
+    every = st.full(len(table.schema))
+    spread = prod(table.schema.sizes[v] for v in st.members(every & ~release.variables))
+    at = expected(marginals, tree, table.codes, every) / float(spread)
+    error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread)
+    return Reconstruction(error, "closed form", 0, 0.0, True)
+
+
+def mean_squared_error(table: Table, found: Fit) -> float:
+    """Squared differences between counts and expected counts, summed over the full table, by its number of cells."""
+    return _mean_squared_error(table, found.at(table.codes), float(np.square(found.values).sum()) / found.spread)
+
+
+def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_squares: float) -> float:
+    """From the expected counts at the non-zero cells, and the sum of squares of all: elsewhere the count is 0."""
+    elsewhere = max(0.0, sum_of_all_squares - float(np.square(expected_counts).sum()))
+    here = float(np.square(table.counts - expected_counts).sum())
+    return (here + elsewhere) / table.schema.cells
+
+
+def sum_of_products(release: Release, values: Sequence[Number]) -> Number:
+    """Sum over the released sub-tables, the grand total included, of the product of their variables' values.
+
+    The grand total counts 1. Exact. Split on one variable instead of listing them.
+    """
+    return _sum_below(release.frontier, values, {})
+
+
+def _sum_below(
+    frontier: tuple[SubTable, ...], values: Sequence[Number], known: dict[tuple[SubTable, ...], Number]
+) -> Number:
+    if frontier in known:
+        return known[frontier]
+    if len(frontier) == 1:
+        total = prod((1 + values[v] for v in st.members(frontier[0])), start=type(values[0])(1))
+    else:
+        variable = (frontier[0] ^ frontier[1]).bit_length() - 1
+        bit = 1 << variable
+        without = st.maximal(element & ~bit for element in frontier)
+        with_it = st.maximal(element & ~bit for element in frontier if element & bit)
+        total = _sum_below(without, values, known) + values[variable] * _sum_below(with_it, values, known)
+    known[frontier] = total
+    return total
+
+
+def _variable(name: str, schema: Schema) -> int:
+    if name not in schema.names:
+        raise InputError(f"weight of {name!r}: there is no such variable; the table has {', '.join(schema.names)}")
+    return schema.index(name)
+
+
+def _sub_table(name: str, schema: Schema) -> SubTable:
+    try:
+        return st.parse(name, schema)
+    except ReleaseError as error:
+        raise InputError(f"weight of {name!r}: {error}") from error
+
+
+def _weight(name: str, value: float) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_UTILITY:
+        raise InputError(f"weight of {name!r} = {value!r}: give a number more than 0 and at most {MAX_UTILITY}")
+    return Fraction(str(value))

@@ -1,0 +1,220 @@
+"""Utilities against listing: every released sub-table one by one, and every cell of the dense table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.utility import ipf, measures
+from sdc.utility.measures import Weights
+from tests.strategies import (
+    all_ways,
+    arbitrary_releases,
+    czech,
+    decomposable_releases,
+    dense,
+    every_cell,
+    frontier,
+    informed_tables_and_releases,
+    schema_of,
+    small_tables,
+)
+
+TIGHT = ipf.Stop(tolerance=1e-6, max_sweeps=20_000)
+
+
+@hs.composite
+def schemas_and_releases(draw: hs.DrawFn) -> tuple[Schema, Release]:
+    sizes = draw(hs.lists(hs.integers(1, 6), min_size=1, max_size=8))
+    return schema_of(sizes), draw(arbitrary_releases(len(sizes)))
+
+
+def listed(release: Release) -> list[int]:
+    """Every non-empty released sub-table."""
+    return [subtable for subtable in release if subtable]
+
+
+@given(schemas_and_releases())
+def test_counts_agree_with_listing(case: tuple[Schema, Release]) -> None:
+    schema, release = case
+    sizes = [[schema.sizes[v] for v in st.members(subtable)] for subtable in listed(release)]
+    assert measures.sub_tables(release) == len(sizes)
+    assert measures.cells(release, schema) == sum(map(prod, sizes))
+    assert measures.degrees_of_freedom(release, schema) == sum(prod(n - 1 for n in kept) for kept in sizes)
+
+
+@given(schemas_and_releases(), hs.data())
+def test_weighted_sub_tables_agree_with_listing(case: tuple[Schema, Release], data: hs.DataObject) -> None:
+    schema, release = case
+    weight = hs.integers(1, 40).map(lambda n: n / 8)
+    by_variable = data.draw(hs.dictionaries(hs.sampled_from(schema.names), weight))
+    sub_table = hs.integers(1, st.full(len(schema))).map(lambda s: st.label(s, schema))
+    by_sub_table = data.draw(hs.dictionaries(sub_table, weight, max_size=3))
+    values = [
+        by_sub_table.get(st.label(s, schema), prod(by_variable.get(name, 1) for name in st.names(s, schema)))
+        for s in listed(release)
+    ]
+    weights = Weights.of(schema, by_variable, by_sub_table)
+    assert measures.weighted_sub_tables(release, weights) == pytest.approx(sum(values), rel=1e-12)
+
+
+def test_weights_of_one_count_sub_tables() -> None:
+    release, schema = all_ways(6, 3), czech().schema
+    assert measures.weighted_sub_tables(release, Weights.of(schema)) == measures.sub_tables(release) == 41
+
+
+def test_equal_sums_of_decimal_weights_are_ties() -> None:
+    """In binary 0.1 + 0.2 is not 0.3."""
+    schema = schema_of([2, 2, 2])
+    weights = Weights.of(schema, {"A": 0.1, "B": 0.2, "C": 0.3})
+    assert weights.variables == (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))
+    utility = [measures.weighted_sub_tables(frontier(*names), weights) for names in (("A", "B"), ("C",))]
+    assert utility[0] == utility[1] == 0.3
+
+
+def test_weights_of_one_sub_table_do_not_weigh_its_children() -> None:
+    weights = Weights.of(schema_of([2, 2]), {"A": 2}, {"B*A": 5})
+    assert measures.weighted_sub_tables(frontier("AB"), weights) == 2 + 1 + 5
+    assert measures.weighted_sub_tables(frontier("A", "B"), weights) == 2 + 1
+
+
+def test_counts_beyond_64_bits() -> None:
+    """63 variables of 65,536 categories: 65,537^63 - 1 cells in all sub-tables together."""
+    categories = tuple(map(str, range(1 << 16)))
+    schema = Schema(tuple(Variable(f"v{v}", categories) for v in range(63)))
+    release = Release.of([st.full(63)])
+    assert measures.cells(release, schema) == 65537**63 - 1
+    assert measures.degrees_of_freedom(release, schema) == 65536**63 - 1
+    assert measures.sub_tables(release) == 2**63 - 1
+
+
+def test_thousands_of_frontier_elements_are_not_listed() -> None:
+    """All 1,716 six-way sub-tables of 13 variables of three categories; and a band of pairs of 63 variables."""
+    three = schema_of([3] * 8).variables[0].categories
+    schema = Schema(tuple(Variable(f"v{v}", three) for v in range(63)))
+    release = all_ways(13, 6)
+    numbers = [len(list(combinations(range(13), k))) for k in range(7)]
+    assert measures.cells(release, schema) == sum(n * 3**k for k, n in enumerate(numbers)) - 1
+    band = Release.of(st.of({v, v + d}) for v in range(60) for d in (1, 2, 3))
+    assert measures.degrees_of_freedom(band, schema) == 63 * 2 + 180 * 4
+
+
+def test_unknown_variables_are_refused() -> None:
+    for measure in (measures.cells, measures.degrees_of_freedom):
+        with pytest.raises(ReleaseError, match="names variable number 3"):
+            measure(frontier("AD"), schema_of([2, 2]))
+    with pytest.raises(InputError, match="weight of 'Z': there is no such variable; the table has A, B"):
+        Weights.of(schema_of([2, 2]), {"Z": 1})
+    with pytest.raises(InputError, match=r"weight of 'A\*Z': sub-table 'A\*Z' names the unknown variable 'Z'"):
+        Weights.of(schema_of([2, 2]), sub_tables={"A*Z": 1})
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 10**400, True, "2"])
+def test_weights_are_positive_numbers(value: float) -> None:
+    with pytest.raises(InputError, match=r"weight of 'A' = .*: give a number more than 0"):
+        Weights.of(schema_of([2, 2]), {"A": value})
+    with pytest.raises(InputError, match=r"weight of 'A\*B' = .*: give a number more than 0"):
+        Weights.of(schema_of([2, 2]), sub_tables={"A*B": value})
+
+
+def test_a_sub_table_has_one_weight() -> None:
+    with pytest.raises(InputError, match=r"weight of 'B\*A' = 2: A\*B has one; give one"):
+        Weights.of(schema_of([2, 2]), sub_tables={"A*B": 1, "B*A": 2})
+
+
+def test_weights_that_no_sum_can_hold() -> None:
+    with pytest.raises(InputError, match="sum to more than 1e\\+300; choose smaller weights"):
+        Weights.of(schema_of([2, 2]), {"A": 1e200, "B": 1e200})
+
+
+# Reconstruction
+
+
+def error_of(table: Table, release: Release, stop: ipf.Stop = ipf.STOP) -> float:
+    return measures.reconstruction(table, release, stop=stop).mean_squared_error
+
+
+def dense_error(table: Table, fit: ipf.Fit) -> float:
+    cells = every_cell(table.schema)
+    return float(np.square(table.count_at(cells) - fit.at(cells)).mean())
+
+
+@given(informed_tables_and_releases())
+def test_reconstruction_error_is_that_of_the_dense_table(case: tuple[Table, Release]) -> None:
+    table, release = case
+    stop = ipf.Stop(tolerance=0.5, max_sweeps=20_000)
+    fit = ipf.fit(table, release, stop=stop)
+    assert measures.mean_squared_error(table, fit) == pytest.approx(dense_error(table, fit), abs=1e-9)
+    assert error_of(table, release, stop) == pytest.approx(dense_error(table, fit), abs=1e-9)
+
+
+@given(small_tables(max_records=12), hs.data())
+def test_the_junction_tree_sums_what_is_not_listed(table: Table, data: hs.DataObject) -> None:
+    release = data.draw(decomposable_releases(len(table.schema)))
+    fit = ipf.fit(table, release)
+    assert fit.method == "closed form"
+    assert error_of(table, release) == pytest.approx(dense_error(table, fit), abs=1e-9)
+
+
+def test_the_full_table_is_reconstructed() -> None:
+    assert error_of(czech(), frontier("ABCDEF")) == 0
+    assert measures.mean_squared_error(czech(), ipf.fit(czech(), frontier("ABCDEF"))) == 0
+
+
+def test_nothing_released_leaves_the_mean() -> None:
+    """Then the error is the variance of the counts."""
+    table = czech()
+    variance = float(table.count_at(every_cell(table.schema)).var())
+    assert error_of(table, Release.of([])) == pytest.approx(variance)
+
+
+def test_a_larger_release_of_the_czech_table_reconstructs_better() -> None:
+    errors = [error_of(czech(), all_ways(6, k), TIGHT) for k in range(1, 7)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] == 0
+
+
+def test_decomposable_releases_of_tables_beyond_64_bits() -> None:
+    """A chain of pairs over 40 variables of four categories, 2^80 cells; no cell of them is listed but the occupied."""
+    schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(40)))
+    table = Table.of(schema, np.random.default_rng(0).integers(0, 4, (500, 40)))
+    chain = Release.of(st.of({v, v + 1}) for v in range(39))
+    assert error_of(table, chain) == pytest.approx(500 / 4**40, rel=1e-6)
+    few = Release.of([3, 4])
+    assert ipf.fit(table, few).at(table.codes).max() < 500 / 4**37
+    assert measures.mean_squared_error(table, ipf.fit(table, few)) == pytest.approx(error_of(table, few))
+
+
+def test_a_reconstruction_says_how_it_was_found() -> None:
+    one = measures.reconstruction(czech(), all_ways(6, 2), stop=ipf.Stop(tolerance=1e-6, max_sweeps=1))
+    assert (one.method, one.sweeps, one.converged) == ("ipf", 1, False)
+    assert one.deviation > 1e-6
+    all_sweeps = measures.reconstruction(czech(), all_ways(6, 2), stop=TIGHT)
+    assert (all_sweeps.method, all_sweeps.converged) == ("ipf", True)
+    assert 1 < all_sweeps.sweeps < TIGHT.max_sweeps
+    tree = measures.reconstruction(czech(), frontier("AB", "BC"))
+    assert (tree.method, tree.sweeps, tree.deviation, tree.converged) == ("closed form", 0, 0.0, True)
+
+
+def test_reconstruction_refuses_what_the_fit_refuses() -> None:
+    with pytest.raises(ReleaseError, match="names variable number 7"):
+        measures.reconstruction(czech(), frontier("AH"))
+    with pytest.raises(InputError, match="MiB are allowed"):
+        measures.reconstruction(czech(), all_ways(6, 2), max_bytes=1000)
+
+
+def test_an_empty_table() -> None:
+    table = dense(schema_of([2, 2]), [0, 0, 0, 0])
+    for release in (Release.of([]), frontier("A", "B"), frontier("AB")):
+        assert error_of(table, release) == 0
