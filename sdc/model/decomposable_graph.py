@@ -1,0 +1,237 @@
+"""Decomposable graphs as values: legal moves by one edge, cliques, separators, junction tree, complete sets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import fsum, prod
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.graph import (
+    Adjacency,
+    Decomposition,
+    elimination_cliques,
+    graph_of,
+    is_chordal,
+    maximum_cardinality_order,
+    perfect_sequence,
+)
+from sdc.model.release import Release
+from sdc.model.schema import MAX_VARIABLES, Schema
+from sdc.model.subtable import SubTable
+
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class DecomposableGraph:
+    """A chordal graph on up to 63 variables; every variable is in a clique, alone where it has no neighbour.
+
+    neighbours     bit set of the neighbours of each variable
+    complete_sets  how many non-empty sets of variables are complete: the sub-tables of its release
+
+    Build one with `without_edges`, `from_cliques` or `parse`; `add` and `remove` make the legal moves and keep the
+    count: an edge uv with the common neighbours S changes it by 2^|S|. Any chordal graph reaches any other by them.
+    """
+
+    neighbours: Adjacency
+    complete_sets: int
+
+    @staticmethod
+    def without_edges(variables: int) -> DecomposableGraph:
+        """Every variable alone: the release of the one-way sub-tables."""
+        if not 1 <= variables <= MAX_VARIABLES:
+            raise InputError(f"a graph of {variables} variables; give 1 to {MAX_VARIABLES}")
+        return DecomposableGraph((0,) * variables, variables)
+
+    @staticmethod
+    def from_neighbours(neighbours: Adjacency) -> DecomposableGraph:
+        """The graph with these neighbours; the caller knows that it is chordal."""
+        cliques = elimination_cliques(neighbours, maximum_cardinality_order(neighbours))
+        found = perfect_sequence(cliques)
+        count = sum(2 ** st.dimension(c) - 1 for c in found.cliques)
+        return DecomposableGraph(neighbours, count - sum(2 ** st.dimension(s) - 1 for s in found.separators))
+
+    @staticmethod
+    def from_cliques(cliques: Iterable[SubTable], schema: Schema) -> DecomposableGraph:
+        """The graph whose maximal cliques are the given ones, and the variables in none.
+
+        InputError where a clique has a variable the schema does not have, where the graph of the cliques has a
+        cycle without a chord, or where it is chordal and its cliques are larger than the given ones.
+        """
+        release = Release.of([*cliques, *(1 << v for v in range(len(schema)))])
+        if release.variables >> len(schema):
+            beyond = release.variables.bit_length() - 1
+            raise InputError(f"a clique has variable number {beyond}; the table has {len(schema)}, numbered from 0")
+        neighbours = graph_of(release.frontier, len(schema))
+        if not is_chordal(neighbours):
+            cycle = " - ".join(schema.names[v] for v in chordless_cycle(neighbours))
+            raise InputError(f"the graph is not decomposable: the cycle {cycle} has no chord; add one, or drop an edge")
+        graph = DecomposableGraph.from_neighbours(neighbours)
+        larger = [clique for clique in graph.cliques if clique not in release]
+        if larger:
+            within = ", ".join(st.label(c, schema) for c in release.frontier if st.is_within(c, larger[0]))
+            raise InputError(
+                f"the cliques {within} are not those of a decomposable graph: together they join every two variables "
+                f"of {st.label(larger[0], schema)}; give that clique, or drop one of them"
+            )
+        return graph
+
+    @staticmethod
+    def parse(text: str, schema: Schema) -> DecomposableGraph:
+        """The graph written `[a,b] [b,c]`, as `text` prints it; variables left out are alone. InputError otherwise."""
+        if re.sub(r"\[[^\[\]]*\]", "", text).strip():
+            raise InputError(f"graph {text!r} cannot be read; write its cliques as [a,b] [b,c]")
+        cliques = []
+        for inside in re.findall(r"\[([^\[\]]*)\]", text):
+            names = [name.strip() for name in inside.split(",")]
+            cliques.append(st.of(schema.index(name) for name in names))
+        return DecomposableGraph.from_cliques(cliques, schema)
+
+    def text(self, schema: Schema) -> str:
+        """`[a,b] [b,c]`: the cliques with the schema's names, the largest first."""
+        return " ".join(f"[{','.join(st.names(clique, schema))}]" for clique in self.cliques)
+
+    def __len__(self) -> int:
+        """Number of variables."""
+        return len(self.neighbours)
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Pairs u < v that are neighbours."""
+        return tuple((u, v) for u, v in self._pairs() if self.has_edge(u, v))
+
+    def has_edge(self, u: int, v: int) -> bool:
+        return st.has(self.neighbours[u], v)
+
+    def common_neighbours(self, u: int, v: int) -> SubTable:
+        """S = N(u) & N(v): the separator that the edge uv makes or fills."""
+        return self.neighbours[u] & self.neighbours[v]
+
+    @cached_property
+    def additions(self) -> tuple[Edge, ...]:
+        """Edges whose addition leaves the graph chordal: S = N(u) & N(v) separates u from v."""
+        return tuple((u, v) for u, v in self._pairs() if not self.has_edge(u, v) and self._is_separated(u, v))
+
+    @cached_property
+    def deletions(self) -> tuple[Edge, ...]:
+        """Edges whose deletion leaves the graph chordal: S is complete, so the edge is in one maximal clique only."""
+        return tuple((u, v) for u, v in self.edges if self.is_complete(self.common_neighbours(u, v)))
+
+    def is_complete(self, subtable: SubTable) -> bool:
+        """Whether every two of the variables are neighbours."""
+        return all(st.is_within(subtable, self.neighbours[v] | 1 << v) for v in st.members(subtable))
+
+    def add(self, u: int, v: int) -> DecomposableGraph:
+        """This graph with the edge uv; ValueError where that is no legal move."""
+        if u == v or self.has_edge(u, v) or not self._is_separated(u, v):
+            raise ValueError(f"the edge {u}-{v} cannot be added: it is there, or the graph would not stay chordal")
+        return self._toggled(u, v, +1)
+
+    def remove(self, u: int, v: int) -> DecomposableGraph:
+        """This graph without the edge uv; ValueError where that is no legal move."""
+        if not self.has_edge(u, v) or not self.is_complete(self.common_neighbours(u, v)):
+            raise ValueError(
+                f"the edge {u}-{v} cannot be removed: it is not there, or the graph would not stay chordal"
+            )
+        return self._toggled(u, v, -1)
+
+    def _toggled(self, u: int, v: int, sign: int) -> DecomposableGraph:
+        neighbours = list(self.neighbours)
+        neighbours[u] ^= 1 << v
+        neighbours[v] ^= 1 << u
+        change = sign * 2 ** st.dimension(self.common_neighbours(u, v))
+        return DecomposableGraph(tuple(neighbours), self.complete_sets + change)
+
+    def _pairs(self) -> Iterator[Edge]:
+        return combinations(range(len(self)), 2)
+
+    def _is_separated(self, u: int, v: int) -> bool:
+        """Whether every path from u to v goes through a common neighbour."""
+        allowed = ~self.common_neighbours(u, v)
+        reached, fresh = 1 << u, 1 << u
+        while fresh:
+            around = 0
+            for w in st.members(fresh):
+                around |= self.neighbours[w]
+            fresh = around & allowed & ~reached
+            reached |= fresh
+        return not st.has(reached, v)
+
+    @cached_property
+    def decomposition(self) -> Decomposition:
+        """Cliques and separators, with multiplicity, in perfect order."""
+        return perfect_sequence(elimination_cliques(self.neighbours, maximum_cardinality_order(self.neighbours)))
+
+    @property
+    def cliques(self) -> tuple[SubTable, ...]:
+        """Maximal complete sets, by decreasing dimension, then by number."""
+        return st.maximal(self.decomposition.cliques)
+
+    @property
+    def separators(self) -> tuple[SubTable, ...]:
+        """One fewer than there are cliques; empty ones, between components, too."""
+        return self.decomposition.separators
+
+    @property
+    def junction_tree(self) -> tuple[Edge, ...]:
+        """Edges between positions in `cliques`; where two cliques share a variable, so do all on the path between."""
+        ordered, cliques = self.decomposition.cliques, self.cliques
+        edges = []
+        for position, separator in enumerate(self.separators, start=1):
+            earlier = next(c for c in ordered[:position] if st.is_within(separator, c))
+            edges.append((cliques.index(earlier), cliques.index(ordered[position])))
+        return tuple(edges)
+
+    @cached_property
+    def release(self) -> Release:
+        """The complete sets as sub-tables; the frontier is the cliques."""
+        return Release(self.cliques)
+
+    def value(self, weights: tuple[float, ...]) -> float:
+        """Sum over the non-empty complete sets of the product of their variables' weights.
+
+        sum_j (prod_C (1 + w) - 1) - sum_j (prod_S (1 + w) - 1), to 12 digits so that equal values are equal; with
+        all weights 1 it is `complete_sets`.
+        """
+        cliques, separators = ([_value(s, weights) for s in sets] for sets in (self.cliques, self.separators))
+        return float(f"{fsum([*cliques, *(-value for value in separators)]):.12g}")
+
+
+def _value(subtable: SubTable, weights: tuple[float, ...]) -> float:
+    return prod(1 + weights[v] for v in st.members(subtable)) - 1
+
+
+def chordless_cycle(graph: Adjacency) -> tuple[int, ...]:
+    """A cycle of four or more vertices without a chord, the smallest vertices first; empty where there is none.
+
+    A vertex v with two neighbours a, b that are not neighbours: a shortest path from a to b around v and its other
+    neighbours closes such a cycle. O(vertices^2 * edges).
+    """
+    for v, around in enumerate(graph):
+        for a, b in combinations(st.members(around), 2):
+            if not st.has(graph[a], b):
+                path = _shortest_path(graph, a, b, avoiding=(around | 1 << v) & ~(1 << a) & ~(1 << b))
+                if path:
+                    return (v, *path)
+    return ()
+
+
+def _shortest_path(graph: Adjacency, start: int, end: int, avoiding: SubTable) -> tuple[int, ...]:
+    before = {start: start}
+    queue = [start]
+    for u in queue:
+        for w in st.members(graph[u] & ~avoiding):
+            if w not in before:
+                before[w] = u
+                queue.append(w)
+    if end not in before:
+        return ()
+    path = [end]
+    while path[-1] != start:
+        path.append(before[path[-1]])
+    return tuple(reversed(path))

@@ -1,0 +1,438 @@
+"""Simulated annealing over decomposable graphs: one chain, as init, step and info ([KDSF] section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.cell_marginals import MAX_DENSE_CELLS
+from sdc.model import subtable as st
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.graph import chordal_cover, independence_graph
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.critical_width import require_at_risk
+from sdc.search import chain_kernel as kernel
+
+MAX_BYTES = 512 << 20
+MAX_KEYS = 1 << 18
+KINDS = ("geometric", "linear")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Temperatures of a chain, in units of utility: `start` at the first step, towards `end` at the last.
+
+    kind    "geometric" (end above 0) or "linear" (the paper's T -> 0)
+    cycles  how often the cooling is run through: every cycle after the first reheats to `start`
+
+    A schedule whose `end` is its `start` keeps the temperature. InputError for a value that makes no schedule.
+    """
+
+    steps: int = 200_000
+    start: float = 30.0
+    end: float = 0.5
+    kind: str = "geometric"
+    cycles: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"cooling {self.kind!r} is unknown; choose one of {', '.join(KINDS)}")
+        if self.steps < 1:
+            raise InputError(f"an annealing chain of {self.steps} steps; give at least 1")
+        if not 1 <= self.cycles <= self.steps:
+            raise InputError(
+                f"{self.cycles} cycles of cooling in {self.steps} steps; give at least 1, and a step to each"
+            )
+        if not 0 < self.start < float("inf"):
+            raise InputError(f"the start temperature is {self.start}; give a number above 0")
+        least = "at least 0" if self.kind == "linear" else "above 0"
+        if not (0 <= self.end <= self.start) or (self.end == 0 and self.kind == "geometric"):
+            raise InputError(
+                f"the end temperature is {self.end}; {self.kind} cooling needs one {least} and at most the start "
+                f"temperature {self.start}"
+            )
+
+    @property
+    def cooling(self) -> kernel.Cooling:
+        length = -(-self.steps // self.cycles)
+        return kernel.Cooling(float(self.start), float(self.end), length, self.kind == "linear")
+
+    def temperature(self, step: int) -> float:
+        """Temperature of a step, the first is 0."""
+        return float(kernel.temperature(self.cooling, step))
+
+
+def weights_of(by_name: dict[str, float], schema: Schema) -> tuple[float, ...]:
+    """The weight of each variable, 1 for those not named; InputError for an unknown name or a weight not above 0."""
+    for name, weight in by_name.items():
+        if name not in schema.names:
+            raise InputError(
+                f"weight {weight} for the unknown variable {name!r}; the table has {', '.join(schema.names)}"
+            )
+        if not 0 < weight < float("inf"):
+            raise InputError(f"variable {name!r} has the weight {weight}; give a number above 0")
+    return tuple(float(by_name.get(name, 1.0)) for name in schema.names)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best graph of a chain: largest value, then largest width, then the first frontier."""
+
+    graph: DecomposableGraph
+    value: float
+    min_width: int
+
+    @property
+    def rank(self) -> tuple[float, int, tuple[int, ...]]:
+        """Larger is better; a frontier comes first where its first different clique has the smaller number."""
+        return self.value, self.min_width, tuple(-clique for clique in self.graph.release.frontier)
+
+
+@dataclass(frozen=True)
+class ChainState:
+    """Where a chain is, its generator included: going on from here is never having stopped.
+
+    value     of the graph; kept from move to move, so with weights that are no integers it is rounded
+    random    state of the generator (splitmix64)
+    step      proposals made, each of which is a step
+    accepted  how many of them changed the graph
+    """
+
+    graph: DecomposableGraph
+    value: float
+    random: int
+    step: int
+    accepted: int
+    best: Best
+
+
+@dataclass(frozen=True)
+class ChainInfo:
+    """What one looks at while a chain runs."""
+
+    step: int
+    temperature: float
+    value: float
+    best_value: float
+    accepted: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain over the decomposable graphs whose release has min width >= `min_width` at the at-risk cells.
+
+    Each step proposes one of the legal one-edge neighbours, all with the same probability, and accepts it with
+    min(1, exp((u' - u) / T)) where the widths allow. The utility u is the sum over the released sub-tables of the
+    product of their variables' weights: with all weights 1, the default, it is their number. Weights are above 0, so
+    an addition, with the common neighbours S, always raises it: by w_u w_v prod_S (1 + w_s).
+
+    With structural zeros the variables of each pattern stay joined: then the explicit bounds are sharp nevertheless.
+    """
+
+    small_count: int
+    min_width: int
+    schedule: Schedule = field(default_factory=Schedule)
+    weights: tuple[float, ...] = ()
+    max_bytes: int = MAX_BYTES
+
+    def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
+        """The chain before its first step, from no edges unless told otherwise.
+
+        ReleaseError where not even the one-way sub-tables may be public, or where the start may not. InputError where
+        the start is a graph on other variables, or without an at-risk cell.
+        """
+        require_at_risk(table, self.small_count)
+        graph = _checked(start, table)
+        workspace = self._workspace(table)
+        workspace.require_one_way()
+        workspace.place(graph, self._weights(table))
+        workspace.require_wide()
+        value = graph.value(self._weights(table))
+        best = Best(graph, value, int(workspace.widths().min()))
+        return ChainState(graph, value, seed & (1 << 64) - 1, 0, 0, best)
+
+    def step(self, table: Table, state: ChainState, steps: int) -> ChainState:
+        """The chain some proposals later; the same in one call as in many."""
+        workspace = self._workspace(table)
+        workspace.place(state.graph, self._weights(table))
+        return workspace.run(state, self.schedule.cooling, state.step + steps)
+
+    def info(self, state: ChainState) -> ChainInfo:
+        temperature = self.schedule.temperature(state.step)
+        return ChainInfo(state.step, temperature, state.value, state.best.value, state.accepted)
+
+    def _weights(self, table: Table) -> tuple[float, ...]:
+        return self.weights or (1.0,) * len(table.schema)
+
+    def _workspace(self, table: Table) -> Workspace:
+        return _workspace(table, self.small_count, self.min_width, self.max_bytes)
+
+
+def _checked(start: DecomposableGraph | None, table: Table) -> DecomposableGraph:
+    """The start graph, or the smallest one; it joins the variables of every structural zero."""
+    schema, zeros = table.schema, table.zeros
+    needed = Release.of([*zeros.subtables, *(1 << v for v in range(len(schema)))])
+    if start is None:
+        return DecomposableGraph.from_cliques(chordal_cover(needed, len(schema)).frontier, schema)
+    if len(start) != len(schema):
+        raise InputError(
+            f"the start graph has {len(start)} variables, the table {len(schema)}; give one on the table's"
+        )
+    if not start.release.contains(needed):
+        apart = next(t for t in needed.frontier if t not in start.release)
+        raise InputError(
+            f"the start graph does not join {st.label(apart, schema)}, which a structural zero names; give a graph "
+            "with a clique that contains it"
+        )
+    return start
+
+
+@lru_cache(maxsize=1)
+def _workspace(table: Table, small_count: int, min_width: int, max_bytes: int) -> Workspace:
+    return Workspace(table, small_count, min_width, max_bytes)
+
+
+class Workspace:
+    """What the chains of one process share for a table: marginals at the at-risk cells, and the arrays of the kernel.
+
+    What is remembered here changes how long a chain takes, never its course. At most `max_bytes` of marginals are
+    kept, the least recently used go. For one thread.
+    """
+
+    def __init__(self, table: Table, small_count: int, min_width: int, max_bytes: int) -> None:
+        self.table, self.min_width = table, min_width
+        self.at_risk = table.at_risk(small_count)
+        self.counts = table.counts[self.at_risk]
+        self._columns = np.ascontiguousarray(table.codes.T)
+        self._sizes = np.array(table.schema.sizes, np.int64)
+        dtype = np.int32 if table.total < 1 << 31 else np.int64
+        self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
+        self.work.fixed[:] = independence_graph(Release.of(table.zeros.subtables), len(table.schema))
+        self._free = list(range(len(self.work.rows)))
+        self._known = self._exposed = 0
+        self._needed = min_width + self.counts
+        one_way = table.one_way()
+        codes = table.codes[self.at_risk]
+        self._least_one_way = np.minimum.reduce([counts[codes[:, v]] for v, counts in enumerate(one_way)])
+        self._lacking = [table.total - counts for counts in one_way]
+
+    def place(self, graph: DecomposableGraph, weights: Sequence[float]) -> None:
+        """Puts a chain on the graph."""
+        work = self.work
+        work.neighbours[:], work.weights[:] = graph.neighbours, weights
+        work.numbers[kernel.CLOCK] += 1
+        work.numbers[kernel.TERMS] = 0
+        for sign, sets in ((1, graph.cliques), (-1, graph.separators)):
+            for subtable in sets:
+                kernel.add_term(work, subtable, self._row(subtable), sign)
+        work.numbers[kernel.FINGERPRINT] = np.bitwise_xor.reduce(self._edge_prints(graph), initial=0)
+        work.status[:] = kernel.UNKNOWN
+        work.seen[:] = kernel.EMPTY
+        work.numbers[kernel.SEEN] = 0
+
+    def widths(self) -> npt.NDArray[np.int64]:
+        """(n,) width of every at-risk cell under the current graph: explicit bounds ([DKS] theorem 1)."""
+        work, terms = self.work, range(self.work.numbers[kernel.TERMS])
+        lower = np.zeros(len(self.at_risk), np.int64)
+        for j in terms:
+            lower += work.signs[j] * work.rows[work.term_rows[j]].astype(np.int64)
+        upper = np.minimum.reduce([work.rows[work.term_rows[j]] for j in terms if work.signs[j] > 0])
+        widths: npt.NDArray[np.int64] = upper - np.maximum(0, lower)
+        return widths
+
+    def _edge_prints(self, graph: DecomposableGraph) -> npt.NDArray[np.int64]:
+        edges = [graph.has_edge(u, v) for u, v in zip(self.work.first.tolist(), self.work.second.tolist(), strict=True)]
+        return self.work.prints[np.array(edges, np.bool_)]
+
+    def run(self, state: ChainState, cooling: kernel.Cooling, until: int) -> ChainState:
+        """Advances the chain that was placed; brings the rows it needs and keeps its best graph."""
+        work, best, step = self.work, state.best, state.step
+        work.value[:] = state.value, best.value
+        work.random[0] = state.random
+        work.numbers[kernel.ACCEPTED] = 0
+        outcome = kernel.MISSING if self._can_move() else kernel.DONE
+        while outcome != kernel.DONE:
+            step, outcome = kernel.advance(work, cooling, self.min_width, step, until)
+            if outcome == kernel.MISSING:
+                self._bring(int(work.numbers[kernel.NEEDED]))
+            elif outcome == kernel.ON_TOP:
+                best = self._better(best)
+                work.value[1] = best.value
+                kernel.mark_seen(work)
+        accepted = state.accepted + int(work.numbers[kernel.ACCEPTED])
+        return ChainState(self._graph(), float(work.value[0]), int(work.random[0]), until, accepted, best)
+
+    def _better(self, best: Best) -> Best:
+        """The current graph, where it ranks before the best one so far."""
+        graph = self._graph()
+        value = graph.value(tuple(self.work.weights.tolist()))
+        if value < best.value:
+            return best
+        return max(best, Best(graph, value, int(self.widths().min())), key=lambda found: found.rank)
+
+    def _can_move(self) -> bool:
+        """A graph that is not complete has a legal addition, a complete one only deletions, of edges not fixed."""
+        return bool((np.bitwise_count(self.work.fixed) < len(self.work.fixed) - 1).any())
+
+    def _graph(self) -> DecomposableGraph:
+        return DecomposableGraph.from_neighbours(tuple(self.work.neighbours.tolist()))
+
+    # Marginals
+
+    def _row(self, subtable: SubTable) -> int:
+        """The row of a sub-table, whatever its critical width."""
+        row = int(kernel.row_of(self.work, subtable))
+        return row if row >= 0 else self._keep(subtable, self.marginal(subtable))
+
+    def _bring(self, subtable: SubTable) -> None:
+        """Brings what the kernel asked for: a row, or that the critical width is too small."""
+        if any(kernel.row_of(self.work, child) == kernel.NARROW for child in st.children(subtable)):
+            self._note(subtable, kernel.NARROW)
+            return
+        counts = self.marginal(subtable)
+        if self.is_narrow(subtable, counts):
+            self._note(subtable, kernel.NARROW)
+        else:
+            self._keep(subtable, counts)
+
+    def marginal(self, subtable: SubTable) -> npt.NDArray[np.int64]:
+        """(n,) n_T(i_T) at the at-risk cells: one pass over the table, a sort where T has more than 2^20 cells."""
+        kept = np.array(st.members(subtable), np.int64)
+        if prod(self._sizes[kept].tolist()) > MAX_DENSE_CELLS:
+            return self.table.marginal_at(subtable, self.table.codes[self.at_risk])
+        found: npt.NDArray[np.int64] = kernel.counts_at(
+            self._columns, self.table.counts, self.at_risk, kept, self._sizes
+        )
+        return found
+
+    def is_narrow(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> bool:
+        """Whether the critical width of T, with these marginal counts, is below the width required.
+
+        By the explicit bounds under MPR(T), at the cells whose upper bound does not decide alone.
+        """
+        upper = np.minimum(counts, self._least_one_way)
+        near = np.flatnonzero(upper < self._needed)
+        lower, codes = counts[near], self.table.codes[self.at_risk[near]]
+        for v, lacking in enumerate(self._lacking):
+            if not st.has(subtable, v):
+                lower -= lacking[codes[:, v]]
+        return bool((upper[near] - np.maximum(0, lower) < self.min_width).any())
+
+    def _keep(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> int:
+        work = self.work
+        exposed = np.flatnonzero(counts < self._needed)
+        while not self._free or self._exposed + len(exposed) > len(work.exposed):
+            self._forget_rows()
+        row = self._free.pop()
+        work.rows[row] = counts
+        work.stamps[row] = work.numbers[kernel.CLOCK]
+        self._expose(row, exposed)
+        self._note(subtable, row)
+        return row
+
+    def _expose(self, row: int, cells: npt.NDArray[np.int64]) -> None:
+        stop = self._exposed + len(cells)
+        self.work.exposed[self._exposed : stop] = cells
+        self.work.span[row] = self._exposed, stop
+        self._exposed = stop
+
+    def _note(self, subtable: SubTable, place: int) -> None:
+        if self._known == MAX_KEYS:
+            self._keep_places(self.work.places >= 0)
+        kernel.remember(self.work, subtable, place)
+        self._known += 1
+
+    def _forget_rows(self) -> None:
+        """Half of the rows, those not used for longest; not those of the current graph."""
+        work = self.work
+        in_use = set(work.term_rows[: work.numbers[kernel.TERMS]].tolist())
+        kept = set(range(len(work.rows))) - set(self._free)
+        idle = kept - in_use
+        oldest = [row for row in np.argsort(work.stamps, kind="stable").tolist() if row in idle]
+        forgotten = oldest[: max(1, len(oldest) // 2)]
+        self._free += forgotten
+        self._keep_places(~np.isin(work.places, forgotten))
+        exposed = {row: work.exposed[slice(*work.span[row])].copy() for row in kept.difference(forgotten)}
+        self._exposed = 0
+        for row, cells in exposed.items():
+            self._expose(row, cells)
+
+    def _keep_places(self, kept: npt.NDArray[np.bool_]) -> None:
+        work = self.work
+        kept &= work.keys != kernel.EMPTY
+        notes = list(zip(work.keys[kept].tolist(), work.places[kept].tolist(), strict=True))
+        work.keys[:] = kernel.EMPTY
+        for subtable, place in notes:
+            kernel.remember(work, subtable, place)
+        self._known = len(notes)
+
+    # Refusals
+
+    def require_one_way(self) -> None:
+        """ReleaseError where no release with all one-way sub-tables reaches the width."""
+        variables = len(self.table.schema)
+        self.place(DecomposableGraph.without_edges(variables), (1.0,) * variables)
+        widths = self.widths()
+        if widths.min() < self.min_width:
+            raise ReleaseError(
+                f"the minimum width {self.min_width} is not reached even when only the one-way sub-tables are public: "
+                f"{self._narrowest(widths)}; choose a minimum width of at most {widths.min()}, or drop a variable"
+            )
+
+    def require_wide(self) -> None:
+        """ReleaseError where the graph that was placed is not releasable: names the cell and the clique."""
+        work, widths = self.work, self.widths()
+        if widths.min() >= self.min_width:
+            return
+        cliques = [j for j in range(work.numbers[kernel.TERMS]) if work.signs[j] > 0]
+        clique = min(cliques, key=lambda j: int(work.rows[work.term_rows[j], widths.argmin()]))
+        raise ReleaseError(
+            f"the start graph is not releasable at the minimum width {self.min_width}: {self._narrowest(widths)}, "
+            f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; drop edges of that "
+            f"clique, or choose a minimum width of at most {widths.min()}"
+        )
+
+    def _narrowest(self, widths: npt.NDArray[np.int64]) -> str:
+        cell = int(widths.argmin())
+        codes = zip(self.table.schema.variables, self.table.codes[self.at_risk[cell]].tolist(), strict=True)
+        named = ", ".join(f"{v.name} = {v.categories[code]}" for v, code in codes)
+        return f"the cell {named} (count {self.counts[cell]}) has the width {widths[cell]}"
+
+
+def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) -> kernel.Work:
+    ends = np.array(list(combinations(range(variables), 2)), np.int64).reshape(-1, 2)
+    least = 2 * variables + 16
+    slots = min(max(least, max_bytes // (cells * dtype.itemsize)), max(least, 1 << min(variables, 24)))
+    return kernel.Work(
+        neighbours=np.zeros(variables, np.int64),
+        fixed=np.zeros(variables, np.int64),
+        weights=np.ones(variables),
+        first=np.ascontiguousarray(ends[:, 0]),
+        second=np.ascontiguousarray(ends[:, 1]),
+        prints=np.random.default_rng(0).integers(1, 1 << 62, len(ends)),
+        status=np.zeros(len(ends), np.int64),
+        terms=np.zeros(2 * variables + 4, np.int64),
+        signs=np.zeros(2 * variables + 4, np.int64),
+        term_rows=np.zeros(2 * variables + 4, np.int64),
+        rows=np.zeros((slots, cells), dtype),
+        stamps=np.zeros(slots, np.int64),
+        exposed=np.zeros(least * cells, np.int64),
+        span=np.zeros((slots, 2), np.int64),
+        keys=np.full(2 * MAX_KEYS, kernel.EMPTY),
+        places=np.zeros(2 * MAX_KEYS, np.int64),
+        seen=np.full(kernel.SEEN_SLOTS, kernel.EMPTY),
+        value=np.zeros(2),
+        random=np.zeros(1, np.uint64),
+        numbers=np.zeros(6, np.int64),
+    )

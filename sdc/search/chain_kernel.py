@@ -1,0 +1,394 @@
+"""The annealing chain over decomposable graphs, compiled: proposals, acceptance and the widths of the at-risk cells.
+
+With S = N(u) & N(v) the edge uv may be added where S separates u from v, and deleted where S is complete; C = S + u + v
+is then the one clique that contains it. The sum in the lower bound, clique counts minus separator counts, is kept as
+its terms: an addition changes it by n_C + n_S - n_(S+u) - n_(S+v), a deletion by the opposite. Bounds narrow when an
+edge is added and widen when one is deleted, so only additions are tested.
+
+A cell's lower bound is at most its count. So where n_C(i) >= beta + n(i) in every clique C its width is beta or more:
+only the others, the exposed cells of a clique, are looked at. They are few, because n_C(i) >= beta everywhere.
+
+Rows of marginals come from the caller: where one is missing the kernel puts its generator back to the beginning of the
+proposal and returns what it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else int64
+
+DONE, MISSING, ON_TOP = 0, 1, 2
+UNKNOWN, ILLEGAL, LEGAL, REFUSED = 0, 1, 2, 3
+EMPTY = -1
+NARROW = -2
+SEEN_SLOTS = 1 << 12
+SCATTER = -7046029254386353131
+GOLDEN, MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+# entries of `numbers`
+TERMS, CLOCK, NEEDED, SEEN, FINGERPRINT, ACCEPTED = range(6)
+
+
+class Cooling(NamedTuple):
+    """Temperatures from start to end within a cycle of `length` steps: linear, or else geometric."""
+
+    start: float
+    end: float
+    length: int
+    is_linear: bool
+
+
+class Work(NamedTuple):
+    """What the kernels work on: one chain over one table.
+
+    neighbours, fixed    (K,) bit sets; edges that may not be deleted
+    weights              (K,) of the variables; the value of an edge is w_u w_v prod_S (1 + w_s)
+    first, second        (P,) the pairs of variables, first < second
+    prints               (P,) random numbers whose XOR over the edges tells graphs apart
+    status               (P,) of each pair: whether toggling it is a legal move, or one that the widths refused
+    terms, signs         (2 K + 4,) cliques and separators; 1 for a clique, else minus the separator's multiplicity
+    term_rows            (2 K + 4,) where their rows are
+    rows, stamps         (slots, n) marginals at the at-risk cells; when each was used last
+    exposed, span        cells of all rows with n_C(i) < beta + n(i); (slots, 2) from where to where they are of a row
+    keys, places         hash table from sub-table to row, or to NARROW where its critical width is too small
+    seen                 (SEEN_SLOTS,) hash set of graphs on top that were looked at
+    value                (2,) of the current graph; best value so far
+    random               (1,) uint64, the generator's state (splitmix64)
+    numbers              counters, see the constants
+    """
+
+    neighbours: Ints
+    fixed: Ints
+    weights: npt.NDArray[np.float64]
+    first: Ints
+    second: Ints
+    prints: Ints
+    status: Ints
+    terms: Ints
+    signs: Ints
+    term_rows: Ints
+    rows: Rows
+    stamps: Ints
+    exposed: Ints
+    span: Ints
+    keys: Ints
+    places: Ints
+    seen: Ints
+    value: npt.NDArray[np.float64]
+    random: npt.NDArray[np.uint64]
+    numbers: Ints
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _uniform(work: Work) -> float:
+    """The next number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), the upper 53 bits."""
+    work.random[0] += GOLDEN
+    z = work.random[0]
+    z = (z ^ (z >> np.uint64(30))) * MIX
+    z = (z ^ (z >> np.uint64(27))) * MIX_AGAIN
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * 2.0**-53
+
+
+# The graph
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _is_separated(neighbours: Ints, u: int, v: int, separator: int) -> bool:
+    """Whether every path from u to v goes through the separator."""
+    reached = fresh = 1 << u
+    while fresh:
+        around = 0
+        for w in range(len(neighbours)):
+            if fresh >> w & 1:
+                around |= neighbours[w]
+        if around >> v & 1:
+            return False
+        fresh = around & ~separator & ~reached
+        reached |= fresh
+    return True
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _is_complete(neighbours: Ints, subtable: int) -> bool:
+    complete = True
+    for w in range(len(neighbours)):
+        if subtable >> w & 1:
+            complete &= subtable & ~(neighbours[w] | 1 << w) == 0
+    return complete
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _status(work: Work, pair: int) -> int:
+    """Whether the edge may be added, or deleted, so that the graph stays chordal."""
+    u, v = work.first[pair], work.second[pair]
+    common = work.neighbours[u] & work.neighbours[v]
+    if work.neighbours[u] >> v & 1:
+        is_free = not work.fixed[u] >> v & 1
+        return LEGAL if is_free and _is_complete(work.neighbours, common) else ILLEGAL
+    return LEGAL if _is_separated(work.neighbours, u, v, common) else ILLEGAL
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _forget_moves(work: Work, u: int, v: int, common: int, added: bool) -> None:
+    """Which pairs must be looked at again after uv was toggled.
+
+    An edge ab may have changed where it has an end in {u, v} or both in S; a pair that is no edge where it has an end
+    in {u, v} or where u and v are joined, or parted, outside its own separator, which then contains S. What was
+    refused stays so where only edges came: bounds have narrowed.
+    """
+    toggled = 1 << u | 1 << v
+    for pair in range(len(work.status)):
+        a, b = work.first[pair], work.second[pair]
+        both = 1 << a | 1 << b
+        around = work.neighbours[a] & work.neighbours[b]
+        if both & toggled:
+            work.status[pair] = UNKNOWN
+        elif work.neighbours[a] >> b & 1:
+            if both & ~common == 0:
+                work.status[pair] = UNKNOWN
+        elif common & ~around == 0 or (work.status[pair] == REFUSED and not added):
+            work.status[pair] = UNKNOWN
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _draw_move(work: Work) -> int:
+    """One of the legal moves, all with the same probability: pairs are drawn until one is legal."""
+    while True:
+        pair = int(_uniform(work) * len(work.status))
+        if work.status[pair] == UNKNOWN:
+            work.status[pair] = _status(work, pair)
+        if work.status[pair] != ILLEGAL:
+            return pair
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _toggle(work: Work, pair: int, rows: tuple[int, int, int, int], added: bool) -> None:
+    """The graph with the edge added or deleted: terms, legal moves, value and fingerprint."""
+    u, v = work.first[pair], work.second[pair]
+    common = work.neighbours[u] & work.neighbours[v]
+    sign = 1 if added else -1
+    add_term(work, common | 1 << u | 1 << v, rows[0], sign)
+    add_term(work, common, rows[1], sign)
+    add_term(work, common | 1 << u, rows[2], -sign)
+    add_term(work, common | 1 << v, rows[3], -sign)
+    work.neighbours[u] ^= 1 << v
+    work.neighbours[v] ^= 1 << u
+    work.numbers[FINGERPRINT] ^= work.prints[pair]
+    work.value[0] += sign * _value(work, u, v, common)
+    work.numbers[ACCEPTED] += 1
+    _forget_moves(work, u, v, common, added)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _value(work: Work, u: int, v: int, common: int) -> float:
+    """Value of the complete sets that contain u and v: w_u w_v prod_S (1 + w_s)."""
+    value = float(work.weights[u] * work.weights[v])
+    for w in range(len(work.weights)):
+        if common >> w & 1:
+            value *= 1.0 + work.weights[w]
+    return value
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
+    """Adds the sub-table's counts to the sum of the lower bound, or takes them away; what cancels is dropped."""
+    last = work.numbers[TERMS]
+    for j in range(last):
+        if work.terms[j] == subtable:
+            work.signs[j] += sign
+            if work.signs[j] == 0:
+                last -= 1
+                work.terms[j], work.signs[j], work.term_rows[j] = (
+                    work.terms[last],
+                    work.signs[last],
+                    work.term_rows[last],
+                )
+                work.numbers[TERMS] = last
+            return
+    work.terms[last], work.signs[last], work.term_rows[last] = subtable, sign, row
+    work.numbers[TERMS] = last + 1
+
+
+# Marginals at the at-risk cells
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def counts_at(columns: Any, counts: Ints, at_risk: Ints, kept: Ints, sizes: Ints) -> Ints:
+    """(n,) marginal counts at the at-risk rows of a table with (K, cells) columns; it holds prod(sizes kept) sums."""
+    keys = np.zeros(columns.shape[1], np.int32)
+    space = 1
+    for v in kept:
+        space *= sizes[v]
+        column, size = columns[v], np.int32(sizes[v])
+        for i in range(len(keys)):
+            keys[i] = keys[i] * size + column[i]
+    sums = np.zeros(space, np.int64)
+    for i in range(len(keys)):
+        sums[keys[i]] += counts[i]
+    found = np.empty(len(at_risk), np.int64)
+    for i in range(len(at_risk)):
+        found[i] = sums[keys[at_risk[i]]]
+    return found
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _slot(keys: Ints, subtable: int) -> int:
+    """Where the sub-table is, or the empty slot where it would be."""
+    mask = len(keys) - 1
+    place = ((subtable * SCATTER) >> 24) & mask
+    while keys[place] != subtable and keys[place] != EMPTY:
+        place = (place + 1) & mask
+    return place
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def remember(work: Work, subtable: int, place: int) -> None:
+    """Notes the row of a sub-table, or that it is NARROW."""
+    slot = _slot(work.keys, subtable)
+    work.keys[slot], work.places[slot] = subtable, place
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def row_of(work: Work, subtable: int) -> int:
+    """The row of a sub-table, NARROW, or EMPTY where neither is known: it is then needed."""
+    slot = _slot(work.keys, subtable)
+    if work.keys[slot] == EMPTY:
+        work.numbers[NEEDED] = subtable
+        return EMPTY
+    if work.places[slot] >= 0:
+        work.stamps[work.places[slot]] = work.numbers[CLOCK]
+    return int(work.places[slot])
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _is_wide(work: Work, cell: int, rows: tuple[int, int, int, int], required: int) -> bool:
+    """Whether the cell keeps the required width when the clique in the first of the rows is added."""
+    high = int(work.rows[rows[0], cell])
+    low = high + work.rows[rows[1], cell] - work.rows[rows[2], cell] - work.rows[rows[3], cell]
+    for j in range(work.numbers[TERMS]):
+        count = int(work.rows[work.term_rows[j], cell])
+        low += work.signs[j] * count
+        if work.signs[j] > 0:
+            high = min(high, count)
+    return bool(high - max(0, low) >= required)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _all_wide(work: Work, rows: tuple[int, int, int, int], required: int) -> bool:
+    """Whether every cell keeps the required width when the clique in the first of the rows is added."""
+    for j in range(-1, work.numbers[TERMS]):
+        if j >= 0 and work.signs[j] < 0:
+            continue
+        row = work.term_rows[j] if j >= 0 else rows[0]
+        for i in range(work.span[row, 0], work.span[row, 1]):
+            if not _is_wide(work, work.exposed[i], rows, required):
+                return False
+    return True
+
+
+# The chain
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
+    """Rows of C = S + u + v, S, S + u and S + v; as soon as one is EMPTY or NARROW it stands for the first."""
+    whole = row_of(work, common | 1 << u | 1 << v)
+    if whole < 0:
+        return whole, 0, 0, 0
+    rest, one, other = row_of(work, common), row_of(work, common | 1 << u), row_of(work, common | 1 << v)
+    if rest < 0 or one < 0 or other < 0:
+        work.numbers[NEEDED] = common if rest < 0 else common | (1 << u if one < 0 else 1 << v)
+        return EMPTY, 0, 0, 0
+    return whole, rest, one, other
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _try_addition(work: Work, pair: int, required: int) -> bool:
+    """One proposal to add an edge: it is taken where all widths allow. False where a row is missing."""
+    if work.status[pair] == REFUSED:
+        return True
+    u, v = work.first[pair], work.second[pair]
+    common = work.neighbours[u] & work.neighbours[v]
+    rows = _rows(work, u, v, common)
+    if rows[0] == EMPTY:
+        return False
+    if rows[0] == NARROW or not _all_wide(work, rows, required):
+        work.status[pair] = REFUSED
+        return True
+    _toggle(work, pair, rows, True)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _delete(work: Work, pair: int) -> bool:
+    """Deletes an edge. False where a row is missing."""
+    u, v = work.first[pair], work.second[pair]
+    common = work.neighbours[u] & work.neighbours[v]
+    rows = _rows(work, u, v, common)
+    if rows[0] < 0:
+        return False
+    _toggle(work, pair, rows, False)
+    return True
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def temperature(cooling: Cooling, step: int) -> float:
+    """Temperature at a step: every cycle begins at the start again."""
+    passed = (step % cooling.length) / cooling.length
+    if cooling.is_linear:
+        return float(cooling.start + (cooling.end - cooling.start) * passed)
+    return float(cooling.start * (cooling.end / cooling.start) ** passed)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _loses_little(work: Work, pair: int, temperature: float) -> bool:
+    """Metropolis: whether a deletion is accepted."""
+    u, v = work.first[pair], work.second[pair]
+    loss = _value(work, u, v, work.neighbours[u] & work.neighbours[v])
+    return bool(temperature > 0 and _uniform(work) < np.exp(-loss / temperature))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _is_new_on_top(work: Work) -> bool:
+    """Whether the graph is as good as the best, within rounding, and was not looked at before."""
+    if work.value[0] < work.value[1] - 1e-9 * abs(work.value[1]):
+        return False
+    return bool(work.seen[_slot(work.seen, work.numbers[FINGERPRINT] & 0x7FFFFFFFFFFFFFFF)] == EMPTY)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def mark_seen(work: Work) -> None:
+    """The current graph was looked at; the set begins anew when it is half full, which costs time and nothing else."""
+    if work.numbers[SEEN] >= SEEN_SLOTS // 2:
+        work.seen[:] = EMPTY
+        work.numbers[SEEN] = 0
+    fingerprint = work.numbers[FINGERPRINT] & 0x7FFFFFFFFFFFFFFF
+    work.seen[_slot(work.seen, fingerprint)] = fingerprint
+    work.numbers[SEEN] += 1
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def advance(work: Work, cooling: Cooling, required: int, step: int, until: int) -> tuple[int, int]:
+    """Proposals from `step` on, and why it stopped: DONE, MISSING a row, or a graph ON_TOP that is to be looked at."""
+    while step < until:
+        before, accepted = work.random[0], work.numbers[ACCEPTED]
+        work.numbers[CLOCK] += 1
+        pair = _draw_move(work)
+        if work.neighbours[work.first[pair]] >> work.second[pair] & 1:
+            answered = not _loses_little(work, pair, temperature(cooling, step)) or _delete(work, pair)
+        else:
+            answered = _try_addition(work, pair, required)
+        if not answered:
+            work.random[0] = before
+            return step, MISSING
+        step += 1
+        if work.numbers[ACCEPTED] > accepted and _is_new_on_top(work):
+            return step, ON_TOP
+    return until, DONE

@@ -1,0 +1,208 @@
+"""The best decomposable release: annealing chains in parallel, round by round ([KDSF] section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import InputError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Assessment, Criterion
+from sdc.search.annealing import MAX_BYTES, Best, Chain, ChainState, Schedule
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """Where a chain was at the end of a round; each step was one proposal."""
+
+    round: int
+    chain: int
+    step: int
+    temperature: float
+    value: float
+    best_value: float
+    accepted: int
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """All chains between two rounds: a run that is resumed from here ends as if it had never stopped.
+
+    settings  what the run was started with; another run does not take it over
+    agreed    rounds in a row in which all chains had the same best value
+    """
+
+    settings: str
+    round: int
+    agreed: int
+    chains: tuple[ChainState, ...]
+    trace: tuple[TraceRow, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers, lists and texts."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(found: dict[str, Any]) -> SearchState:
+        """What `as_json` gave."""
+        chains = tuple(_chain_of(chain) for chain in found["chains"])
+        return SearchState(**{**found, "chains": chains, "trace": tuple(TraceRow(**row) for row in found["trace"])})
+
+
+def _chain_of(found: dict[str, Any]) -> ChainState:
+    best = Best(**{**found["best"], "graph": _graph_of(found["best"]["graph"])})
+    return ChainState(**{**found, "graph": _graph_of(found["graph"]), "best": best})
+
+
+def _graph_of(found: dict[str, Any]) -> DecomposableGraph:
+    return DecomposableGraph(tuple(found["neighbours"]), found["complete_sets"])
+
+
+@dataclass(frozen=True, eq=False)
+class DecomposableRelease:
+    """The release found, its assessment, its graph with the value that was maximised, and every round that led to it.
+
+    agreed  rounds in a row, at the end, in which all chains had the same best value
+    """
+
+    release: Release
+    assessment: Assessment
+    graph: DecomposableGraph
+    value: float
+    agreed: int
+    trace: tuple[TraceRow, ...]
+
+
+@dataclass(frozen=True)
+class DecomposableSearch:
+    """Anneals several chains with seeds of their own; the same result for any number of workers.
+
+    chains      how many; each makes the steps of the schedule
+    rounds      into how many parts the steps are divided; between two of them chains exchange and are compared
+    patience    stop after so many rounds in which all of several chains had the same best value; 0: never
+    tempering   keep the temperatures of the chains fixed, from the schedule's start (first chain) to its end (last),
+                and let neighbours exchange their graphs between rounds
+    weights     of the variables, see `Chain`; none: the utility is the number of sub-tables
+    checkpoint  receives the state after each round; `run(resume=state)` goes on from there
+
+    Of releases with the largest value the one with the largest width wins, then that with the first frontier.
+    InputError for settings that make no search.
+    """
+
+    criterion: Criterion
+    schedule: Schedule = field(default_factory=Schedule)
+    chains: int = 4
+    seed: int = 0
+    rounds: int = 20
+    patience: int = 8
+    tempering: bool = False
+    weights: tuple[float, ...] = ()
+    start: DecomposableGraph | None = None
+    max_bytes: int = MAX_BYTES
+    checkpoint: Callable[[SearchState], None] = lambda state: None
+
+    def __post_init__(self) -> None:
+        for name, least in (("chains", 1), ("rounds", 1), ("seed", 0), ("patience", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
+        if self.tempering and (self.chains < 2 or self.schedule.end <= 0):
+            raise InputError(
+                f"tempering with {self.chains} chains and an end temperature of {self.schedule.end}; give at least 2 "
+                "chains and an end temperature above 0"
+            )
+        variables = len(self.criterion.table.schema)
+        if self.weights and len(self.weights) != variables:
+            raise InputError(f"{len(self.weights)} weights for {variables} variables; give one to each")
+        if any(not 0 < weight < float("inf") for weight in self.weights):
+            raise InputError(f"weights are {self.weights}; give numbers above 0")
+
+    def run(self, resume: SearchState | None = None) -> DecomposableRelease:
+        """The best release of all chains, assessed by the criterion.
+
+        ReleaseError where not even the one-way sub-tables reach the width, or where the start does not. InputError
+        where `resume` is of another search, or the start of another table.
+        """
+        state = self._init() if resume is None else self._own(resume)
+        while not self._is_over(state):
+            state = self._next(state)
+            self.checkpoint(state)
+        best = max((chain.best for chain in state.chains), key=lambda found: found.rank)
+        assessment = self.criterion.assess(best.graph.release)
+        if assessment.releasable is not True:
+            raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
+        return DecomposableRelease(best.graph.release, assessment, best.graph, best.value, state.agreed, state.trace)
+
+    def _init(self) -> SearchState:
+        seeds = np.random.SeedSequence(self.seed).generate_state(self.chains, np.uint64).tolist()
+        chains = tuple(self._chain(k).init(self.criterion.table, seed, self.start) for k, seed in enumerate(seeds))
+        return SearchState(self._settings, 0, 0, chains, ())
+
+    def _own(self, state: SearchState) -> SearchState:
+        if state.settings != self._settings:
+            raise InputError(
+                f"the search to resume was started with {state.settings}, this one with {self._settings}; give the "
+                "same settings and table, or begin anew"
+            )
+        return state
+
+    @property
+    def _settings(self) -> str:
+        """What the result depends on, as text."""
+        criterion = self.criterion
+        start = None if self.start is None else self.start.text(criterion.table.schema)
+        own = (self.schedule, self.chains, self.seed, self.rounds, self.patience, self.tempering, self.weights, start)
+        return f"table {criterion.table.digest[:12]}, {criterion.small_count}, {criterion.min_width}, {own}"
+
+    def _is_over(self, state: SearchState) -> bool:
+        agree = self.patience and len(state.chains) > 1 and state.agreed >= self.patience
+        return bool(agree) or state.round >= self.rounds
+
+    def _next(self, state: SearchState) -> SearchState:
+        """One round: every chain a unit of its own, then the exchanges."""
+        until = -(-self.schedule.steps * (state.round + 1) // self.rounds)
+        units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
+        chains = tuple(self.criterion.executor.run(advance, self.criterion.table, units))
+        rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
+        before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))
+        agreed = state.agreed + 1 if len(after) == 1 and before == after else int(len(after) == 1)
+        if self.tempering:
+            chains = self._exchanged(chains, state.round)
+        return SearchState(state.settings, state.round + 1, agreed, chains, state.trace + rows)
+
+    def _chain(self, position: int) -> Chain:
+        """The chain at that place of the ladder, or any of those that cool alike."""
+        schedule = self.schedule
+        if self.tempering:
+            kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.chains - 1))
+            schedule = Schedule(schedule.steps, kept, kept)
+        criterion = self.criterion
+        return Chain(criterion.small_count, criterion.min_width, schedule, self.weights, self.max_bytes)
+
+    def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
+        info = self._chain(position).info(chain)
+        return TraceRow(round_, position, info.step, info.temperature, info.value, info.best_value, info.accepted)
+
+    def _exchanged(self, chains: Sequence[ChainState], round_: int) -> tuple[ChainState, ...]:
+        """Neighbours on the ladder, in even and odd rounds other ones, exchange their graphs.
+
+        With probability min(1, exp((1/T_i - 1/T_j) (u_j - u_i))), which keeps the distribution of every temperature.
+        """
+        result, generator = list(chains), np.random.default_rng([self.seed, round_])
+        for i in range(round_ % 2, len(result) - 1, 2):
+            colder = 1 / self._chain(i).schedule.start - 1 / self._chain(i + 1).schedule.start
+            one, other = result[i], result[i + 1]
+            if generator.random() < np.exp(min(0.0, colder * (other.value - one.value))):
+                result[i] = replace(one, graph=other.graph, value=other.value)
+                result[i + 1] = replace(other, graph=one.graph, value=one.value)
+        return tuple(result)
+
+
+def advance(table: Table, unit: tuple[Chain, ChainState, int]) -> ChainState:
+    """The unit (chain, its state, steps) that many steps later."""
+    chain, state, steps = unit
+    return chain.step(table, state, steps)

@@ -1,0 +1,176 @@
+"""Legal moves, cliques, junction trees and counts of decomposable graphs, with NetworkX and brute force as judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.model import graph
+from sdc.model import subtable as st
+from sdc.model.decomposable_graph import DecomposableGraph, Edge, chordless_cycle
+from sdc.model.errors import InputError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from tests.strategies import schema_of
+
+ABCDEF = schema_of([2] * 6)
+
+
+def judge(found: DecomposableGraph) -> nx.Graph:
+    judged = nx.Graph(found.edges)
+    judged.add_nodes_from(range(len(found)))
+    return judged
+
+
+def toggled(judged: nx.Graph, edge: Edge) -> nx.Graph:
+    other = judged.copy()
+    if judged.has_edge(*edge):
+        other.remove_edge(*edge)
+    else:
+        other.add_edge(*edge)
+    return other
+
+
+@some.composite
+def walks(draw: some.DrawFn) -> DecomposableGraph:
+    """Where a random walk of legal moves ends, more often up than down."""
+    found = DecomposableGraph.without_edges(draw(some.integers(1, 9)))
+    for _ in range(draw(some.integers(0, 40))):
+        goes_up = draw(some.integers(0, 3)) > 0
+        moves = (found.additions if goes_up else found.deletions) or found.additions or found.deletions
+        if not moves:
+            break
+        u, v = draw(some.sampled_from(moves))
+        found = found.remove(u, v) if found.has_edge(u, v) else found.add(u, v)
+    return found
+
+
+@given(walks())
+def test_legal_moves_are_those_that_leave_the_graph_chordal(found: DecomposableGraph) -> None:
+    judged = judge(found)
+    assert nx.is_chordal(judged)
+    legal = {pair for pair in combinations(range(len(found)), 2) if nx.is_chordal(toggled(judged, pair))}
+    assert {*found.additions, *found.deletions} == legal
+    assert set(found.deletions) == {pair for pair in legal if judged.has_edge(*pair)}
+
+
+@given(walks())
+def test_cliques_and_counts(found: DecomposableGraph) -> None:
+    cliques = {st.of(clique) for clique in nx.find_cliques(judge(found))}
+    assert set(found.cliques) == cliques
+    assert cliques == {st.of(clique) for clique in nx.chordal_graph_cliques(judge(found))}
+    assert found.release == Release.of(cliques)
+    assert found.complete_sets == found.release.sub_tables == found.value((1.0,) * len(found))
+    assert DecomposableGraph.from_neighbours(found.neighbours) == found
+
+
+@given(walks(), some.data())
+def test_value_is_the_sum_over_complete_sets(found: DecomposableGraph, data: some.DataObject) -> None:
+    weights = tuple(
+        data.draw(some.lists(some.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=len(found), max_size=len(found)))
+    )
+    expected = 0.0
+    for subtable in found.release:
+        product = 1.0
+        for v in st.members(subtable):
+            product *= weights[v]
+        expected += product if subtable else 0.0
+    assert found.value(weights) == pytest.approx(expected, rel=1e-11)
+
+
+@given(walks())
+def test_junction_tree(found: DecomposableGraph) -> None:
+    """A tree over the cliques; the cliques that have a variable are connected in it; its meets are the separators."""
+    tree = nx.Graph(found.junction_tree)
+    tree.add_nodes_from(range(len(found.cliques)))
+    assert nx.is_tree(tree)
+    for v in range(len(found)):
+        assert nx.is_connected(tree.subgraph(j for j, clique in enumerate(found.cliques) if st.has(clique, v)))
+    meets = Counter(found.cliques[i] & found.cliques[j] for i, j in found.junction_tree)
+    assert meets == Counter(found.separators)
+
+
+@given(walks())
+def test_a_graph_is_what_was_printed(found: DecomposableGraph) -> None:
+    schema = Schema(schema_of([2] * 8).variables[: len(found)]) if len(found) <= 8 else None
+    if schema:
+        assert DecomposableGraph.parse(found.text(schema), schema) == found
+
+
+def test_a_printed_graph() -> None:
+    found = DecomposableGraph.parse("[A, B] [C,B,D]", ABCDEF)
+    assert found.text(ABCDEF) == "[B,C,D] [A,B] [E] [F]"
+    assert found.separators == (0b10, 0, 0)
+    assert DecomposableGraph.parse("", ABCDEF) == DecomposableGraph.without_edges(6)
+
+
+@pytest.mark.parametrize(("variables", "number"), [(1, 1), (2, 2), (3, 8), (4, 61), (5, 822), (6, 18154)])
+def test_legal_moves_reach_every_decomposable_graph(variables: int, number: int) -> None:
+    """REFERENCE section 4: the numbers of chordal labelled graphs."""
+    start = DecomposableGraph.without_edges(variables)
+    seen, waiting = {start}, [start]
+    while waiting:
+        here = waiting.pop()
+        fresh = {here.add(u, v) for u, v in here.additions} - seen
+        seen |= fresh
+        waiting += fresh
+    assert len(seen) == number
+
+
+def test_illegal_moves_are_refused() -> None:
+    path = DecomposableGraph.parse("[A,B] [B,C] [C,D]", ABCDEF)
+    for move in [(0, 3), (0, 1), (0, 0)]:
+        with pytest.raises(ValueError, match=r"cannot be added"):
+            path.add(*move)
+    with pytest.raises(ValueError, match=r"cannot be removed"):
+        path.remove(0, 2)
+    with pytest.raises(ValueError, match=r"cannot be removed"):
+        DecomposableGraph.parse("[A,B,C] [B,C,D]", ABCDEF).remove(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[A,B] [B,C] [C,D] [A,D]", r"not decomposable: the cycle A - B - C - D has no chord"),
+        ("[A,B] [B,C] [A,C] [D]", r"cliques A\*B, A\*C, B\*C are not those .* of A\*B\*C; give that clique"),
+        ("[A,B] [B,X]", r"unknown variable 'X'; the table has A, B, C, D, E, F"),
+        ("[A,B", r"graph '\[A,B' cannot be read; write its cliques as \[a,b\] \[b,c\]"),
+        ("A*B", r"cannot be read"),
+    ],
+)
+def test_faulty_graphs(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DecomposableGraph.parse(text, ABCDEF)
+
+
+def test_cliques_beyond_the_table() -> None:
+    with pytest.raises(InputError, match=r"variable number 6; the table has 6"):
+        DecomposableGraph.from_cliques([1 << 6], ABCDEF)
+    with pytest.raises(InputError, match=r"64 variables; give 1 to 63"):
+        DecomposableGraph.without_edges(64)
+
+
+@given(some.lists(some.tuples(some.integers(0, 7), some.integers(0, 7)), max_size=20))
+def test_chordless_cycles(edges: list[Edge]) -> None:
+    neighbours = graph.graph_of([1 << a | 1 << b for a, b in edges if a != b], 8)
+    judged = nx.Graph((a, b) for a, b in edges if a != b)
+    cycle = chordless_cycle(neighbours)
+    assert bool(cycle) != nx.is_chordal(judged)
+    if cycle:
+        assert len(cycle) >= 4
+        inside = judged.subgraph(cycle)
+        assert all(degree == 2 for _, degree in inside.degree)
+        assert nx.is_connected(inside)
+
+
+def test_the_largest_graph() -> None:
+    """63 variables in one clique."""
+    schema_free = DecomposableGraph.from_neighbours(tuple(st.full(63) & ~(1 << v) for v in range(63)))
+    assert schema_free.complete_sets == 2**63 - 1
+    assert schema_free.additions == ()
+    assert len(schema_free.deletions) == 63 * 62 // 2

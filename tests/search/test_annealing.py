@@ -1,0 +1,254 @@
+"""The chain: every state satisfies the constraint, stop and resume, bounded memory, cooling and bad input."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from sdc.bounds import decomposable
+from sdc.model import subtable as st
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.graph import decompose
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.risk.critical_width import critical_widths
+from sdc.search import chain_kernel
+from sdc.search.annealing import Chain, Schedule, Workspace, weights_of
+from tests.strategies import schema_of, small_tables, structural_zeros
+
+HOT = Schedule(steps=400, start=20.0, end=2.0)
+
+
+def random_table(seed: int, sizes: list[int], records: int) -> Table:
+    """Records of a few kinds of people: some cells are frequent and many are rare."""
+    generator = np.random.default_rng(seed)
+    codes = np.minimum(generator.geometric(0.45, (records, len(sizes))) - 1, np.array(sizes) - 1)
+    codes[:, 1:] = np.where(
+        generator.random((records, len(sizes) - 1)) < 0.3, codes[:, :1] % np.array(sizes[1:]), codes[:, 1:]
+    )
+    return Table.of(schema_of(sizes), codes)
+
+
+def narrowest(table: Table, graph: DecomposableGraph, small_count: int) -> int:
+    """Smallest width of an at-risk cell, by the explicit bounds."""
+    cells = table.codes[table.at_risk(small_count)]
+    return int(decomposable.bounds(table, graph.release, cells).outer_width.min())
+
+
+@given(some.integers(0, 10_000), some.integers(1, 6), some.integers(1, 3))
+@settings(max_examples=30)
+def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_count: int) -> None:
+    """Recomputed from scratch: the widths, the graph, its value; and steps are proposals."""
+    table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
+    chain = Chain(small_count, min_width, HOT)
+    try:
+        state = chain.init(table, seed)
+    except ReleaseError:
+        assert narrowest(table, DecomposableGraph.without_edges(6), small_count) < min_width
+        return
+    for step in range(1, 40):
+        state = chain.step(table, state, 3)
+        assert narrowest(table, state.graph, small_count) >= min_width
+        assert decompose(state.graph.release, 6) is not None
+        assert state.value == state.graph.complete_sets == state.graph.release.sub_tables
+        assert state.step == 3 * step >= state.accepted
+        assert state.best.min_width == narrowest(table, state.best.graph, small_count)
+        assert state.best.value >= state.value
+
+
+@given(small_tables(max_records=25), some.data())
+@settings(max_examples=40)
+def test_structural_zeros_stay_in_a_clique(table: Table, data: some.DataObject) -> None:
+    """Then the explicit bounds are sharp, and what the chain visits is releasable by them."""
+    table = table.with_zeros(data.draw(structural_zeros(table)))
+    if not len(table.at_risk(2)):
+        return
+    chain = Chain(2, 1, HOT)
+    try:
+        state = chain.init(table, 5)
+    except ReleaseError:
+        return
+    for _ in range(10):
+        state = chain.step(table, state, 7)
+        assert all(zero in state.graph.release for zero in table.zeros.subtables)
+        bounds = decomposable.bounds(table, state.graph.release, table.codes[table.at_risk(2)])
+        assert bounds.exact.all()
+        assert bounds.inner_width.min() >= 1
+
+
+@pytest.mark.parametrize("weights", [(), (1.5, 0.3, 1.0, 2.0, 0.7, 1.1)])
+def test_stop_and_resume_is_never_stopping(weights: tuple[float, ...]) -> None:
+    table = random_table(3, [2, 3, 2, 4, 2, 3], 400)
+    chain = Chain(2, 2, HOT, weights)
+    whole = chain.step(table, chain.init(table, 11), 400)
+    parts = chain.init(table, 11)
+    for steps in (1, 0, 99, 150, 150):
+        parts = pickle.loads(pickle.dumps(chain.step(table, parts, steps)))
+    assert parts == whole
+    assert whole.value == pytest.approx(whole.graph.value(weights or (1.0,) * 6), rel=1e-9)
+    assert chain.step(table, chain.init(table, 12), 400) != whole
+
+
+def test_memory_is_bounded_and_changes_nothing() -> None:
+    """With room for few rows, and for few keys, the chain forgets and asks again."""
+    table = random_table(4, [3] * 8, 500)
+    chain = Chain(2, 1, Schedule(3000, 20.0, 2.0))
+    roomy = chain.step(table, chain.init(table, 1), 3000)
+    scarce = replace(chain, max_bytes=1)
+    workspace = scarce._workspace(table)
+    assert len(workspace.work.rows) == 2 * 8 + 16
+    assert scarce.step(table, scarce.init(table, 1), 3000) == roomy
+
+
+def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = random_table(4, [3] * 8, 500)
+    chain = Chain(2, 1, Schedule(3000, 20.0, 2.0))
+    roomy = chain.step(table, chain.init(table, 1), 3000)
+    monkeypatch.setattr("sdc.search.annealing.MAX_KEYS", 64)
+    scarce = replace(chain, max_bytes=2)
+    assert scarce.step(table, scarce.init(table, 1), 3000) == roomy
+    assert (scarce._workspace(table).work.keys >= 0).sum() <= 64
+
+
+@pytest.mark.parametrize("min_width", [1, 3, 10, 50, 120, 260, 261])
+def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) -> None:
+    workspace, widths = Workspace(czech, 2, min_width, 1 << 20), critical_widths(czech)
+    for subtable in range(64):
+        assert workspace.is_narrow(subtable, workspace.marginal(subtable)) == (widths.of(subtable) < min_width)
+
+
+def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
+    """So hot that every legal move is accepted: from one graph each of its neighbours equally often (chi-squared)."""
+    chain = Chain(2, 1, Schedule(2, 1e9, 1e9))
+    start = DecomposableGraph.parse("[A,B] [B,C] [D,E]", czech.schema)
+    state = chain.init(czech, 1, start)
+    seeds = np.random.default_rng(1).integers(1 << 62, size=2000).tolist()
+    found = Counter(chain.step(czech, replace(state, random=seed), 1).graph.edges for seed in seeds)
+    expected = {start.add(*edge).edges for edge in start.additions} | {
+        start.remove(*edge).edges for edge in start.deletions
+    }
+    assert set(found) == expected
+    mean = len(seeds) / len(expected)
+    assert sum((times - mean) ** 2 / mean for times in found.values()) < 3 * len(expected)
+
+
+def test_the_kernel_knows_the_legal_moves() -> None:
+    """What is left as it was after a move is what has not changed: every status against the graph's own lists."""
+    table = random_table(6, [2] * 8, 60)
+    chain = Chain(2, 0, HOT)
+    state = chain.init(table, 3)
+    workspace = chain._workspace(table)
+    workspace.place(state.graph, (1.0,) * 8)
+    for until in range(1, 300):
+        state = workspace.run(state, HOT.cooling, until)
+        work = workspace.work
+        legal = {*state.graph.additions, *state.graph.deletions}
+        for pair, status in enumerate(work.status.tolist()):
+            edge = (int(work.first[pair]), int(work.second[pair]))
+            assert status == chain_kernel.UNKNOWN or (status != chain_kernel.ILLEGAL) == (edge in legal)
+
+
+def test_one_variable_has_no_move() -> None:
+    table = Table.of(schema_of([3]), np.array([[0], [1], [1], [2], [2], [2]]))
+    chain = Chain(2, 0, HOT)
+    state = chain.step(table, chain.init(table, 1), 50)
+    assert (state.step, state.accepted, state.graph.cliques) == (50, 0, (1,))
+
+
+def test_temperatures() -> None:
+    cooling = Schedule(steps=100, start=8.0, end=2.0, cycles=2)
+    assert [cooling.temperature(step) for step in (0, 25, 50, 75)] == [8.0, 4.0, 8.0, 4.0]
+    linear = Schedule(steps=100, start=10.0, end=0.0, kind="linear")
+    assert [linear.temperature(step) for step in (0, 50, 90)] == pytest.approx([10.0, 5.0, 1.0])
+    constant = Schedule(steps=10, start=3.0, end=3.0)
+    assert {constant.temperature(step) for step in range(10)} == {3.0}
+
+
+def test_info_says_where_the_chain_is(czech: Table) -> None:
+    chain = Chain(2, 10, HOT)
+    state = chain.step(czech, chain.init(czech, 2), 100)
+    info = chain.info(state)
+    assert (info.step, info.value, info.best_value) == (100, state.graph.complete_sets, state.best.value)
+    assert info.temperature == HOT.temperature(100)
+    assert 0 < info.accepted == state.accepted <= 100
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"steps": 0}, r"chain of 0 steps; give at least 1"),
+        ({"cycles": 0}, r"0 cycles of cooling in 200000 steps"),
+        ({"steps": 2, "cycles": 3}, r"3 cycles of cooling in 2 steps"),
+        ({"start": -1.0}, r"start temperature is -1.0; give a number above 0"),
+        ({"start": 0.0}, r"start temperature is 0.0"),
+        ({"start": float("nan")}, r"start temperature is nan"),
+        ({"end": -0.5}, r"end temperature is -0.5; geometric cooling needs one above 0"),
+        ({"end": 0.0}, r"end temperature is 0.0; geometric cooling needs one above 0"),
+        ({"end": -0.5, "kind": "linear"}, r"end temperature is -0.5; linear cooling needs one at least 0"),
+        ({"end": 31.0}, r"end temperature is 31.0; .* at most the start temperature 30.0"),
+        ({"kind": "cubic"}, r"cooling 'cubic' is unknown; choose one of geometric, linear"),
+    ],
+)
+def test_faulty_schedules(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Schedule(**values)  # type: ignore[arg-type]
+
+
+def test_weights_by_name(czech: Table) -> None:
+    assert weights_of({"B": 3, "F": 0.5}, czech.schema) == (1.0, 3.0, 1.0, 1.0, 1.0, 0.5)
+    with pytest.raises(InputError, match=r"weight 2 for the unknown variable 'X'; the table has A, B, C, D, E, F"):
+        weights_of({"X": 2}, czech.schema)
+    for weight in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(InputError, match=r"variable 'A' has the weight .*; give a number above 0"):
+            weights_of({"A": weight}, czech.schema)
+
+
+def test_a_width_that_no_release_reaches(czech: Table) -> None:
+    message = (
+        r"minimum width 261 is not reached even when only the one-way .*: the cell A = .*\(count .\) has the width 260"
+    )
+    with pytest.raises(ReleaseError, match=message):
+        Chain(2, 261).init(czech, 1)
+    with pytest.raises(InputError, match=r"no at-risk cell"):
+        Chain(0, 1).init(czech, 1)
+
+
+def test_a_start_that_is_not_releasable(czech: Table) -> None:
+    start = DecomposableGraph.parse("[A,B,C,D,F] [E]", czech.schema)
+    message = (
+        r"not releasable at the minimum width 4: the cell A = .* has the width 3, and the clique A\*B\*C\*D\*F shows"
+    )
+    with pytest.raises(ReleaseError, match=message):
+        Chain(2, 4).init(czech, 1, start)
+    assert Chain(2, 3).init(czech, 1, start).best.min_width == 3
+
+
+def test_a_start_on_other_variables(czech: Table) -> None:
+    with pytest.raises(InputError, match=r"start graph has 5 variables, the table 6"):
+        Chain(2, 4).init(czech, 1, DecomposableGraph.without_edges(5))
+
+
+def test_a_start_that_parts_a_structural_zero(czech: Table) -> None:
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    with pytest.raises(InputError, match=r"does not join A\*B\*C\*D\*E\*F, which a structural zero names"):
+        Chain(2, 1).init(czech.with_zeros(zeros), 1, DecomposableGraph.without_edges(6))
+
+
+def test_63_variables() -> None:
+    """No array of 2^63: the chain asks for critical widths as it goes."""
+    generator = np.random.default_rng(7)
+    schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
+    table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
+    chain = Chain(2, 3, Schedule(3000, 5.0, 1.0))
+    state = chain.step(table, chain.init(table, 1), 3000)
+    assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
+    assert state.value == state.graph.complete_sets > 63
+    assert st.full(63) == state.graph.release.variables

@@ -1,0 +1,274 @@
+"""The best decomposable release: published figures, all graphs as the judge, workers, checkpoints and bad input."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds.decomposable import explicit_bounds
+from sdc.execution.cluster import open_executor
+from sdc.executor import Executor
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.risk.criterion import Criterion
+from sdc.search.annealing import Chain, Schedule
+from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
+from tests.search.test_annealing import random_table
+from tests.strategies import schema_of
+
+SHORT = Schedule(steps=3000, start=20.0, end=0.5)
+
+# [KDSF] section 5.1: frontier, sub-tables without the total, and their numbers by dimension where printed
+PUBLISHED_CPS = [
+    (
+        "[1,7,8,11,12,13] [2,3,7,8,11,12,13] [2,3,4,7,8,11,13] [2,5,7,8,11,13] [5,6,7,8,11,13] [2,4,7,9,11,13] "
+        "[2,7,8,10,11,13]",
+        351,
+        (1, 13, 52, 100, 105, 61, 18, 2),
+    ),
+    (
+        "[1,2,8,11,13] [2,3,4,7,8,11,13] [2,3,7,8,11,12,13] [3,4,5,7,8,13] [3,7,8,9,11,13] [2,7,8,10,11,13] "
+        "[3,6,8,12,13]",
+        319,
+        None,
+    ),
+    (
+        "[1,2,7,9,13] [2,7,8,9,11,13] [2,3,7,8,11,13] [2,3,4,7,11,13] [5,7,8,11,12,13] [3,6,8,11,13] [7,8,10,11,12]",
+        223,
+        (1, 13, 46, 74, 61, 25, 4),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Executor]:
+    with open_executor("local", 2) as executor:
+        yield executor
+
+
+def published_width(with_total: int) -> range:
+    """The widths for which the best decomposable Czech release has so many sub-tables (REFERENCE section 2)."""
+    return {48: range(1, 11), 32: range(11, 31), 28: range(31, 53), 24: range(53, 65), 22: range(65, 69)}[with_total]
+
+
+def optimum(table: Table, small_count: int, min_width: int) -> float:
+    """The largest utility over all releasable decomposable graphs, each reached by additions alone.
+
+    Edges can be deleted from any chordal graph one by one, and every graph on the way is chordal and releasable.
+    """
+    marginals = CellMarginals(table, table.codes[table.at_risk(small_count)])
+    waiting = [DecomposableGraph.without_edges(len(table.schema))]
+    seen = set(waiting)
+    while waiting:
+        here = waiting.pop()
+        for move in here.additions:
+            graph = here.add(*move)
+            if graph not in seen:
+                low, high = explicit_bounds(marginals, graph.decomposition, False).T
+                if (high - low).min() >= min_width:
+                    seen.add(graph)
+                    waiting.append(graph)
+    return max(graph.complete_sets for graph in seen)
+
+
+def searched(table: Table, min_width: int, **settings: object) -> DecomposableRelease:
+    chosen = {"schedule": SHORT, "seed": 1, **settings}
+    return DecomposableSearch(Criterion(table, 2, min_width), **chosen).run()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("with_total", [48, 32, 28, 24, 22])
+def test_czech_by_every_seed(czech: Table, with_total: int) -> None:
+    """REFERENCE section 2, every width of the range and 20 seeds of a single chain each."""
+    for min_width in published_width(with_total):
+        chain = Chain(2, min_width, SHORT)
+        found = [chain.step(czech, chain.init(czech, seed), SHORT.steps).best for seed in range(20)]
+        assert {best.graph.release.sub_tables_with_total for best in found} == {with_total}
+        assert min(best.min_width for best in found) >= min_width
+
+
+def test_the_czech_release(czech: Table) -> None:
+    """Ties are broken by the larger width: of the releases with 48 sub-tables the one of smallest risk."""
+    found = searched(czech, 1)
+    assert found.release.sub_tables_with_total == 48
+    assert found.assessment.releasable is True
+    assert found.assessment.min_width == (10, 10)
+    assert {searched(czech, width).release for width in (3, 7, 10)} == {found.release}
+    assert found.graph.release == found.release
+    assert found.value == 47
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_tables_of_five_variables(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    table = random_table(seed, generator.integers(2, 5, 5).tolist(), int(generator.integers(60, 800)))
+    for min_width in (1, 2, 5):
+        best = optimum(table, 2, min_width)
+        assert searched(table, min_width).value == best
+
+
+@pytest.mark.parametrize(
+    ("sizes", "min_width", "seed"), [([3] * 6, 6, 1), ([2] * 6, 12, 2), ([4] * 7, 25, 3), ([3] * 7, 80, 4)]
+)
+def test_random_tables_of_more_variables(sizes: list[int], min_width: int, seed: int) -> None:
+    table = random_table(seed, sizes, 1500)
+    best = optimum(table, 2, min_width)
+    assert best > len(sizes) + 2
+    assert searched(table, min_width, schedule=Schedule(10_000, 20.0, 0.5)).value == best
+
+
+@pytest.mark.parametrize(("text", "sub_tables", "by_dimension"), PUBLISHED_CPS)
+def test_the_published_cps_releases(text: str, sub_tables: int, by_dimension: tuple[int, ...] | None) -> None:
+    schema = schema_of_numbers(13)
+    graph = DecomposableGraph.parse(text, schema)
+    assert graph.complete_sets == graph.release.sub_tables == sub_tables
+    assert by_dimension is None or graph.release.by_dimension == by_dimension
+
+
+def schema_of_numbers(variables: int) -> Schema:
+    return Schema(tuple(Variable(str(v), ("no", "yes")) for v in range(1, variables + 1)))
+
+
+def test_weights_choose_what_is_released(czech: Table) -> None:
+    """With a heavy variable the best release has more sub-tables with it than without weights, and fewer in all."""
+    plain, heavy = searched(czech, 11), searched(czech, 11, weights=(1.0, 1.0, 1.0, 1.0, 1.0, 50.0))
+    assert heavy.value == heavy.graph.value((1.0, 1.0, 1.0, 1.0, 1.0, 50.0))
+    assert sum(t >> 5 for t in heavy.release) >= sum(t >> 5 for t in plain.release)
+    assert heavy.value >= plain.graph.value((1.0, 1.0, 1.0, 1.0, 1.0, 50.0))
+
+
+def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
+    zeros = StructuralZeros((((0, (0,)), (1, (1,)), (2, (0,))),))
+    few = Table.of(schema_of([2, 3, 2, 2]), np.random.default_rng(5).integers(0, [2, 3, 2, 2], (40, 4)))
+    kept = ~zeros.contains(few.codes)
+    table = Table(few.schema, few.codes[kept], few.counts[kept], zeros)
+    found = searched(table, 1)
+    assert 0b111 in found.release
+    assert found.assessment.releasable is True
+
+
+@pytest.mark.parametrize("tempering", [False, True])
+def test_any_number_of_workers(czech: Table, two_workers: Executor, tempering: bool) -> None:
+    settings = {"schedule": Schedule(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
+    alone = DecomposableSearch(Criterion(czech, 2, 11), **settings).run()  # type: ignore[arg-type]
+    both = DecomposableSearch(Criterion(czech, 2, 11, executor=two_workers), **settings).run()  # type: ignore[arg-type]
+    assert same(alone, both)
+    assert len(alone.trace) == 4 * 4
+
+
+def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
+    names = ("release", "assessment", "graph", "value", "agreed", "trace")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+@pytest.mark.parametrize("tempering", [False, True])
+@pytest.mark.parametrize("by", ["pickle", "json"])
+def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> None:
+    kept: list[SearchState] = []
+    search = DecomposableSearch(
+        Criterion(czech, 2, 11),
+        Schedule(300, 20.0, 1.0),
+        rounds=6,
+        patience=0,
+        tempering=tempering,
+        checkpoint=kept.append,
+    )
+    whole = search.run()
+    assert [state.round for state in kept] == [1, 2, 3, 4, 5, 6]
+    for state in kept:
+        read = (
+            pickle.loads(pickle.dumps(state))
+            if by == "pickle"
+            else SearchState.from_json(json.loads(json.dumps(state.as_json())))
+        )
+        assert read == state
+        assert same(search.run(resume=read), whole)
+
+
+def test_the_state_of_another_search_is_refused(czech: Table) -> None:
+    kept: list[SearchState] = []
+    search = DecomposableSearch(Criterion(czech, 2, 11), SHORT, checkpoint=kept.append)
+    search.run()
+    others = [
+        replace(search, seed=5),
+        replace(search, chains=3),
+        DecomposableSearch(Criterion(czech, 2, 10), SHORT),
+        replace(search, start=DecomposableGraph.parse("[A,B]", czech.schema)),
+    ]
+    for other in others:
+        with pytest.raises(InputError, match=r"search to resume was started with .*give the same settings and table"):
+            other.run(resume=kept[0])
+
+
+def test_early_agreement_stops_the_search(czech: Table) -> None:
+    """All four chains find the optimum at once; a single chain has nobody to agree with."""
+    early = searched(czech, 10, patience=3, rounds=30)
+    assert early.agreed == 3
+    assert len(early.trace) < 4 * 30
+    assert len(searched(czech, 10, patience=0, rounds=30).trace) == 4 * 30
+    assert len(searched(czech, 10, patience=3, rounds=30, chains=1).trace) == 30
+
+
+def test_the_trace_says_what_happened(czech: Table) -> None:
+    trace = searched(czech, 11, rounds=5, patience=0).trace
+    for chain in range(4):
+        rows = [row for row in trace if row.chain == chain]
+        assert [row.round for row in rows] == [0, 1, 2, 3, 4]
+        assert [row.step for row in rows] == [600, 1200, 1800, 2400, 3000]
+        assert rows[0].temperature > rows[3].temperature
+        assert all(one.best_value <= other.best_value for one, other in pairwise(rows))
+        assert all(one.accepted <= other.accepted for one, other in pairwise(rows))
+    assert len({row.accepted for row in trace if row.round == 4}) > 1
+
+
+def test_tempering_keeps_a_ladder_and_exchanges(czech: Table) -> None:
+    found = searched(czech, 11, tempering=True, rounds=10, patience=0, schedule=Schedule(2000, 16.0, 2.0))
+    ladder = [row.temperature for row in found.trace if row.round == 3]
+    assert ladder == pytest.approx([16.0, 8.0, 4.0, 2.0])
+    assert found.release.sub_tables_with_total == 32
+
+
+def test_fewer_steps_than_rounds(czech: Table) -> None:
+    assert searched(czech, 11, schedule=Schedule(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"chains": 0}, r"chains is 0; give at least 1"),
+        ({"rounds": 0}, r"rounds is 0; give at least 1"),
+        ({"seed": -1}, r"seed is -1; give at least 0"),
+        ({"patience": -1}, r"patience is -1; give at least 0"),
+        ({"tempering": True, "chains": 1}, r"tempering with 1 chains .*; give at least 2"),
+        ({"tempering": True, "schedule": Schedule(10, 1.0, 0.0, "linear")}, r"end temperature of 0.0; .*above 0"),
+        ({"weights": (1.0, 2.0)}, r"2 weights for 6 variables; give one to each"),
+        ({"weights": (1.0,) * 5 + (0.0,)}, r"weights are .*; give numbers above 0"),
+    ],
+)
+def test_faulty_settings(czech: Table, values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        searched(czech, 3, **values)
+
+
+def test_a_width_that_no_release_reaches(czech: Table) -> None:
+    with pytest.raises(ReleaseError, match=r"260; choose a minimum width of at most 260"):
+        searched(czech, 261)
+    assert searched(czech, 260).release.contains(Release.of(1 << v for v in range(6)))
+
+
+def test_a_faulty_start(czech: Table) -> None:
+    start = DecomposableGraph.parse("[A,B,C,D,F] [E]", czech.schema)
+    with pytest.raises(
+        ReleaseError, match=r"not releasable at the minimum width 4: the cell A = .*clique A\*B\*C\*D\*F"
+    ):
+        searched(czech, 4, start=start)
