@@ -192,14 +192,15 @@ class DecomposableGraph:
         """The complete sets as sub-tables; the frontier is the cliques."""
         return Release(self.cliques)
 
-    def value(self, weights: tuple[float, ...]) -> float:
+    def value(self, weights: tuple[float, ...], corrections: Iterable[tuple[SubTable, float]] = ()) -> float:
         """Sum over the non-empty complete sets of the product of their variables' weights.
 
         sum_j (prod_C (1 + w) - 1) - sum_j (prod_S (1 + w) - 1), to 12 digits so that equal values are equal; with
-        all weights 1 it is `complete_sets`.
+        all weights 1 it is `complete_sets`. What is given as the correction of a complete set is added.
         """
         cliques, separators = ([_value(s, weights) for s in sets] for sets in (self.cliques, self.separators))
-        return float(f"{fsum([*cliques, *(-value for value in separators)]):.12g}")
+        listed = [correction for subtable, correction in corrections if self.is_complete(subtable)]
+        return float(f"{fsum([*cliques, *(-value for value in separators), *listed]):.12g}")
 
 
 def _value(subtable: SubTable, weights: tuple[float, ...]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -145,6 +145,12 @@ class Criterion:
     @cached_property
     def _marginals(self) -> CellMarginals:
         return CellMarginals(self.table, self.table.codes[self.table.at_risk(self.small_count)])
+
+    def anew(self, min_width: int) -> Criterion:
+        """The same with this width and a budget of its own, nothing found yet; the marginals known are shared."""
+        other = replace(self, min_width=min_width)
+        other.__dict__["_marginals"] = self._marginals
+        return other
 
     @cached_property
     def support(self) -> Support:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -18,11 +17,11 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.release import Release
-from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.critical_width import require_at_risk
 from sdc.search import chain_kernel as kernel
+from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
 MAX_KEYS = 1 << 18
@@ -73,18 +72,6 @@ class Schedule:
         return float(kernel.temperature(self.cooling, step))
 
 
-def weights_of(by_name: dict[str, float], schema: Schema) -> tuple[float, ...]:
-    """The weight of each variable, 1 for those not named; InputError for an unknown name or a weight not above 0."""
-    for name, weight in by_name.items():
-        if name not in schema.names:
-            raise InputError(
-                f"weight {weight} for the unknown variable {name!r}; the table has {', '.join(schema.names)}"
-            )
-        if not 0 < weight < float("inf"):
-            raise InputError(f"variable {name!r} has the weight {weight}; give a number above 0")
-    return tuple(float(by_name.get(name, 1.0)) for name in schema.names)
-
-
 @dataclass(frozen=True)
 class Best:
     """The best graph of a chain: largest value, then largest width, then the first frontier."""
@@ -133,9 +120,9 @@ class Chain:
     """A chain over the decomposable graphs whose release has min width >= `min_width` at the at-risk cells.
 
     Each step proposes one of the legal one-edge neighbours, all with the same probability, and accepts it with
-    min(1, exp((u' - u) / T)) where the widths allow. The utility u is the sum over the released sub-tables of the
-    product of their variables' weights: with all weights 1, the default, it is their number. Weights are above 0, so
-    an addition, with the common neighbours S, always raises it: by w_u w_v prod_S (1 + w_s).
+    min(1, exp((u' - u) / T)) where the widths allow. The utility u is the sum of the released sub-tables' `weights`,
+    without any their number. Weights are above 0, so an addition, with the common neighbours S, always raises it: by
+    w_u w_v prod_S (1 + w_s), and what sub-tables with a weight of their own count beside.
 
     With structural zeros the variables of each pattern stay joined: then the explicit bounds are sharp nevertheless.
     """
@@ -143,7 +130,7 @@ class Chain:
     small_count: int
     min_width: int
     schedule: Schedule = field(default_factory=Schedule)
-    weights: tuple[float, ...] = ()
+    weights: Weights | None = None
     max_bytes: int = MAX_BYTES
 
     def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
@@ -158,7 +145,7 @@ class Chain:
         workspace.require_one_way()
         workspace.place(graph, self._weights(table))
         workspace.require_wide()
-        value = graph.value(self._weights(table))
+        value = workspace.value(graph)
         best = Best(graph, value, int(workspace.widths().min()))
         return ChainState(graph, value, seed & (1 << 64) - 1, 0, 0, best)
 
@@ -172,19 +159,27 @@ class Chain:
         temperature = self.schedule.temperature(state.step)
         return ChainInfo(state.step, temperature, state.value, state.best.value, state.accepted)
 
-    def _weights(self, table: Table) -> tuple[float, ...]:
-        return self.weights or (1.0,) * len(table.schema)
+    def _weights(self, table: Table) -> Weights:
+        return self.weights or Weights.equal(len(table.schema))
 
     def _workspace(self, table: Table) -> Workspace:
         return _workspace(table, self.small_count, self.min_width, self.max_bytes)
 
 
+def smallest_graph(table: Table) -> DecomposableGraph:
+    """Where a chain starts: no edges but those that join the variables of every structural zero."""
+    return DecomposableGraph.from_cliques(chordal_cover(_needed(table), len(table.schema)).frontier, table.schema)
+
+
+def _needed(table: Table) -> Release:
+    return Release.of([*table.zeros.subtables, *(1 << v for v in range(len(table.schema)))])
+
+
 def _checked(start: DecomposableGraph | None, table: Table) -> DecomposableGraph:
     """The start graph, or the smallest one; it joins the variables of every structural zero."""
-    schema, zeros = table.schema, table.zeros
-    needed = Release.of([*zeros.subtables, *(1 << v for v in range(len(schema)))])
+    schema, needed = table.schema, _needed(table)
     if start is None:
-        return DecomposableGraph.from_cliques(chordal_cover(needed, len(schema)).frontier, schema)
+        return smallest_graph(table)
     if len(start) != len(schema):
         raise InputError(
             f"the start graph has {len(start)} variables, the table {len(schema)}; give one on the table's"
@@ -227,10 +222,14 @@ class Workspace:
         self._least_one_way = np.minimum.reduce([counts[codes[:, v]] for v, counts in enumerate(one_way)])
         self._lacking = [table.total - counts for counts in one_way]
 
-    def place(self, graph: DecomposableGraph, weights: Sequence[float]) -> None:
+    def place(self, graph: DecomposableGraph, weights: Weights) -> None:
         """Puts a chain on the graph."""
-        work = self.work
-        work.neighbours[:], work.weights[:] = graph.neighbours, weights
+        self.work = work = self.work._replace(
+            weights=np.array(weights.variables, np.float64),
+            listed=np.array([subtable for subtable, _ in weights.corrections], np.int64),
+            corrections=np.array([correction for _, correction in weights.corrections], np.float64),
+        )
+        work.neighbours[:] = graph.neighbours
         work.numbers[kernel.CLOCK] += 1
         work.numbers[kernel.TERMS] = 0
         for sign, sets in ((1, graph.cliques), (-1, graph.separators)):
@@ -250,6 +249,12 @@ class Workspace:
         upper = np.minimum.reduce([work.rows[work.term_rows[j]] for j in terms if work.signs[j] > 0])
         widths: npt.NDArray[np.int64] = upper - np.maximum(0, lower)
         return widths
+
+    def value(self, graph: DecomposableGraph) -> float:
+        """Utility of a graph by the weights of the chain that was placed."""
+        work = self.work
+        corrections = zip(work.listed.tolist(), work.corrections.tolist(), strict=True)
+        return graph.value(tuple(work.weights.tolist()), corrections)
 
     def _edge_prints(self, graph: DecomposableGraph) -> npt.NDArray[np.int64]:
         edges = [graph.has_edge(u, v) for u, v in zip(self.work.first.tolist(), self.work.second.tolist(), strict=True)]
@@ -276,7 +281,7 @@ class Workspace:
     def _better(self, best: Best) -> Best:
         """The current graph, where it ranks before the best one so far."""
         graph = self._graph()
-        value = graph.value(tuple(self.work.weights.tolist()))
+        value = self.value(graph)
         if value < best.value:
             return best
         return max(best, Best(graph, value, int(self.widths().min())), key=lambda found: found.rank)
@@ -382,7 +387,7 @@ class Workspace:
     def require_one_way(self) -> None:
         """ReleaseError where no release with all one-way sub-tables reaches the width."""
         variables = len(self.table.schema)
-        self.place(DecomposableGraph.without_edges(variables), (1.0,) * variables)
+        self.place(DecomposableGraph.without_edges(variables), Weights.equal(variables))
         widths = self.widths()
         if widths.min() < self.min_width:
             raise ReleaseError(
@@ -418,6 +423,8 @@ def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) 
         neighbours=np.zeros(variables, np.int64),
         fixed=np.zeros(variables, np.int64),
         weights=np.ones(variables),
+        listed=np.zeros(0, np.int64),
+        corrections=np.zeros(0),
         first=np.ascontiguousarray(ends[:, 0]),
         second=np.ascontiguousarray(ends[:, 1]),
         prints=np.random.default_rng(0).integers(1, 1 << 62, len(ends)),

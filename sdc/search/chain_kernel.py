@@ -48,7 +48,8 @@ class Work(NamedTuple):
     """What the kernels work on: one chain over one table.
 
     neighbours, fixed    (K,) bit sets; edges that may not be deleted
-    weights              (K,) of the variables; the value of an edge is w_u w_v prod_S (1 + w_s)
+    weights              (K,) of the variables; the value of an edge is w_u w_v prod_S (1 + w_s), and the corrections
+    listed, corrections  (m,) sub-tables with a value of their own; what it is above the product of their weights
     first, second        (P,) the pairs of variables, first < second
     prints               (P,) random numbers whose XOR over the edges tells graphs apart
     status               (P,) of each pair: whether toggling it is a legal move, or one that the widths refused
@@ -66,6 +67,8 @@ class Work(NamedTuple):
     neighbours: Ints
     fixed: Ints
     weights: npt.NDArray[np.float64]
+    listed: Ints
+    corrections: npt.NDArray[np.float64]
     first: Ints
     second: Ints
     prints: Ints
@@ -188,11 +191,15 @@ def _toggle(work: Work, pair: int, rows: tuple[int, int, int, int], added: bool)
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _value(work: Work, u: int, v: int, common: int) -> float:
-    """Value of the complete sets that contain u and v: w_u w_v prod_S (1 + w_s)."""
+    """Value of the complete sets S' + u + v, S' within S: w_u w_v prod_S (1 + w_s), and what listed ones are beside."""
     value = float(work.weights[u] * work.weights[v])
     for w in range(len(work.weights)):
         if common >> w & 1:
             value *= 1.0 + work.weights[w]
+    both = 1 << u | 1 << v
+    for j in range(len(work.listed)):
+        if both & ~work.listed[j] == 0 and work.listed[j] & ~(common | both) == 0:
+            value += work.corrections[j]
     return value
 
 

@@ -14,6 +14,7 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Criterion
 from sdc.search.annealing import MAX_BYTES, Best, Chain, ChainState, Schedule
+from sdc.utility.measures import Weights
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class DecomposableSearch:
     patience    stop after so many rounds in which all of several chains had the same best value; 0: never
     tempering   keep the temperatures of the chains fixed, from the schedule's start (first chain) to its end (last),
                 and let neighbours exchange their graphs between rounds
-    weights     of the variables, see `Chain`; none: the utility is the number of sub-tables
+    weights     of variables and sub-tables; none: the utility is the number of sub-tables
     checkpoint  receives the state after each round; `run(resume=state)` goes on from there
 
     Of releases with the largest value the one with the largest width wins, then that with the first frontier.
@@ -101,7 +102,7 @@ class DecomposableSearch:
     rounds: int = 20
     patience: int = 8
     tempering: bool = False
-    weights: tuple[float, ...] = ()
+    weights: Weights | None = None
     start: DecomposableGraph | None = None
     max_bytes: int = MAX_BYTES
     checkpoint: Callable[[SearchState], None] = lambda state: None
@@ -116,10 +117,8 @@ class DecomposableSearch:
                 "chains and an end temperature above 0"
             )
         variables = len(self.criterion.table.schema)
-        if self.weights and len(self.weights) != variables:
-            raise InputError(f"{len(self.weights)} weights for {variables} variables; give one to each")
-        if any(not 0 < weight < float("inf") for weight in self.weights):
-            raise InputError(f"weights are {self.weights}; give numbers above 0")
+        if self.weights is not None and len(self.weights.variables) != variables:
+            raise InputError(f"{len(self.weights.variables)} weights for {variables} variables; give one to each")
 
     def run(self, resume: SearchState | None = None) -> DecomposableRelease:
         """The best release of all chains, assessed by the criterion.
@@ -166,7 +165,7 @@ class DecomposableSearch:
         """One round: every chain a unit of its own, then the exchanges."""
         until = -(-self.schedule.steps * (state.round + 1) // self.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
-        chains = tuple(self.criterion.executor.run(advance, self.criterion.table, units))
+        chains = tuple(self.criterion.executor.run(annealing_chains, self.criterion.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
         before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))
         agreed = state.agreed + 1 if len(after) == 1 and before == after else int(len(after) == 1)
@@ -202,7 +201,7 @@ class DecomposableSearch:
         return tuple(result)
 
 
-def advance(table: Table, unit: tuple[Chain, ChainState, int]) -> ChainState:
+def annealing_chains(table: Table, unit: tuple[Chain, ChainState, int]) -> ChainState:
     """The unit (chain, its state, steps) that many steps later."""
     chain, state, steps = unit
     return chain.step(table, state, steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 from typing import Literal, TypeVar
 
@@ -35,6 +36,17 @@ class Weights:
 
     variables: tuple[Fraction, ...]
     sub_tables: tuple[tuple[SubTable, Fraction], ...] = ()
+
+    @staticmethod
+    def equal(variables: int) -> Weights:
+        """Every sub-table counts 1: the utility is their number."""
+        return Weights((Fraction(1),) * variables)
+
+    @cached_property
+    def corrections(self) -> tuple[tuple[SubTable, Fraction], ...]:
+        """What each sub-table with a value of its own counts beside the product of its variables' weights."""
+        products = ((t, prod(self.variables[v] for v in st.members(t))) for t, _ in self.sub_tables)
+        return tuple((t, own - product) for (t, product), (_, own) in zip(products, self.sub_tables, strict=True))
 
     @staticmethod
     def of(
@@ -81,10 +93,7 @@ def degrees_of_freedom(release: Release, schema: Schema) -> int:
 def weighted_sub_tables(release: Release, weights: Weights) -> float:
     """Sum of the values of the non-empty sub-tables, exact up to one rounding, so that ties are ties."""
     total = sum_of_products(release, weights.variables) - 1
-    for subtable, weight in weights.sub_tables:
-        if subtable in release:
-            total += weight - prod(weights.variables[v] for v in st.members(subtable))
-    return float(total)
+    return float(total + sum(correction for subtable, correction in weights.corrections if subtable in release))
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,53 @@ def reconstruction(table: Table, release: Release, *, stop: Stop = STOP, max_byt
     at = expected(marginals, tree, table.codes, every) / float(spread)
     error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread)
     return Reconstruction(error, "closed form", 0, 0.0, True)
+
+
+@dataclass(frozen=True)
+class Utility:
+    """DU(R) in every way: `weighted` where there are weights, the reconstruction or why there is none."""
+
+    release: Release
+    cells: int
+    degrees_of_freedom: int
+    weighted: float | None
+    reconstruction: Reconstruction | str
+
+    @property
+    def facts(self) -> dict[str, float | int | str | bool]:
+        """Names and plain values, floats of the reconstruction to 9 digits."""
+        facts: dict[str, float | int | str | bool] = {
+            "sub_tables": self.release.sub_tables,
+            "sub_tables_with_total": self.release.sub_tables_with_total,
+            "cells": self.cells,
+            "degrees_of_freedom": self.degrees_of_freedom,
+        }
+        if self.weighted is not None:
+            facts["weighted"] = self.weighted
+        found = self.reconstruction
+        if isinstance(found, str):
+            return {**facts, "not_reconstructed": found}
+        return {
+            **facts,
+            "mean_squared_error": float(f"{found.mean_squared_error:.9g}"),
+            "reconstruction_method": found.method,
+            "sweeps": found.sweeps,
+            "deviation": float(f"{found.deviation:.9g}"),
+            "converged": found.converged,
+        }
+
+
+def utility_of(
+    table: Table, release: Release, weights: Weights, *, stop: Stop = STOP, max_bytes: int = MAX_BYTES
+) -> Utility:
+    """All measures of a release; where IPF would need more than `max_bytes` the reason stands for the accuracy."""
+    found: Reconstruction | str
+    try:
+        found = reconstruction(table, release, stop=stop, max_bytes=max_bytes)
+    except InputError as error:
+        found = str(error)
+    weighted = None if weights == Weights.equal(len(table.schema)) else weighted_sub_tables(release, weights)
+    return Utility(release, cells(release, table.schema), degrees_of_freedom(release, table.schema), weighted, found)
 
 
 def mean_squared_error(table: Table, found: Fit) -> float:

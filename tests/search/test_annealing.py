@@ -21,7 +21,8 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.search import chain_kernel
-from sdc.search.annealing import Chain, Schedule, Workspace, weights_of
+from sdc.search.annealing import Chain, Schedule, Workspace
+from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.strategies import schema_of, small_tables, structural_zeros
 
 HOT = Schedule(steps=400, start=20.0, end=2.0)
@@ -84,16 +85,22 @@ def test_structural_zeros_stay_in_a_clique(table: Table, data: some.DataObject) 
         assert bounds.inner_width.min() >= 1
 
 
-@pytest.mark.parametrize("weights", [(), (1.5, 0.3, 1.0, 2.0, 0.7, 1.1)])
-def test_stop_and_resume_is_never_stopping(weights: tuple[float, ...]) -> None:
+BY_VARIABLE = {"A": 1.5, "B": 0.3, "D": 2.0, "E": 0.7, "F": 1.1}
+BY_SUB_TABLE = {"A*B": 7.0, "C": 0.25, "B*D*E": 0.01, "A*C*D*F": 30}
+
+
+@pytest.mark.parametrize(("variables", "sub_tables"), [({}, {}), (BY_VARIABLE, {}), (BY_VARIABLE, BY_SUB_TABLE)])
+def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tables: dict[str, float]) -> None:
     table = random_table(3, [2, 3, 2, 4, 2, 3], 400)
+    weights = Weights.of(table.schema, variables, sub_tables)
     chain = Chain(2, 2, HOT, weights)
     whole = chain.step(table, chain.init(table, 11), 400)
     parts = chain.init(table, 11)
     for steps in (1, 0, 99, 150, 150):
         parts = pickle.loads(pickle.dumps(chain.step(table, parts, steps)))
     assert parts == whole
-    assert whole.value == pytest.approx(whole.graph.value(weights or (1.0,) * 6), rel=1e-9)
+    assert whole.value == pytest.approx(weighted_sub_tables(whole.graph.release, weights), rel=1e-9)
+    assert whole.best.value == pytest.approx(weighted_sub_tables(whole.best.graph.release, weights), rel=1e-11)
     assert chain.step(table, chain.init(table, 12), 400) != whole
 
 
@@ -146,7 +153,7 @@ def test_the_kernel_knows_the_legal_moves() -> None:
     chain = Chain(2, 0, HOT)
     state = chain.init(table, 3)
     workspace = chain._workspace(table)
-    workspace.place(state.graph, (1.0,) * 8)
+    workspace.place(state.graph, Weights.equal(8))
     for until in range(1, 300):
         state = workspace.run(state, HOT.cooling, until)
         work = workspace.work
@@ -200,15 +207,6 @@ def test_info_says_where_the_chain_is(czech: Table) -> None:
 def test_faulty_schedules(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Schedule(**values)  # type: ignore[arg-type]
-
-
-def test_weights_by_name(czech: Table) -> None:
-    assert weights_of({"B": 3, "F": 0.5}, czech.schema) == (1.0, 3.0, 1.0, 1.0, 1.0, 0.5)
-    with pytest.raises(InputError, match=r"weight 2 for the unknown variable 'X'; the table has A, B, C, D, E, F"):
-        weights_of({"X": 2}, czech.schema)
-    for weight in (0, -1, float("inf"), float("nan")):
-        with pytest.raises(InputError, match=r"variable 'A' has the weight .*; give a number above 0"):
-            weights_of({"A": weight}, czech.schema)
 
 
 def test_a_width_that_no_release_reaches(czech: Table) -> None:

@@ -1,0 +1,159 @@
+"""A release by the method asked for: ordered, decomposable, or the better of both made maximal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import ConfigError
+from sdc.model.proof import Proof
+from sdc.model.release import Release
+from sdc.risk.criterion import Assessment, Criterion
+from sdc.search.annealing import smallest_graph
+from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
+from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.utility.measures import Weights, weighted_sub_tables
+
+METHODS = ("ordered", "decomposable", "best")
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRelease:
+    """A release and how it was found.
+
+    method    "ordered", "decomposable" or "best"
+    value     its utility by the weights of the search
+    proof     what its assessment rests on
+    steps     questions put to the criterion by bisection and extension
+    graph     the best decomposable graph where chains were run; with "best" the release may be another one
+    trace     where the chains were, round by round
+    reason    why this one of the releases found, with "best"
+    """
+
+    method: str
+    release: Release
+    assessment: Assessment
+    value: float
+    proof: Proof
+    steps: tuple[SearchStep, ...] = ()
+    graph: DecomposableGraph | None = None
+    trace: tuple[TraceRow, ...] = ()
+    reason: str | None = None
+
+    @property
+    def rank(self) -> tuple[float, int, tuple[int, ...]]:
+        """Larger is better: utility, then the width proven, then the frontier that comes first, as in annealing."""
+        return self.value, self.assessment.min_width[0], tuple(-element for element in self.release.frontier)
+
+
+@dataclass(frozen=True)
+class ReleaseSearch:
+    """Both searches, under one criterion; the utility is that of the decomposable one's weights.
+
+    Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
+    compares with. InputError, ReleaseError and RuntimeError as the searches raise them.
+    """
+
+    ordered: OrderedSearch
+    decomposable: DecomposableSearch
+
+    def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
+        """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
+        require_method(method)
+        if method == "ordered":
+            return self.by_order()
+        if method == "decomposable":
+            return self.by_annealing(resume)
+        annealed = self.by_annealing(resume) if self.can_anneal() else None
+        return self.best_of(self.by_order(), annealed)
+
+    def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
+        """The ordered release; the feasible tables known of another release are tried again."""
+        criterion = self._criterion()
+        if known is not None:
+            criterion.learn(known.proof, known.release)
+        found = replace(self.ordered, criterion=criterion).run()
+        return FoundRelease(
+            "ordered", found.release, found.assessment, self._value(found.release), found.proof, found.steps
+        )
+
+    def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
+        """The best decomposable release. It is not extended: then it would not be decomposable."""
+        found = self.decomposable.run(resume)
+        proof = self._criterion().proof(found.release)
+        value = self._value(found.release)
+        return FoundRelease(
+            "decomposable", found.release, found.assessment, value, proof, graph=found.graph, trace=found.trace
+        )
+
+    def can_anneal(self) -> bool:
+        """Whether the smallest decomposable release with all variables may be public; every other contains it."""
+        criterion = self._criterion()
+        return criterion.assess(smallest_graph(criterion.table).release).releasable is True
+
+    def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
+        """The one of higher rank, after the decomposable one too was extended, where the ordered search extends."""
+        if annealed is None:
+            return replace(ordered, method="best", reason=_alone(ordered))
+        other = self.extended(annealed) if self.ordered.extend else annealed
+        winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
+        reason = _reason(winner, loser)
+        return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason)
+
+    def extended(self, found: FoundRelease) -> FoundRelease:
+        """The release with all that can be added, so that it is maximal; the questions asked are added to its steps."""
+        steps: list[SearchStep] = []
+
+        def note(step: SearchStep) -> None:
+            steps.append(step)
+            self.ordered.on_step(step)
+
+        search = replace(self.ordered, criterion=self._criterion(), on_step=note)
+        release = search.extended(found.release)
+        extended = search.found(release)
+        return replace(
+            found,
+            release=release,
+            assessment=extended.assessment,
+            value=self._value(release),
+            proof=extended.proof,
+            steps=(*found.steps, *steps),
+        )
+
+    def _criterion(self) -> Criterion:
+        return self.ordered.criterion.anew(self.ordered.criterion.min_width)
+
+    def _value(self, release: Release) -> float:
+        variables = len(self.ordered.criterion.table.schema)
+        return weighted_sub_tables(release, self.decomposable.weights or Weights.equal(variables))
+
+
+def require_method(method: str) -> None:
+    """ConfigError for a method that there is not."""
+    if method not in METHODS:
+        raise ConfigError(f"release method {method!r} is unknown; choose one of {', '.join(METHODS)}")
+
+
+def _alone(ordered: FoundRelease) -> str:
+    return (
+        f"The ordered release stands alone: no decomposable release with all variables reaches the minimum width "
+        f"{ordered.assessment.min_width_required}."
+    )
+
+
+def _reason(winner: FoundRelease, loser: FoundRelease) -> str:
+    """One sentence: what the two were compared by."""
+    value, width, name = winner.value, winner.assessment.min_width[0], _name(loser)
+    if winner.release == loser.release:
+        return f"Both methods end at the same release, of utility {value:.12g}."
+    if value > loser.value:
+        return f"The {_name(winner)} wins: its utility is {value:.12g}, that of the {name} {loser.value:.12g}."
+    tie = f"The {_name(winner)} wins: both it and the {name} have the utility {value:.12g}"
+    if width > loser.assessment.min_width[0]:
+        return f"{tie}; its smallest width is {width}, that of the other {loser.assessment.min_width[0]}."
+    return f"{tie} and the smallest width {width}; its frontier comes first."
+
+
+def _name(found: FoundRelease) -> str:
+    was_extended = found.graph is not None and found.release != found.graph.release
+    return f"{found.method} release" + (", extended," if was_extended else "")

@@ -1,0 +1,110 @@
+"""The risk-utility curve: what each method can release at every small count and minimum width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from sdc.model.errors import ReleaseError
+from sdc.risk.criterion import Criterion
+from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
+from sdc.utility.measures import cells, degrees_of_freedom
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The release that a method finds for a small count and a minimum width, by its utility and its risk.
+
+    value      by the weights of the search; without any it is the number of sub-tables
+    min_width  that is proven for the release; None where nothing can be released
+    """
+
+    method: str
+    small_count: int
+    min_width_required: int
+    sub_tables: int
+    value: float
+    cells: int
+    degrees_of_freedom: int
+    min_width: int | None
+
+
+@dataclass(frozen=True)
+class CurveSearch:
+    """Points for all the small counts and minimum widths, with the settings of the given search.
+
+    Of each small count the critical widths and the marginals are found once. Widths are treated from the largest
+    down, for what is releasable at one is at every smaller: chains start from the graph found before, feasible tables
+    are kept, and where a method finds less than before its release stays. So no curve rises with the width.
+    `on_point` hears of every point. ConfigError for an unknown method, InputError where a small count has no cells.
+    """
+
+    search: ReleaseSearch
+    min_widths: tuple[int, ...]
+    small_counts: tuple[int, ...]
+    methods: tuple[str, ...] = ("ordered", "decomposable")
+    on_point: Callable[[CurvePoint], None] = lambda point: None
+
+    def run(self) -> tuple[CurvePoint, ...]:
+        """Sorted by method, small count and width."""
+        for method in self.methods:
+            require_method(method)
+        points = [point for small_count in sorted(set(self.small_counts)) for point in self._points(small_count)]
+        return tuple(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
+
+    def _points(self, small_count: int) -> Iterator[CurvePoint]:
+        ordered = replace(self.search.ordered, widths=self._widths(small_count))
+        criterion = replace(ordered.criterion, small_count=small_count)
+        known: Mapping[str, FoundRelease] = {}
+        for min_width in sorted(set(self.min_widths), reverse=True):
+            criterion = criterion.anew(min_width)
+            start = known["decomposable"].graph if "decomposable" in known else None
+            chains = replace(self.search.decomposable, criterion=criterion, start=start, checkpoint=lambda state: None)
+            known = self._found(ReleaseSearch(replace(ordered, criterion=criterion), chains), known)
+            for method in self._wanted:
+                point = _point(method, criterion, known.get(method))
+                self.on_point(point)
+                yield point
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [method for method in METHODS if method in self.methods]
+
+    def _widths(self, small_count: int) -> CriticalWidths:
+        criterion, widths = self.search.ordered.criterion, self.search.ordered.widths
+        least = min(self.min_widths)
+        if small_count == criterion.small_count and widths.floor <= least:
+            return widths
+        floor = least if widths.floor else 0
+        return critical_widths(criterion.table, small_count=small_count, floor=floor, executor=criterion.executor)
+
+    def _found(self, search: ReleaseSearch, known: Mapping[str, FoundRelease]) -> dict[str, FoundRelease]:
+        """What each method finds, not less than it found for a larger width; no entry where nothing may be public."""
+        found: dict[str, FoundRelease] = {}
+        both = "best" in self.methods
+        if both or "ordered" in self.methods:
+            with suppress(ReleaseError):  # not even the grand total
+                found["ordered"] = search.by_order(known.get("ordered"))
+        if (both or "decomposable" in self.methods) and search.can_anneal():
+            found["decomposable"] = search.by_annealing()
+        if both and "ordered" in found:
+            found["best"] = search.best_of(found["ordered"], found.get("decomposable"))
+        return {method: max(new, known.get(method, new), key=lambda f: f.rank) for method, new in found.items()}
+
+
+def _point(method: str, criterion: Criterion, found: FoundRelease | None) -> CurvePoint:
+    if found is None:
+        return CurvePoint(method, criterion.small_count, criterion.min_width, 0, 0.0, 0, 0, None)
+    release, schema = found.release, criterion.table.schema
+    return CurvePoint(
+        method,
+        criterion.small_count,
+        criterion.min_width,
+        release.sub_tables,
+        found.value,
+        cells(release, schema),
+        degrees_of_freedom(release, schema),
+        found.assessment.min_width[0],
+    )

@@ -1,0 +1,158 @@
+"""The better of both methods, made maximal; why it won; and that one criterion judges both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Criterion
+from sdc.risk.critical_width import critical_widths
+from sdc.search.annealing import Schedule
+from sdc.search.best import FoundRelease, ReleaseSearch
+from sdc.search.decomposable import DecomposableSearch, SearchState
+from sdc.search.ordered import OrderedSearch
+from sdc.utility.measures import Weights
+from tests.search.test_annealing import random_table
+from tests.strategies import small_tables
+
+
+def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing: object) -> ReleaseSearch:
+    criterion = Criterion(table, 2, min_width)
+    chosen = {"schedule": Schedule(2000, 20.0, 0.5), "chains": 2, "rounds": 5, **annealing}
+    return ReleaseSearch(
+        OrderedSearch(criterion, critical_widths(table), extend=extend),
+        DecomposableSearch(criterion, **chosen),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(("min_width", "with_total"), [(6, 60), (9, 60), (10, 57), (30, 45)])
+def test_czech(czech: Table, min_width: int, with_total: int) -> None:
+    """The decomposable release of REFERENCE section 2 grows into the ordered one, which is published for 6 to 9."""
+    search = search_of(czech, min_width)
+    found, annealed = search.run("best"), search.run("decomposable")
+    assert found.release.sub_tables_with_total == with_total
+    assert found.release == search.run("ordered").release
+    assert found.reason == f"Both methods end at the same release, of utility {with_total - 1}."
+    assert (found.method, found.graph, found.trace) == ("best", annealed.graph, annealed.trace)
+    assert found.steps[0].phase == "bisection"
+
+
+def test_each_method_alone(czech: Table) -> None:
+    search = search_of(czech, 6)
+    ordered, annealed = search.run("ordered"), search.run("decomposable")
+    assert (ordered.value, ordered.graph, ordered.trace, ordered.reason) == (59, None, (), None)
+    assert (annealed.value, annealed.steps, annealed.reason) == (47, (), None)
+    assert annealed.graph is not None
+    assert annealed.graph.release == annealed.release
+    assert ordered.assessment.releasable is annealed.assessment.releasable is True
+
+
+@given(small_tables(max_records=3, max_cells=12), some.integers(1, 4))
+@settings(max_examples=40)
+def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_width: int) -> None:
+    """Judged by the enumeration of all feasible tables: one more sub-table makes it unsafe."""
+    if not len(table.at_risk(2)) or table.total < min_width:
+        return
+    search = search_of(table, min_width, schedule=Schedule(200, 5.0, 0.5))
+    best = search.run("best")
+    assert sharp_min_width(table, best.release) >= min_width
+    everything = range(1 << len(table.schema))
+    assert all(sharp_min_width(table, best.release.add(t)) < min_width for t in everything if t not in best.release)
+    assert best.value >= search.run("ordered").value
+    assert not search.can_anneal() or best.value >= search.run("decomposable").value
+
+
+def sharp_min_width(table: Table, release: Release) -> int:
+    found = enumerate_tables(table, release, limit=200_000)
+    assert found.complete
+    dense = (found.upper - found.lower).reshape(table.schema.sizes)
+    at_risk = table.codes[table.at_risk(2)]
+    return int(dense[tuple(at_risk.T)].min())
+
+
+def test_weights_decide_and_the_decomposable_release_wins(czech: Table) -> None:
+    """Two sub-tables that the list has late are worth more than all others: the ordered release refuses one."""
+    weights = Weights.of(czech.schema, sub_tables={"B*C*F": 600, "A*B*C": 300})
+    search = search_of(czech, 40, weights=weights)
+    found, ordered = search.run("best"), search.run("ordered")
+    assert found.value >= ordered.value
+    assert found.value == max(ordered.value, search.extended(search.run("decomposable")).value)
+
+
+def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
+    found = search_of(czech, 300).run("best")
+    assert (found.release.sub_tables, found.graph, found.trace) == (13, None, ())
+    assert found.reason == (
+        "The ordered release stands alone: no decomposable release with all variables reaches the minimum width 300."
+    )
+    with pytest.raises(ReleaseError, match="minimum width 2000 is not reached even when only the grand total 1841"):
+        search_of(czech, 2000).run("best")
+    with pytest.raises(ReleaseError, match="the start graph is not releasable at the minimum width 40"):
+        search_of(czech, 40, start=DecomposableGraph.parse("[A,B,C]  [B,C,F]", czech.schema)).run("best")
+
+
+def test_ties_go_to_the_first_frontier() -> None:
+    found = search_of(random_table(91, [3, 2, 2, 3], 58), 2).run("best")
+    assert found.value == 10
+    assert found.reason == (
+        "The decomposable release, extended, wins: both it and the ordered release have the utility 10 and the "
+        "smallest width 2; its frontier comes first."
+    )
+
+
+def test_without_extension_the_bare_releases_are_compared(czech: Table) -> None:
+    search = search_of(czech, 60, extend=False)
+    found, ordered, annealed = (search.run(method) for method in ("best", "ordered", "decomposable"))
+    assert found.value == max(ordered.value, annealed.value)
+    assert all(step.phase == "bisection" for step in found.steps)
+
+
+@pytest.mark.parametrize(
+    ("ordered", "annealed", "reason"),
+    [
+        ((50, 6), (47, 10), "The ordered release wins: its utility is 50, that of the decomposable release 47."),
+        ((46.5, 9), (47, 6), "The decomposable release wins: its utility is 47, that of the ordered release 46.5."),
+        (
+            (47, 6),
+            (47, 10),
+            "The decomposable release wins: both it and the ordered release have the utility 47; its smallest width "
+            "is 10, that of the other 6.",
+        ),
+        (
+            (47, 9),
+            (47, 8),
+            "The ordered release wins: both it and the decomposable release have the utility 47; its smallest width "
+            "is 9, that of the other 8.",
+        ),
+    ],
+)
+def test_the_reason(ordered: tuple[float, int], annealed: tuple[float, int], reason: str, czech: Table) -> None:
+    search = search_of(czech, 6, extend=False)
+    by_order = valued(search.run("ordered"), *ordered)
+    assert search.best_of(by_order, valued(search.run("decomposable"), *annealed)).reason == reason
+
+
+def valued(found: FoundRelease, value: float, width: int) -> FoundRelease:
+    return replace(found, value=value, assessment=replace(found.assessment, min_width=(width, width)))
+
+
+def test_chains_go_on_where_they_were(czech: Table) -> None:
+    kept: list[SearchState] = []
+    search = search_of(czech, 11, checkpoint=kept.append, patience=0)
+    whole = search.run("best")
+    resumed = search.run("best", kept[2])
+    assert len(kept) == 5 + 2
+    assert (resumed.release, resumed.trace, resumed.steps) == (whole.release, whole.trace, whole.steps)
+
+
+def test_an_unknown_method(czech: Table) -> None:
+    with pytest.raises(ConfigError, match="method 'greedy' is unknown; choose one of ordered, decomposable, best"):
+        search_of(czech, 6).run("greedy")
