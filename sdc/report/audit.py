@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sdc.report import exposure, figures, sections
+from sdc.report import chains, curve, exposure, figures, graphs, sections, utility
 from sdc.report.evidence import Audit, StageTiming
 from sdc.report.lattice import levels, most_dangerous_chain
 from sdc.report.scale import Scale
@@ -26,6 +26,7 @@ def render(audit: Audit) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = sections.number
+    environment.filters["amount"] = chains.amount
     environment.filters["shorten"] = exposure.shorten
     return environment.get_template("audit.html.j2").render(audit=audit, **_values(audit))
 
@@ -38,6 +39,10 @@ def _values(audit: Audit) -> dict[str, Any]:
         "witnesses": sections.witnesses(audit),
         "by_dimension": sections.by_dimension(audit),
         "frontier": sections.frontier(audit),
+        **_utility(audit),
+        **_curve(audit),
+        **_graph(audit),
+        **_chains(audit),
         **_lattice(audit),
         "bisection": sections.bisection(audit),
         "extension": sections.extension(audit),
@@ -46,6 +51,52 @@ def _values(audit: Audit) -> dict[str, Any]:
         **_cells(audit),
         "settings": sections.settings(audit),
         "zeros": audit.table.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
+    }
+
+
+def _utility(audit: Audit) -> dict[str, Any]:
+    found = audit.utility or {}
+    return {
+        "measures": utility.measures(found),
+        "reconstruction": utility.reconstruction(found),
+        "unconverged": utility.unconverged(found),
+    }
+
+
+def _curve(audit: Audit) -> dict[str, Any]:
+    series = curve.by_series(audit.curve)
+    return {
+        "curve": curve.risk_utility(series, audit.min_width) if series else "",
+        "curve_rows": curve.rows(audit.curve),
+        "flat": curve.flat(series),
+    }
+
+
+def _graph(audit: Audit) -> dict[str, Any]:
+    graph = audit.graph
+    if graph is None:
+        return {"cliques": []}
+    return {
+        "cliques": sections.cliques(audit, graph),
+        "separators": sections.separators(audit, graph),
+        "junction_tree": graphs.junction_tree(graph, audit.table.schema),
+        "independence": graph.text(audit.table.schema),
+        "within": graphs.within(graph, audit.release),
+    }
+
+
+def _chains(audit: Audit) -> dict[str, Any]:
+    traces = chains.by_chain(audit.trace)
+    if not traces:
+        return {"traces": []}
+    return {
+        "traces": traces,
+        "chain_rows": traces[: chains.MOST_CHAINS],
+        "panels": min(len(traces), chains.MOST_PANELS),
+        "agreement": chains.agreement(traces),
+        "utility_by_step": chains.utility_by_step(traces),
+        "cooling": chains.cooling(traces),
+        "rounds": chains.rounds(traces),
     }
 
 

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
+from sdc.search.curve import CurvePoint
+from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
 
 
@@ -30,6 +33,10 @@ class Audit:
     settings          the config by section
     undecided_policy  "refuse": undecided counts as unsafe; "outer": it is let through
     bounds            of every at-risk cell under the release
+    graph             the decomposable graph that was found, with the trace of the chains that found it
+    best_reason       of the method "best": why the one that won did
+    utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
+    curve             utility against the required width
     """
 
     name: str
@@ -46,3 +53,8 @@ class Audit:
     assessment: Assessment
     bounds: CellBounds
     stages: Sequence[StageTiming]
+    graph: DecomposableGraph | None = None
+    trace: tuple[TraceRow, ...] = ()
+    best_reason: str | None = None
+    utility: Mapping[str, int | float | str | bool] | None = None
+    curve: tuple[CurvePoint, ...] = ()

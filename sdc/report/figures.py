@@ -14,9 +14,9 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.report import exposure, svg
 from sdc.report.lattice import Level
+from sdc.report.plot import PAGE, short, ticks
 from sdc.report.scale import LIGHT_INK, Scale, ink_on
 
-PAGE = 1100.0
 Chain = Sequence[tuple[SubTable, int]]
 
 
@@ -28,7 +28,7 @@ def legend(scale: Scale) -> Markup:
     for k, (colour, edge) in enumerate(zip(scale.colours, scale.edges, strict=True)):
         parts.append(svg.box(left + k * step, 22, step, 16, colour, scale.labels[k], class_="edge"))
         style = "t strong" if edge == scale.min_width else "t"
-        parts.append(svg.text(left + k * step, 53, _short(edge), style, anchor="middle"))
+        parts.append(svg.text(left + k * step, 53, short(edge), style, anchor="middle"))
     parts.append(svg.text(left + len(scale.edges) * step, 53, "and more", anchor="middle"))
     at = left + step * scale.edges.index(scale.min_width)
     parts.append(svg.line(at, 12, at, 42, "required"))
@@ -110,7 +110,7 @@ def _square(
         yield svg.element("path", d=cross, stroke=ink, class_="cross")
     if size < 20:
         return
-    digits = _short(width)
+    digits = short(width)
     class_ = f"t number {'small' if len(digits) > 4 else ''} {'light' if ink == LIGHT_INK else ''}"
     yield svg.text(x + size / 2, y + size / 2 + 6, digits, class_, anchor="middle")
     class_ = "t halo strong" if chained else "t halo"
@@ -135,8 +135,8 @@ def lattice_bars(levels: Sequence[Level], chain: Chain, release: Release, scale:
         y = 22 + k * pitch
         parts.append(svg.text(0, y + 14, _dimension(level.dimension), class_="t strong"))
         parts += _shares(level, scale, left, wide, y)
-        figures = [_of(len(level), level.possible), _short(_released(release, level.dimension))]
-        figures += [_short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
+        figures = [_of(len(level), level.possible), short(_released(release, level.dimension))]
+        figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
         parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
     parts += _chain_of_dots(levels, chain, left, wide, pitch)
     return svg.figure(
@@ -179,15 +179,15 @@ def exposed_cells(bounds: CellBounds, min_width: int, schema: Schema) -> Markup:
     limit = _axis_end(bounds, min_width)
     state = exposure.status(bounds, min_width)
 
-    def x(value: int) -> float:
+    def x(value: float) -> float:
         return left + (right - left) * min(value, limit) / limit
 
     bottom = 26 + len(bounds) * pitch
     parts = [svg.text(900, 14, "outer", class_="t strong"), svg.text(1000, 14, "inner", class_="t strong")]
     parts.append(svg.text(left - 12, 14, "cell", class_="t strong", anchor="end"))
-    for tick in _ticks(limit):
+    for tick in ticks(0, limit, 12, least=1):
         parts.append(svg.line(x(tick), 22, x(tick), bottom, "grid"))
-        parts.append(svg.text(x(tick), 14, f"{tick:,}", anchor="middle"))
+        parts.append(svg.text(x(tick), 14, f"{tick:,.0f}", anchor="middle"))
     for k in range(len(bounds)):
         y = 26 + k * pitch
         name = exposure.written(bounds.cells[k].tolist(), schema)
@@ -207,7 +207,7 @@ def _cell_row(
     k: int,
     y: float,
     bounds: CellBounds,
-    x: Callable[[int], float],
+    x: Callable[[float], float],
     limit: int,
     state: str,
     name: str,
@@ -233,11 +233,6 @@ def _axis_end(bounds: CellBounds, min_width: int) -> int:
     """Up to three times the required width past the inner ends, so that one wide cell does not flatten all."""
     wanted = int((bounds.inner[:, 0] + 3 * min_width).max())
     return max(1, int(bounds.counts.max()), min(int(bounds.outer[:, 1].max()), max(wanted, 10)))
-
-
-def _ticks(limit: int) -> list[int]:
-    step = next(d * 10**p for p in range(20) for d in (1, 2, 5) if d * 10**p * 12 >= limit)
-    return list(range(0, limit + 1, step))
 
 
 def width_histogram(bounds: CellBounds, scale: Scale) -> Markup:
@@ -299,14 +294,4 @@ def _released(release: Release, dimension: int) -> int:
 
 
 def _of(listed: int, possible: int) -> str:
-    return f"{listed:,}" if listed == possible else f"{listed:,} of {_short(possible)}"
-
-
-def _short(number: int) -> str:
-    """Whole below a hundred thousand, then 123k, 12.3M, and powers of ten."""
-    if number < 100_000:
-        return f"{number:,}"
-    for unit, letter in ((10**3, "k"), (10**6, "M"), (10**9, "G")):
-        if number < 1000 * unit:
-            return f"{number / unit:.{0 if number >= 100 * unit else 1}f}{letter}"
-    return f"{number:.2e}"
+    return f"{listed:,}" if listed == possible else f"{listed:,} of {short(possible)}"

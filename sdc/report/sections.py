@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import comb, prod
 
 import numpy as np
@@ -14,8 +14,9 @@ from markupsafe import Markup
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
-from sdc.report import exposure, figures
+from sdc.report import exposure, figures, graphs
 from sdc.report.evidence import Audit
 from sdc.report.lattice import Level, most_dangerous
 from sdc.report.scale import Scale
@@ -52,7 +53,7 @@ class DimensionRow:
 
 @dataclass(frozen=True)
 class SubTableRow:
-    """A sub-table as listed; width is None where it is not known."""
+    """A sub-table as listed; width is None where it is not known, edges are those of a junction tree it is on."""
 
     label: str
     kept: tuple[bool, ...]
@@ -61,6 +62,7 @@ class SubTableRow:
     width: int | None
     released: bool
     dropped: str = ""
+    edges: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,20 @@ def chain(audit: Audit, chained: figures.Chain) -> list[SubTableRow]:
     dropped = ["", *[st.label(a ^ b, audit.table.schema) for (a, _), (b, _) in pairwise(chained)]]
     rows = zip(chained, dropped[: len(chained)], strict=True)
     return [replace(_sub_table(audit, s, width), dropped=name) for (s, width), name in rows]
+
+
+def cliques(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
+    """The cliques, in the order of the graph."""
+    known = _known(audit)
+    return [_sub_table(audit, clique, known.get(clique)) for clique in graph.cliques]
+
+
+def separators(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
+    """Each separator once, with the edges of the junction tree that it is on."""
+    return [
+        replace(_sub_table(audit, separator, None), edges=tuple((a + 1, b + 1) for a, b in edges))
+        for separator, edges in graphs.between(graph).items()
+    ]
 
 
 def lattice(audit: Audit, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
@@ -227,7 +243,7 @@ def border(audit: Audit) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
     last = _last_answers(audit)
     known = _known(audit)
-    outside = [t for t in {*_just_outside(audit), *last} if t not in audit.release]
+    outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.release]
     found = [t for t in outside if all(child in audit.release for child in st.children(t))]
     rows = sorted(found, key=lambda t: (known.get(t, -1), -st.dimension(t), t))
     return [
@@ -243,11 +259,21 @@ def _just_outside(audit: Audit) -> list[st.SubTable]:
     return [t for t in narrow if st.dimension(t) <= max(sizes)]
 
 
+def _unjoined(audit: Audit) -> list[st.SubTable]:
+    """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
+    if audit.graph is None:
+        return []
+    pairs = combinations(range(len(audit.graph)), 2)
+    return [1 << u | 1 << v for u, v in pairs if not audit.graph.has_edge(u, v)]
+
+
 def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
     if width is not None and width < audit.min_width:
         return f"refuted: its critical width is below {audit.min_width}"
+    if width is None and audit.widths.floor <= audit.min_width and step is None:
+        return f"refuted: its critical width is below {audit.min_width}"
     if step is None:
-        return "not tried"
+        return "not tried" if audit.graph is None else "not joined in the graph that was found, and not tried alone"
     if step.answer is False:
         return f"refuted: with the release a cell has outer width {step.min_width[1]}"
     return f"undecided: no proof found for a cell, {step.undecided_cells} cells were open then"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -13,12 +13,15 @@ import pytest
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.report.audit import Audit, StageTiming
 from sdc.risk.criterion import Assessment, Witness
 from sdc.risk.critical_width import CriticalWidths
+from sdc.search.curve import CurvePoint
+from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
@@ -73,6 +76,16 @@ def large() -> Audit:
 @pytest.fixture
 def undecided(czech: Audit) -> Audit:
     return undecided_audit(czech)
+
+
+@pytest.fixture(scope="session")
+def decomposable(czech: Audit) -> Audit:
+    return decomposable_audit(czech)
+
+
+@pytest.fixture(scope="session")
+def wide() -> Audit:
+    return wide_audit()
 
 
 def czech_audit() -> Audit:
@@ -182,3 +195,89 @@ def large_steps(release: Release) -> Iterator[SearchStep]:
     for k, element in enumerate(release.frontier[:60]):
         answer = (True, False, None)[k % 3]
         yield SearchStep("extension", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))
+
+
+def decomposable_audit(czech: Audit) -> Audit:
+    """[KDSF] section 5.2, the best decomposable release: 48 sub-tables with the total."""
+    schema = czech.table.schema
+    graph = DecomposableGraph.parse("[A,B,D,E,F] [A,C,D,E,F]", schema)
+    return replace(
+        czech,
+        method="best",
+        release=graph.release,
+        search_steps=(),
+        graph=graph,
+        trace=tuple(trace((47, 47, 47, 47), rounds=20)),
+        best_reason="decomposable releases 47 sub-tables, ordered 45.",
+        utility={
+            "sub_tables": 47,
+            "sub_tables_with_total": 48,
+            "cells": 323,
+            "degrees_of_freedom": 47,
+            "weighted": 47.5,
+            "mean_squared_error": 12.25,
+            "reconstruction_method": "ipf",
+            "sweeps": 34,
+            "deviation": 0.0003,
+            "converged": True,
+        },
+        curve=tuple(curve(range(1, 31), (2,), 59)),
+    )
+
+
+def wide_audit(variables: int = 38, chains: int = 20) -> Audit:
+    """A star of 29 cliques and two variables alone, long names, more chains than panels, a wide range of widths."""
+    random = np.random.default_rng(3)
+    codes = np.unique(random.integers(0, 2, (500, variables)), axis=0)
+    names = [(f"VARIABLE_NAME_NO_{v:03d}", f"short{v}", f"usual hours of work {v}")[v % 3] for v in range(variables)]
+    table = Table.of(
+        Schema(tuple(Variable(n, ("no", "yes")) for n in names)), codes, np.ones(len(codes), dtype=np.int64)
+    )
+    cliques = [(1 << 8) - 1, *(3 | 1 << v for v in range(8, variables - 2)), 1 << variables - 2, 1 << variables - 1]
+    graph = DecomposableGraph.from_cliques(cliques, table.schema)
+    sub_tables = np.array([0, *(1 << v for v in range(variables)), *cliques[:-2]], np.uint64)
+    bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
+    return Audit(
+        name="wide",
+        digests=DIGESTS,
+        settings={},
+        table=table,
+        small_count=1,
+        min_width=200,
+        undecided_policy="refuse",
+        method="decomposable",
+        widths=CriticalWidths(sub_tables, 900 - 60 * np.bitwise_count(sub_tables).astype(np.int64), 200, 70),
+        release=graph.release,
+        search_steps=(),
+        assessment=Assessment(True, 200, (250, 250), len(table), 0, ()),
+        bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "decomposable"),
+        stages=STAGES,
+        graph=graph,
+        trace=tuple(trace([223.0] * 2 + [221.5] * (chains - 2), rounds=2_000)),
+        utility={"cells": 700, "reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.2, "converged": False},
+        curve=tuple(curve((1, 5, 20, 200, 2_000), (1, 2, 3), 351)),
+    )
+
+
+def trace(best: Sequence[float], rounds: int, steps: int = 200) -> Iterator[TraceRow]:
+    """Chains that rise to their best values in half the rounds, later ones later; of 200 proposals a round ever fewer
+    are accepted."""
+    accepted = 0
+    for round_ in range(rounds):
+        accepted += steps * (rounds - round_) // (2 * rounds)
+        for chain, value in enumerate(best):
+            so_far = value * min(1.0, (round_ + 1) / (rounds // 2 + chain))
+            now = so_far - (1.5 if round_ % 3 else 0)
+            temperature = 30 * 0.02 ** (round_ / rounds)
+            yield TraceRow(round_, chain, steps * (round_ + 1), temperature, now, so_far, accepted)
+
+
+def curve(widths: Iterable[int], small_counts: Iterable[int], most: int) -> Iterator[CurvePoint]:
+    """Of every method and width; decomposable in steps of ten widths, best the better of the two."""
+    for count in small_counts:
+        for width in widths:
+            found = {"ordered": most * 30 // (29 + width), "decomposable": most * 24 // (30 + width // 10 * 10)}
+            for method, n in {**found, "best": max(found.values())}.items():
+                yield CurvePoint(
+                    method, count, width, n // count, float(n // count), 7 * n, 3 * n, width if n else None
+                )

@@ -22,6 +22,7 @@ from sdc.report.audit import Audit, StageTiming, render
 from sdc.report.verdict import verdict
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
+from sdc.search.ordered import SearchStep
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
@@ -74,6 +75,9 @@ def hostile_audit(audit: Audit) -> Audit:
         settings={HOSTILE: {HOSTILE: HOSTILE, "list": [HOSTILE]}},
         method=HOSTILE,
         stages=(StageTiming(HOSTILE, HOSTILE, 1.0),),
+        best_reason=audit.best_reason and HOSTILE,
+        utility=audit.utility and {**audit.utility, "reconstruction_method": HOSTILE},
+        curve=tuple(replace(point, method=HOSTILE) for point in audit.curve if point.method == "ordered"),
         bounds=replace(audit.bounds, method=HOSTILE),
     )
 
@@ -110,7 +114,7 @@ def test_same_bytes_for_the_same_audit(czech: Audit) -> None:
     assert render(czech) == render(replace(czech))
 
 
-@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+@pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])
 def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.FixtureRequest) -> None:
     text = render(request.getfixturevalue(name))
     page = Page(text)
@@ -238,14 +242,63 @@ def test_sub_tables_added_together_are_one_row(large: Audit) -> None:
     assert " and 4 more ● releasable [3, 7] 900 2 " in text
 
 
-def test_names_are_escaped(czech: Audit, undecided: Audit) -> None:
-    for audit in (czech, undecided):
+def test_names_are_escaped(czech: Audit, undecided: Audit, decomposable: Audit) -> None:
+    for audit in (czech, undecided, decomposable):
         text = render(hostile_audit(audit))
         page = Page(text)
         assert page.open == []
         assert "<script" not in text
         assert "alert(&#34;x&#34;)" in text
         assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(render(audit)).tags}
+
+
+def test_ordered_build_has_no_section_of_annealing(czech: Audit) -> None:
+    ids = Page(render(czech)).ids
+    assert not {"utility", "curve", "graph", "chains"} & set(ids)
+
+
+def test_sections_of_an_annealed_build(decomposable: Audit) -> None:
+    page = Page(render(decomposable))
+    for sentence in (
+        "Why this release was chosen: decomposable releases 47 sub-tables, ordered 45.",
+        "degrees of freedom: free parameters of the log-linear model besides the total 47",
+        "by iterative proportional fitting (IPF) in 34 sweeps. A cell is off by 3.5 records (root mean square). The "
+        "largest deviation from a released count is 0.0003 records. The iteration converged.",
+        "The release is exactly the complete sets of this graph: its cliques are the released frontier.",
+        "Independence graph, as its cliques: [A,B,D,E,F] [A,C,D,E,F]",
+        "All 4 chains agree: each found the best utility 47, the last of them in round 13 of 20.",
+        "B*C 119 not joined in the graph that was found, and not tried alone",
+        "1 to 2 6 ordered 25 25 350 150 6",
+    ):
+        assert sentence in page.text
+    assert "recorded no bisection" not in page.text
+    assert "Extension until maximal" not in page.text
+
+
+def test_extension_after_annealing(decomposable: Audit) -> None:
+    step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
+    text = Page(render(replace(decomposable, search_steps=(step,)))).text
+    assert "After the annealing 1 further sub-tables were tried" in text
+    assert "refuted: with the release a cell has outer width 5" in text
+
+
+def test_iteration_that_did_not_converge_is_said_plainly(wide: Audit) -> None:
+    text = Page(render(wide)).text
+    assert "The largest deviation from a released count is 31.2 records. ◇ The iteration did not converge:" in text
+    assert "the best utility is 223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
+    assert "The first 16 of 20 chains." in text
+
+
+def test_long_searches_stay_small(large: Audit, wide: Audit) -> None:
+    """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
+    added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
+    steps = tuple(
+        SearchStep(("bisection", "extension")[k > 500], k, (s,) if k > 500 else (), k % 2 > 0, (3, 7), 0)
+        for k, s in enumerate(added)
+    )
+    assert len(render(replace(large, search_steps=steps)).encode()) < 3_000_000
+    assert len(wide.trace) == 40_000
+    assert len(render(wide).encode()) < 3_000_000
 
 
 def test_large_audit_is_small_and_quick(large: Audit) -> None:

@@ -32,8 +32,12 @@ document.getElementById("page").onload = event => {{
   const inside = (a, b) => a.left >= b.left - 1 && a.right <= b.right + 1;
   const clipped = [...page.querySelectorAll("svg.figure")].filter(figure => [...figure.querySelectorAll("text")].some(
     words => !inside(words.getBoundingClientRect(), figure.getBoundingClientRect())));
+  const nodes = [...page.querySelectorAll("#junction-tree rect")].map(r => r.getBoundingClientRect());
+  const names = [...page.querySelectorAll("#junction-tree text")].map(t => t.getBoundingClientRect());
+  const holds = (b, n) => inside(n, b) && n.top > b.top - 3 && n.bottom < b.bottom + 3;
+  const spilt = names.filter(n => !nodes.some(b => holds(b, n))).length;
   document.getElementById("said").textContent = JSON.stringify(
-    {{ scroll: root.scrollWidth - root.clientWidth, out, clipped: clipped.map(s => s.id) }});
+    {{ scroll: root.scrollWidth - root.clientWidth, out, clipped: clipped.map(s => s.id), spilt }});
 }};
 </script>"""
 
@@ -58,8 +62,17 @@ def test_page_in_a_browser(name: str, tmp_path: Path, request: pytest.FixtureReq
     assert document.count("<svg") == document.count("</svg>") >= 4
 
 
+@pytest.mark.parametrize("name", ["decomposable", "wide"])
+def test_annealed_page_in_a_browser(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    (tmp_path / "page.html").write_text(render(request.getfixturevalue(name)), encoding="utf-8")
+    document = dumped(tmp_path / "page.html", tmp_path / "profile")
+    for key in ("utility", "risk-utility", "clique-grid", "separator-grid", "junction-tree", "traces", "cooling"):
+        assert f'id="{key}"' in document
+    assert document.count("<svg") == document.count("</svg>") >= 8
+
+
 @pytest.mark.parametrize("width", [1000, 1400])
-@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+@pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])
 def test_nothing_overflows_sideways(name: str, width: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     (tmp_path / "page.html").write_text(render(request.getfixturevalue(name)), encoding="utf-8")
     (tmp_path / "measure.html").write_text(MEASURE.format(width=width), encoding="utf-8")
@@ -67,4 +80,4 @@ def test_nothing_overflows_sideways(name: str, width: int, tmp_path: Path, reque
     document = dumped(tmp_path / "measure.html", tmp_path / "profile", *more)
     found = re.search(r'<pre id="said">(.*?)</pre>', document)
     assert found is not None
-    assert found[1] == '{"scroll":0,"out":0,"clipped":[]}'
+    assert found[1] == '{"scroll":0,"out":0,"clipped":[],"spilt":0}'

@@ -1,0 +1,157 @@
+"""The risk-utility curve: how many sub-tables each method releases at each required width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from sdc.report import svg
+from sdc.report.plot import PAGE, Plot, ticks
+from sdc.search.curve import CurvePoint
+
+MOST_POINTS = 200
+MOST_SERIES = 12
+MOST_FLAT = 8
+WIDEST_RATIO = 30
+APART = 33.0
+COLOURS = {"ordered": "#1f5f96", "decomposable": "#c2570c", "best": "#b4bfca"}
+OTHER = "#51606f"
+DASHES = (None, "8 4", "2 4", "10 3 2 3")
+LEFT, TOP, HEIGHT, KEYS, KEY = 70.0, 44.0, 330.0, 4, 260.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one method and small count, by required width."""
+
+    method: str
+    small_count: int
+    points: tuple[CurvePoint, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.method}, counts 1 to {self.small_count}"
+
+    @property
+    def flat(self) -> tuple[CurvePoint, CurvePoint] | None:
+        """Ends of the longest stretch of widths that release the same number; None where each differs."""
+        runs = [list(run) for _, run in groupby(self.points, key=lambda point: point.sub_tables)]
+        longest = max(runs, key=len)
+        return (longest[0], longest[-1]) if len(longest) > 1 else None
+
+
+def by_series(curve: Sequence[CurvePoint]) -> list[Series]:
+    """By small count, then method; `best` before those that it is the best of, so that they are drawn over it."""
+
+    def key(point: CurvePoint) -> tuple[int, bool, str]:
+        return point.small_count, point.method != "best", point.method
+
+    ordered = sorted(curve, key=lambda point: (*key(point), point.min_width_required))
+    groups = [tuple(points) for _, points in groupby(ordered, key=key)]
+    return [Series(points[0].method, points[0].small_count, points) for points in groups]
+
+
+def rows(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """By small count, required width and method."""
+    return sorted(curve, key=lambda p: (p.small_count, p.min_width_required, p.method))[:MOST_POINTS]
+
+
+def flat(series: Sequence[Series]) -> list[str]:
+    """Where more protection costs no sub-table."""
+    ends = [(one, one.flat) for one in series]
+    return [
+        f"{one.label}: {found[0].sub_tables:,} sub-tables at every width asked from {found[0].min_width_required:,} "
+        f"to {found[1].min_width_required:,}"
+        for one, found in ends
+        if found
+    ][:MOST_FLAT]
+
+
+def risk_utility(series: Sequence[Series], min_width: int) -> Markup:
+    """Sub-tables released against the required width, a line for each method and small count."""
+    shown = series[:MOST_SERIES]
+    keys = -(-len(shown) // KEYS) * 22.0
+    plot = _plot(shown, keys)
+    counts = sorted({one.small_count for one in shown})
+    parts = [svg.text(plot.left - 60, plot.top - 22, "sub-tables released", "t strong")]
+    parts += plot.grid(_widths(plot, shown), ticks(*plot.y_range, 8, 1))
+    bottom = plot.top + HEIGHT
+    parts.append(svg.text(plot.left + plot.width, bottom + 36, "required min width →", "t strong", anchor="end"))
+    parts += _required(plot, min_width)
+    dashes = {one.small_count: DASHES[counts.index(one.small_count) % len(DASHES)] for one in shown}
+    for one in shown:
+        parts += _line(one, dashes[one.small_count], plot)
+    for k, one in enumerate(sorted(shown, key=lambda one: (one.small_count, one.method == "best"))):
+        parts += _key(one, dashes[one.small_count], LEFT + k % KEYS * KEY, 12 + k // KEYS * 22.0)
+    return svg.figure(
+        "risk-utility",
+        PAGE,
+        bottom + 44,
+        "Risk and utility",
+        "To the right the width that every at-risk cell must keep, upwards the number of released sub-tables; a line "
+        "for each method and small count. The upright line is the required width of this build.",
+        parts,
+    )
+
+
+def _plot(series: Sequence[Series], keys: float) -> Plot:
+    widths = [point.min_width_required for one in series for point in one.points]
+    low, high = min(widths), max(widths)
+    most = max(point.sub_tables for one in series for point in one.points)
+    logarithmic = low > 0 and high > WIDEST_RATIO * low
+    x_range = (low, high) if low < high else (low - 1, high + 1)
+    return Plot(LEFT, TOP + keys, PAGE - LEFT - 30, HEIGHT, x_range, (0, max(1, most) * 1.04), logarithmic)
+
+
+def _widths(plot: Plot, series: Sequence[Series]) -> list[float]:
+    """The widths that were asked, but for those too close to the one before."""
+    found: list[float] = []
+    for width in sorted({point.min_width_required for one in series for point in one.points}):
+        if not found or plot.x(width) - plot.x(found[-1]) >= APART:
+            found.append(width)
+    return found
+
+
+def _required(plot: Plot, min_width: int) -> Iterator[Markup]:
+    low, high = plot.x_range
+    if low <= min_width <= high:
+        x = plot.x(min_width)
+        yield svg.line(x, plot.top - 8, x, plot.top + HEIGHT, "required")
+        right = x > plot.left + plot.width - 140
+        words = f"this build: {min_width:,}"
+        yield svg.text(x - 6 if right else x + 6, plot.top - 2, words, "t strong halo", "end" if right else "start")
+
+
+def _key(series: Series, dash: str | None, x: float, y: float) -> Iterator[Markup]:
+    """A sample of the line with its name."""
+    yield _stroke([(x, y), (x + 40, y)], series.method, dash)
+    yield _mark(series.method, x + 20, y, "")
+    yield svg.text(x + 48, y + 4, series.label)
+
+
+def _line(series: Series, dash: str | None, plot: Plot) -> Iterator[Markup]:
+    places = [(plot.x(p.min_width_required), plot.y(p.sub_tables)) for p in series.points]
+    yield _stroke(places, series.method, dash)
+    for point, (x, y) in zip(series.points[:MOST_POINTS], places, strict=False):
+        title = f"{series.label}, required width {point.min_width_required:,}: {point.sub_tables:,} sub-tables"
+        yield _mark(series.method, x, y, title)
+
+
+def _stroke(places: Sequence[tuple[float, float]], method: str, dash: str | None) -> Markup:
+    joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    colour, width = COLOURS.get(method, OTHER), 9 if method == "best" else 2
+    style = {"stroke": colour, "stroke_width": width, "stroke_dasharray": dash, "class_": "curve"}
+    return svg.element("polyline", points=joined, **style)
+
+
+def _mark(method: str, x: float, y: float, title: str) -> Markup:
+    """A circle for ordered, a square for decomposable, nothing more than the broad line for best."""
+    colour = COLOURS.get(method, OTHER)
+    tooltip = [svg.element("title", title)] if title else []
+    if method == "decomposable":
+        return svg.element("rect", *tooltip, x=x - 4, y=y - 4, width=8, height=8, stroke=colour, class_="point")
+    radius = 4.5 if method == "best" else 4
+    return svg.element("circle", *tooltip, cx=x, cy=y, r=radius, stroke=colour, class_="point")

@@ -1,0 +1,174 @@
+"""A decomposable graph: its cliques and separators as rows, its junction tree as a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from unicodedata import east_asian_width
+
+from markupsafe import Markup
+
+from sdc.model import subtable as st
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.report import svg
+from sdc.report.exposure import shorten
+from sdc.report.plot import PAGE
+
+INDENT, DEEPEST = 34.0, 480.0
+LINE, PADDING, BADGE, GAP = 16.0, 6.0, 34.0, 12.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A clique of the junction tree hung up at its middle; parent is None at the root."""
+
+    clique: int
+    parent: int | None
+    depth: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A box of wrapped names with its top left corner in the drawing."""
+
+    x: float
+    y: float
+    lines: tuple[str, ...]
+    indent: float
+
+    @property
+    def width(self) -> float:
+        return self.indent + max(map(extent, self.lines)) + 3 * PADDING
+
+    @property
+    def height(self) -> float:
+        return len(self.lines) * LINE + PADDING
+
+    @property
+    def words(self) -> Iterator[Markup]:
+        for k, line in enumerate(self.lines):
+            yield svg.text(self.x + self.indent + PADDING, self.y + (k + 1) * LINE - 1, line)
+
+
+def between(graph: DecomposableGraph) -> dict[SubTable, list[tuple[int, int]]]:
+    """Each separator, the largest first, with the edges of the junction tree that it is on: its multiplicity."""
+    cliques, found = graph.cliques, dict[SubTable, list[tuple[int, int]]]()
+    for a, b in graph.junction_tree:
+        found.setdefault(cliques[a] & cliques[b], []).append((min(a, b), max(a, b)))
+    ordered = sorted(found, key=lambda separator: (-st.dimension(separator), separator))
+    return {separator: sorted(found[separator]) for separator in ordered}
+
+
+def within(graph: DecomposableGraph, release: Release) -> str:
+    """How the graph and the release of the build are related, in one sentence."""
+    if graph.release == release:
+        return "The release is exactly the complete sets of this graph: its cliques are the released frontier."
+    if all(clique in release for clique in graph.cliques):
+        more = release.sub_tables - graph.release.sub_tables
+        return f"The release has every complete set of this graph and {more:,} sub-table{'s' * (more != 1)} more."
+    return "The release is not that of this graph: another method found it."
+
+
+def hung_up(graph: DecomposableGraph) -> list[Node]:
+    """The junction tree in the order of reading, each clique after its parent, from the root of least height."""
+    around: list[list[int]] = [[] for _ in graph.cliques]
+    for a, b in graph.junction_tree:
+        around[a].append(b)
+        around[b].append(a)
+    walks = (_walk(around, root) for root in range(len(around)))
+    return min(walks, key=lambda walk: max(node.depth for node in walk))
+
+
+def _walk(around: Sequence[Sequence[int]], root: int) -> list[Node]:
+    found, open_ = [], [Node(root, None, 0)]
+    while open_:
+        node = open_.pop()
+        found.append(node)
+        below = sorted((k for k in around[node.clique] if k != node.parent), reverse=True)
+        open_ += [Node(k, node.clique, node.depth + 1) for k in below]
+    return found
+
+
+def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
+    """A row a clique, indented below its parent, with the separator on the edge between them."""
+    nodes, cliques = hung_up(graph), graph.cliques
+    indent = min(INDENT, DEEPEST / max(1, *(node.depth for node in nodes)))
+    boxes: dict[int, Block] = {}
+    branches: list[Markup] = []
+    drawn: list[Markup] = []
+    y = 2.0
+    for node in nodes:
+        x = 2 + indent * node.depth
+        if node.parent is not None:
+            separator = cliques[node.clique] & cliques[node.parent]
+            on_edge = Block(x, y, _names(separator, schema, x), 0)
+            edge = list(_branch(boxes[node.parent], on_edge, "branch" if separator else "branch none"))
+            branches = [*branches, *edge] if separator else [*edge, *branches]
+            drawn += _separator(on_edge, separator)
+            y += on_edge.height + GAP / 2
+        boxes[node.clique] = box = Block(x, y, _names(cliques[node.clique], schema, x + BADGE), BADGE)
+        drawn += _clique(box, node.clique, cliques[node.clique], schema)
+        y += box.height + GAP
+    return svg.figure(
+        "junction-tree",
+        PAGE,
+        y - GAP + 6,
+        "Junction tree",
+        "A box a clique, indented below the clique that it is joined to; the words on a line are the separator, the "
+        "variables that both have. Where two cliques share a variable, so do all on the path between them.",
+        [*branches, *drawn],
+    )
+
+
+def _branch(parent: Block, on_edge: Block, class_: str) -> Iterator[Markup]:
+    """From below the parent to the separator, and from that to the box under it."""
+    x, y = parent.x + 10, on_edge.y + on_edge.height / 2
+    yield svg.path([(x, parent.y + parent.height), (x, y), (on_edge.x, y)], class_)
+    bottom = on_edge.y + on_edge.height
+    yield svg.path([(on_edge.x + 10, bottom), (on_edge.x + 10, bottom + GAP / 2)], class_)
+
+
+def _separator(block: Block, separator: SubTable) -> Iterator[Markup]:
+    class_ = "separator" if separator else "separator none"
+    yield svg.box(block.x, block.y, block.width, block.height, "#fff", rx=8, class_=class_)
+    yield from block.words
+
+
+def _clique(block: Block, position: int, clique: SubTable, schema: Schema) -> Iterator[Markup]:
+    title = f"clique {position + 1}: {st.label(clique, schema)}"
+    yield svg.box(block.x, block.y, block.width, block.height, "#d4e5f3", title, class_="node")
+    yield svg.text(block.x + BADGE - 6, block.y + LINE - 1, position + 1, "t strong", anchor="end")
+    yield from block.words
+
+
+def _names(subtable: SubTable, schema: Schema, x: float) -> tuple[str, ...]:
+    if not subtable:
+        return ("no variable in common",)
+    return tuple(wrapped([shorten(name) for name in st.names(subtable, schema)], PAGE - x - 3 * PADDING - 4))
+
+
+def wrapped(names: Sequence[str], width: float) -> list[str]:
+    """The names with commas between, in lines of at most that width."""
+    lines = [""]
+    for k, name in enumerate(names):
+        word = name if k + 1 == len(names) else f"{name}, "
+        if lines[-1] and extent(lines[-1] + word) > width:
+            lines.append("")
+        lines[-1] += word
+    return [line.strip() for line in lines]
+
+
+def extent(words: str) -> float:
+    """About how wide the words are, rather more than less."""
+    return sum(_wide(letter) for letter in words)
+
+
+def _wide(letter: str) -> float:
+    if east_asian_width(letter) in "WF":
+        return 13.5
+    if letter in " ,.:;'|ijlIt()[]f-":
+        return 4.8
+    return 10.5 if letter.isupper() or letter in "mw@%&" else 7.5

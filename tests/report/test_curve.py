@@ -1,0 +1,108 @@
+"""Plots, the risk-utility curve and the measures of utility."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.report import curve, utility
+from sdc.report.audit import Audit
+from sdc.report.plot import Plot, short, ticks
+from sdc.search.curve import CurvePoint
+
+
+def point(method: str, width: int, sub_tables: int, small_count: int = 2) -> CurvePoint:
+    return CurvePoint(method, small_count, width, sub_tables, float(sub_tables), 9, 5, width)
+
+
+@given(some.floats(0, 1e12), some.floats(1e-3, 1e12), some.integers(1, 14))
+def test_ticks_are_few_and_inside(low: float, span: float, most: int) -> None:
+    found = ticks(low, low + span, most)
+    assert len(found) <= most + 1
+    assert found == sorted(set(found))
+    assert all(low - span / 1e3 - 1e-6 <= tick <= low + span * 1.001 + 1e-6 for tick in found)
+
+
+def test_ticks_of_whole_numbers() -> None:
+    assert ticks(46, 48, 10, least=1) == [46, 47, 48]
+    assert ticks(0, 1, 4) == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(99_999, "99,999"), (123_456, "123k"), (12.345e6, "12.3M"), (0.25, "0.25")]
+)
+def test_short_numbers(number: float, said: str) -> None:
+    assert short(number) == said
+
+
+def test_places_of_a_logarithmic_axis() -> None:
+    plot = Plot(100, 10, 200, 50, (1, 100), (0, 10), logarithmic=True)
+    assert [plot.x(v) for v in (1, 10, 100)] == pytest.approx([100, 200, 300])
+    assert [plot.y(v) for v in (0, 5, 10)] == [60, 35, 10]
+
+
+def test_best_is_drawn_below_the_others() -> None:
+    found = curve.by_series(
+        [point("best", 3, 9), point("ordered", 4, 7), point("ordered", 3, 9), point("best", 3, 9, 1)]
+    )
+    assert [(one.small_count, one.method, len(one.points)) for one in found] == [
+        (1, "best", 1),
+        (2, "best", 1),
+        (2, "ordered", 2),
+    ]
+
+
+def test_longest_flat_stretch() -> None:
+    points = [point("ordered", width, n) for width, n in ((1, 9), (2, 9), (3, 7), (4, 7), (5, 7), (6, 2))]
+    assert curve.flat(curve.by_series(points)) == [
+        "ordered, counts 1 to 2: 7 sub-tables at every width asked from 3 to 5"
+    ]
+    assert curve.flat(curve.by_series([point("ordered", 1, 9), point("ordered", 2, 8)])) == []
+
+
+@pytest.mark.parametrize("name", ["decomposable", "wide"])
+def test_every_point_is_a_mark_inside(name: str, request: pytest.FixtureRequest) -> None:
+    audit: Audit = request.getfixturevalue(name)
+    drawn = curve.risk_utility(curve.by_series(audit.curve), audit.min_width)
+    root = ET.fromstring(drawn)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    assert len([title for title in root.iter("title") if "required width" in (title.text or "")]) == len(audit.curve)
+    for line in root.iter("polyline"):
+        places = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
+    assert f"this build: {audit.min_width}" in drawn
+
+
+def test_one_width_and_nothing_releasable() -> None:
+    drawn = curve.risk_utility(curve.by_series([replace(point("ordered", 0, 0), min_width=None)]), 6)
+    assert "this build: " not in drawn
+    assert "ordered, counts 1 to 2, required width 0: 0 sub-tables" in drawn
+
+
+def test_measures_that_are_missing_are_left_out() -> None:
+    assert utility.measures({}) == []
+    assert utility.reconstruction({}) == ""
+    assert [value for _, value in utility.measures({"cells": 1234, "weighted": 2.5})] == ["1,234", "2.5"]
+
+
+def test_closed_form_does_not_iterate() -> None:
+    said = utility.reconstruction(
+        {"reconstruction_method": "closed form", "mean_squared_error": 4.0, "converged": True}
+    )
+    assert "in closed form on the junction tree" in said
+    assert "off by 2 records" in said
+    assert "converged" not in said
+
+
+@pytest.mark.parametrize(("converged", "said"), [(True, False), (False, True)])
+def test_convergence(converged: bool, said: bool) -> None:
+    found = {"reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.25, "converged": converged}
+    assert utility.unconverged(found) is said
+    assert ("The iteration converged." in utility.reconstruction(found)) is converged
+    assert "in 1,000 sweeps. The largest deviation from a released count is 31.2 records." in utility.reconstruction(
+        found
+    )
