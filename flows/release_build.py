@@ -15,7 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.progress import Progress, Watched
-from sdc.stages import STAGES, Build, Stage, open_build, run_stage
+from sdc.stages import Build, Stage, open_build, run_stage, stages_of
 from sdc.storage.results import release_facts
 from sdc.storage.run_folder import StageRecord
 
@@ -24,7 +24,7 @@ from sdc.storage.run_folder import StageRecord
 def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
     build = open_build(Path(config), Path(data) if data else None, workers)
-    records = run_stages(build, STAGES)
+    records = run_stages(build, stages_of(build.config))
     release = release_facts(build.found[0], build.table.schema)
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
     return {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}

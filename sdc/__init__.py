@@ -1,7 +1,7 @@
 """sdc decides which marginal sub-tables of a table of counts may be published, and proves it.
 
 The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
-`assess`, `ordered_release`, `decomposable_release`, `enumerate_tables`.
+`assess`, `ordered_release`, `decomposable_release`, `best_release`, `risk_utility_curve`, `enumerate_tables`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "assess",
+    "best_release",
     "cell_bounds",
     "critical_widths",
     "decomposable_release",
     "enumerate_tables",
     "ordered_release",
     "read_table",
+    "risk_utility_curve",
 ]
 
 if TYPE_CHECKING:
     from sdc.api import (
         assess,
+        best_release,
         cell_bounds,
         critical_widths,
         decomposable_release,
         enumerate_tables,
         ordered_release,
         read_table,
+        risk_utility_curve,
     )
 
 

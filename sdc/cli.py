@@ -15,8 +15,9 @@ from sdc.model.errors import ConfigError, RunFolderError, SdcError
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
+    from sdc.model.release import Release
     from sdc.model.table import Table
-    from sdc.search.ordered import OrderedRelease
+    from sdc.search.best import FoundRelease
 
 app = typer.Typer(
     add_completion=False,
@@ -214,9 +215,16 @@ def assess(
 @app.command()
 def release(
     table: TablePath,
-    method: Annotated[str, typer.Option(help="ordered or decomposable")],
+    method: Annotated[str, typer.Option(help="ordered, decomposable, or best: the better of both")],
     min_width: MinWidth,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random search; ordered needs none.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the annealing; ordered needs none.")] = 0,
+    chains: Annotated[int, typer.Option(min=1, max=1024, help="Annealing chains.")] = 4,
+    steps: Annotated[int, typer.Option(min=1, help="Proposals of each annealing chain.")] = 200_000,
+    start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Publish the release in this new folder.")] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
@@ -226,28 +234,39 @@ def release(
 ) -> None:
     """Finds a release, and publishes it where a folder is given."""
     from sdc import api
-    from sdc.stages import require_built, say_step
-    from sdc.storage.results import assessment_facts, release_facts
+    from sdc.search.best import require_method
+    from sdc.stages import describe_round, say_step
 
-    require_built(method)
+    require_method(method)
     _require_new(out)
+    weights = _weights(weight or [])
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
-        found = api.ordered_release(
+        found = api.find_release(
             data,
+            method,
             min_width=min_width,
             small_count=small_count,
+            seed=seed,
+            chains=chains,
+            steps=steps,
+            start=start,
+            weights=weights,
             executor=executor,
             on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
+            on_round=lambda state: print(describe_round(state), file=sys.stderr),
         )
     if out is not None:
-        _publish(data, found, table.stem, out)
-    facts = {"method": method, **release_facts(found.release, data.schema)}
+        _publish(data, found.release, table.stem, out)
+    facts = _release_facts(data, found, weights)
     if as_json:
-        _print_json({**facts, "assessment": assessment_facts(found.assessment, data.schema)})
+        _print_json(facts)
         return
     _print_release(facts)
     print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
+    print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
+    if found.reason is not None:
+        print(f"reason        {found.reason}")
 
 
 @app.command("enumerate")
@@ -349,13 +368,43 @@ def _require_new(out: Path | None) -> None:
         raise ConfigError(f"--out {out}: {out.absolute().parent} is not a folder; name one in a folder that exists")
 
 
-def _publish(table: Table, found: OrderedRelease, name: str, out: Path) -> None:
+def _weights(given: list[str]) -> dict[str, float]:
+    """`age=2` by name; ConfigError for what is not written so, or given twice."""
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        if not name or name in found:
+            raise ConfigError(f"--weight {text}: give a name and a number, such as age=2, and each name once")
+        try:
+            found[name] = float(number)
+        except ValueError as error:
+            raise ConfigError(f"--weight {text}: {number!r} is no number; give one such as age=2") from error
+    return found
+
+
+def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float]) -> dict[str, Any]:
+    from sdc.api import weights_of
+    from sdc.stages import utility_of_release
+    from sdc.storage.results import assessment_facts, graph_facts, release_facts
+
+    graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
+    return {
+        "method": found.method,
+        **release_facts(found.release, table.schema),
+        **({} if found.reason is None else {"reason": found.reason}),
+        **graph,
+        "utility": utility_of_release(table, found.release, weights_of(table, weights)).facts,
+        "assessment": assessment_facts(found.assessment, table.schema),
+    }
+
+
+def _publish(table: Table, release: Release, name: str, out: Path) -> None:
     from sdc.storage.publication import check_publication, write_publication
     from sdc.storage.run_folder import RunFolder
 
     folder = RunFolder(out.absolute().parent)
     with folder.writing(out.name) as into:
-        write_publication(table, found.release, name, into)
+        write_publication(table, release, name, into)
         check_publication(table, into)
 
 

@@ -8,10 +8,21 @@ import json
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.schema import MAX_CATEGORIES
@@ -28,9 +39,18 @@ def _cluster(value: str) -> str:
     return value
 
 
+def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("it is empty")
+    return values
+
+
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
+Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+Method: TypeAlias = Literal["ordered", "decomposable", "best"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 
 
@@ -72,13 +92,92 @@ class RiskConfig(_Section):
     ] = "refuse"
 
 
+class AnnealingConfig(_Section):
+    """Chains over decomposable graphs. A value that does not fit another one is the fault of the later one."""
+
+    model_config = ConfigDict(validate_default=True)
+
+    chains: Annotated[Positive, Field(le=1024, description="the number of chains, from 1 to 1024")] = 4
+    steps: Annotated[Positive, Field(description="the proposals of each chain, at least 1")] = 200_000
+    rounds: Annotated[
+        Positive, Field(description="the parts of a chain, between which chains are compared and saved, at least 1")
+    ] = 20
+    patience: Annotated[
+        NotNegative,
+        Field(description="stop after so many rounds in which all chains had the same best value; 0: never"),
+    ] = 8
+    seed: Annotated[NotNegative, Field(description="the seed of all chains, at least 0")] = 0
+    schedule: Annotated[
+        Literal["geometric", "linear"], Field(description="how the temperature falls, geometric or linear")
+    ] = "geometric"
+    start_temperature: Annotated[
+        Temperature, Field(gt=0, description="in units of utility, more than 0; what costs this much is often accepted")
+    ] = 30.0
+    end_temperature: Annotated[
+        Temperature,
+        Field(description="in units of utility, at most the start temperature; 0 is for the linear schedule only"),
+    ] = 0.5
+    cycles: Annotated[
+        Positive, Field(description="how often the cooling is run through, at least 1 and at most the steps")
+    ] = 1
+    tempering: Annotated[
+        StrictBool,
+        Field(description="true or false: chains keep temperatures of their own and exchange; needs 2 chains or more"),
+    ] = False
+    start: Annotated[
+        Text | None, Field(description="the graph to start from, by its cliques, as '[a,b] [b,c]'; default no edges")
+    ] = None
+
+    @field_validator("end_temperature")
+    @classmethod
+    def _cools(cls, value: float, info: ValidationInfo) -> float:
+        start = info.data.get("start_temperature", value)
+        if value > start:
+            raise ValueError(f"it is above the start temperature {start}")
+        if value == 0 and info.data.get("schedule") == "geometric":
+            raise ValueError("geometric cooling never gets there; give more than 0, or the linear schedule")
+        return value
+
+    @field_validator("cycles")
+    @classmethod
+    def _fits(cls, value: int, info: ValidationInfo) -> int:
+        if value > info.data.get("steps", value):
+            raise ValueError(f"there are {info.data['steps']} steps, and each cycle needs one")
+        return value
+
+    @field_validator("tempering")
+    @classmethod
+    def _exchanges(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("chains") == 1:
+            raise ValueError("there is 1 chain, and nothing to exchange with; give at least 2 chains")
+        if value and info.data.get("end_temperature") == 0:
+            raise ValueError("the end temperature is 0, at which nothing is exchanged; give more than 0")
+        return value
+
+
+class WeightsConfig(_Section):
+    variables: Annotated[
+        dict[Text, Weight],
+        Field(
+            description="a number more than 0 for each variable that does not count 1; a sub-table has their product"
+        ),
+    ] = {}
+    sub_tables: Annotated[
+        dict[Text, Weight],
+        Field(description="a number more than 0 for sub-tables such as a*b that have a value of their own"),
+    ] = {}
+
+
 class ReleaseConfig(_Section):
     method: Annotated[
-        Literal["ordered", "decomposable"], Field(description="how the release is searched, ordered or decomposable")
+        Method, Field(description="how the release is searched: ordered, decomposable, or best: the better of both")
     ] = "ordered"
     extend: Annotated[
         StrictBool,
-        Field(description="true or false: try the remaining sub-tables after the search, until nothing can be added"),
+        Field(
+            description="true or false: try the remaining sub-tables after the search, until nothing can be added; a "
+            "decomposable release is never extended, it would not stay decomposable"
+        ),
     ] = True
     refute_cells: Annotated[
         NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
@@ -89,6 +188,25 @@ class ReleaseConfig(_Section):
     seconds: Annotated[
         Seconds, Field(description="search for all feasible tables, in seconds of a reference core, more than 0")
     ] = 1200.0
+    annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
+    weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
+
+
+class CurveConfig(_Section):
+    """The risk-utility curve: the best release of each method for every width and small count."""
+
+    min_width: Annotated[
+        tuple[Positive, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of minimum widths, each at least 1"),
+    ]
+    small_count: Annotated[
+        Annotated[tuple[Positive, ...], AfterValidator(_not_empty)] | None,
+        Field(description="a list of small counts, each at least 1; default that of the build"),
+    ] = None
+    methods: Annotated[
+        tuple[Method, ...], AfterValidator(_not_empty), Field(description="a list of ordered, decomposable and best")
+    ] = ("ordered", "decomposable")
 
 
 class WidthsConfig(_Section):
@@ -122,6 +240,9 @@ class BuildConfig(_Section):
     risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
     release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
+    curve: Annotated[
+        CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
+    ] = None
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
 
@@ -242,7 +363,7 @@ def _fault(error: Mapping[str, Any]) -> str:
 
 
 def _unknown_key(keys: Sequence[str], name: str) -> str:
-    known = list(_model(keys[:-1]).model_fields)
+    known = list(_section(keys[:-1])[0].model_fields)
     near = difflib.get_close_matches(keys[-1], known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{name} is an unknown key; {meant}allowed: {', '.join(known)}"
@@ -250,12 +371,19 @@ def _unknown_key(keys: Sequence[str], name: str) -> str:
 
 def _allowed(keys: Sequence[str]) -> str:
     """The description of the setting at these keys, or around them."""
-    field = _model(keys[:1]).model_fields.get(keys[1]) if len(keys) > 1 else BuildConfig.model_fields.get(keys[0])
-    return str(field.description) if field else f"one of {', '.join(BuildConfig.model_fields)}"
+    section, rest = _section(keys)
+    field = section.model_fields.get(rest[0]) if rest else _section(keys[:-1])[0].model_fields[keys[-1]]
+    return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
 
 
-def _model(keys: Sequence[str]) -> type[BaseModel]:
-    """The section at these keys; BuildConfig where they name none."""
-    field = BuildConfig.model_fields.get(keys[0]) if keys else None
-    kind = field.annotation if field else None
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else BuildConfig
+def _section(keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
+    """The innermost section at these keys, and the keys that are left within it."""
+    section: type[BaseModel] = BuildConfig
+    for depth, key in enumerate(keys):
+        field = section.model_fields.get(key)
+        kinds = [field.annotation, *get_args(field.annotation)] if field else []
+        within = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if not within:
+            return section, keys[depth:]
+        section = within[0]
+    return section, ()

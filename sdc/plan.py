@@ -10,7 +10,8 @@ from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.risk.criterion import CELLS_PER_UNIT
 from sdc.risk.critical_width import require_at_risk, sub_lattices, sweep_bytes
-from sdc.stages import STAGES, Build
+from sdc.search.annealing import MAX_BYTES
+from sdc.stages import Build, stages_of
 
 MIB = 1 << 20
 PROCESS_BYTES = 250 * MIB  # an idle worker with its libraries
@@ -24,7 +25,8 @@ def plan_build(build: Build) -> dict[str, Any]:
     """
     table = build.read_source()
     require_at_risk(table, build.config.risk.small_count)
-    stages = [_stage(build, table, stage.name) for stage in STAGES]
+    build.check_names(table.schema)
+    stages = [_stage(build, table, stage.name) for stage in stages_of(build.config)]
     _mark_reused(build, stages)
     needed, allowed = max(stage["memory_mib"] for stage in stages), _allowed(build) // MIB
     if needed > allowed:
@@ -46,17 +48,26 @@ def plan_build(build: Build) -> dict[str, Any]:
 def _stage(build: Build, table: Table, name: str) -> dict[str, Any]:
     at_risk = len(table.at_risk(build.config.risk.small_count))
     refined = at_risk if is_small(table.schema) else build.config.release.refute_cells
-    units = {"widths": len(sub_lattices(len(table.schema))), "assessment": -(-refined // CELLS_PER_UNIT)}
+    anneals = name == "curve" or (name == "search" and build.config.release.method != "ordered")
+    chains = build.config.release.annealing.chains if anneals else 1
+    units = {
+        "widths": len(sub_lattices(len(table.schema))),
+        "search": chains,
+        "curve": chains,
+        "assessment": -(-refined // CELLS_PER_UNIT),
+    }
     memory = PROCESS_BYTES + (len(table) * (len(table.schema) * 2 + 8)) * 4
     if name == "widths":
         memory += sweep_bytes(len(table), len(table.schema))
+    if anneals:
+        memory += min(MAX_BYTES, 8 * at_risk << len(table.schema))
     return {"name": name, "status": "to do", "units": units.get(name, 1), "memory_mib": memory // MIB}
 
 
 def _mark_reused(build: Build, stages: list[dict[str, Any]]) -> None:
     """A stage is reused while all that it needs is, and its outputs are found whole."""
     outputs: dict[str, str] = {}
-    for stage, facts in zip(STAGES, stages, strict=True):
+    for stage, facts in zip(stages_of(build.config), stages, strict=True):
         if set(stage.needs) <= set(outputs):
             found = build.folder.finds(stage.name, stage.key(build, outputs))
             if found is not None:

@@ -10,19 +10,25 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.executor import Executor
-from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.proof import Proof
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.search.annealing import Schedule
+from sdc.search.best import ReleaseSearch
+from sdc.search.curve import CurvePoint, CurveSearch
+from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
@@ -30,8 +36,12 @@ from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.publication import check_publication, write_publication
 from sdc.storage.reading import read_table, source_digest
 from sdc.storage.run_folder import RunFolder, StageRecord, digest_of, folder_digest
+from sdc.utility.ipf import Stop
+from sdc.utility.measures import Utility, Weights, utility_of
 
 Say = Callable[[str], None]
+
+RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
 @lru_cache(maxsize=1)
@@ -86,8 +96,61 @@ class Build:
         return results.read_widths(self.folder.stage("widths"))
 
     @cached_property
-    def found(self) -> tuple[Release, tuple[SearchStep, ...]]:
+    def found(self) -> results.SearchRecord:
         return results.read_search(self.folder.stage("search"), self.table.schema)
+
+    def weights(self, schema: Schema) -> Weights:
+        """What each sub-table counts; ConfigError for a name the table does not have."""
+        weights = self.config.release.weights
+        try:
+            return Weights.of(schema, weights.variables, weights.sub_tables)
+        except InputError as error:
+            raise ConfigError(f"release.weights: {error}") from error
+
+    def start(self, schema: Schema) -> DecomposableGraph | None:
+        """The graph that chains start from; ConfigError where it is not a decomposable one on the table's variables."""
+        start = self.config.release.annealing.start
+        try:
+            return None if start is None else DecomposableGraph.parse(start, schema)
+        except InputError as error:
+            raise ConfigError(f"release.annealing.start = {start!r}: {error}") from error
+
+    def check_names(self, schema: Schema) -> None:
+        """ConfigError where the settings of the search do not fit the table; better before the work than after."""
+        self.weights(schema)
+        self.start(schema)
+
+    def search(self, executor: Executor, say: Say, checkpoint: Callable[[SearchState], None]) -> ReleaseSearch:
+        """Both searches with this build's settings."""
+        settings, risk, criterion = self.config.release, self.config.risk, self.criterion(executor)
+        annealing, schema = settings.annealing, self.table.schema
+        ordered = OrderedSearch(
+            criterion,
+            self.widths,
+            extend=settings.extend,
+            accept_undecided=risk.undecided == "outer",
+            on_step=lambda step: say_step(step, say),
+        )
+        schedule = Schedule(
+            annealing.steps,
+            annealing.start_temperature,
+            annealing.end_temperature,
+            annealing.schedule,
+            annealing.cycles,
+        )
+        decomposable = DecomposableSearch(
+            criterion,
+            schedule,
+            chains=annealing.chains,
+            seed=annealing.seed,
+            rounds=annealing.rounds,
+            patience=annealing.patience,
+            tempering=annealing.tempering,
+            weights=self.weights(schema),
+            start=self.start(schema),
+            checkpoint=checkpoint,
+        )
+        return ReleaseSearch(ordered, decomposable)
 
     def criterion(self, executor: Executor) -> Criterion:
         risk, release = self.config.risk, self.config.release
@@ -109,14 +172,13 @@ class Build:
         """Holds the run folder and makes its manifest."""
         with self.folder.locked():
             content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
-            self.folder.begin({"name": self.config.name, **content}, [stage.name for stage in STAGES])
+            self.folder.begin({"name": self.config.name, **content}, [stage.name for stage in stages_of(self.config)])
             yield
 
 
 def open_build(config: Path, data: Path | None = None, workers: int | None = None) -> Build:
     """The build of a config file, with the table and the number of workers replaced where given."""
     settings = read_config(config, data=data)
-    require_built(settings.release.method)
     if workers is not None:
         execution = settings.execution.model_copy(update={"workers": workers})
         settings = settings.model_copy(update={"execution": execution})
@@ -153,6 +215,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         output = folder_digest(folder.stage(stage.name))
     record = StageRecord(stage.name, key, output, status, round(time.perf_counter() - begun, 3))
     folder.record(record)
+    folder.checkpoint(stage.name).unlink(missing_ok=True)
     say(f"{stage.name}: {status} in {record.seconds:.1f} s")
     return record
 
@@ -160,11 +223,12 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
 def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> list[StageRecord]:
     """The whole build in this process, without Prefect."""
     with build.started():
-        return [run_stage(stage, build, executor, say) for stage in STAGES]
+        return [run_stage(stage, build, executor, say) for stage in stages_of(build.config)]
 
 
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     table = build.read_source()
+    build.check_names(table.schema)
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
     write_table(table, into, parts=build.config.table.partitions)
@@ -178,24 +242,38 @@ def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None
 
 
 def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    settings, criterion = build.config.release, build.criterion(executor)
-    require_built(settings.method)
-    found = OrderedSearch(
-        criterion,
-        build.widths,
-        extend=settings.extend,
-        accept_undecided=build.config.risk.undecided == "outer",
-        on_step=lambda step: say_step(step, say),
-    ).run()
+    """Annealing is kept round by round: a build that is killed goes on from its last whole round."""
+    path, key, table = build.folder.checkpoint("search"), _key_of("search", build), build.table
+
+    def keep(state: SearchState) -> None:
+        results.write_checkpoint(state, key, path)
+        say(describe_round(state))
+
+    search = build.search(executor, say, keep)
+    found = search.run(build.config.release.method, results.read_checkpoint(path, key))
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
-    results.write_search(found, settings.method, build.table.schema, into)
-    write_certificate(build.certificate(found.release, found.proof), build.table.schema, into)
+    results.write_search(found, table.schema, into)
+    results.write_utility(utility_of_release(table, found.release, build.weights(table.schema)), into)
+    write_certificate(build.certificate(found.release, found.proof), table.schema, into)
 
 
-def require_built(method: str) -> None:
-    """ConfigError for a method that this version does not have."""
-    if method != "ordered":
-        raise ConfigError(f"release method {method!r} is not built yet; use 'ordered'")
+def utility_of_release(table: Table, release: Release, weights: Weights) -> Utility:
+    """Every measure; IPF goes no further than is cheap, for nothing rests on its accuracy."""
+    stop = Stop(max_sweeps=RECONSTRUCTION_SWEEPS)
+    return utility_of(table, release, weights, stop=stop, max_bytes=RECONSTRUCTION_BYTES)
+
+
+def _key_of(name: str, build: Build) -> str:
+    """The key of a stage whose needs are done."""
+    stage = next(stage for stage in STAGES if stage.name == name)
+    return stage.key(build, {name: record.output for name, record in build.folder.records().items()})
+
+
+def describe_round(state: SearchState) -> str:
+    """One line for the progress of the chains."""
+    values = sorted((chain.best.value for chain in state.chains), reverse=True)
+    agreed = f", agreed {state.agreed} rounds" if state.agreed else ""
+    return f"search: annealing round {state.round}: best values {', '.join(f'{v:.12g}' for v in values[:8])}{agreed}"
 
 
 def say_step(step: SearchStep, say: Say) -> None:
@@ -225,27 +303,52 @@ def _make_assessment(build: Build, into: Path, executor: Executor, say: Say) -> 
     write_certificate(build.certificate(release, proof), schema, into)
 
 
+def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    settings = build.config.curve
+    if settings is None:
+        raise ConfigError("curve is missing; give the section with a min_width at least")
+    curve = CurveSearch(
+        build.search(executor, lambda text: None, lambda state: None),
+        settings.min_width,
+        settings.small_count or (build.config.risk.small_count,),
+        settings.methods,
+        on_point=lambda point: say(describe_point(point)),
+    )
+    results.write_curve(curve.run(), into)
+
+
+def describe_point(point: CurvePoint) -> str:
+    """One line for the progress of the curve."""
+    criterion = f"small count {point.small_count}, min width {point.min_width_required}"
+    return f"curve: {point.method}, {criterion}: {point.sub_tables} sub-tables"
+
+
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
     from sdc.report.audit import Audit, StageTiming, render
 
-    config = build.config
-    (release, steps), records = build.found, build.folder.records().values()
+    config, found, records = build.config, build.found, build.folder.records().values()
     assessment, bounds = _assessed(build)
+    settings = config.model_dump(mode="json", exclude={"name", "execution", "output"})
     audit = Audit(
         name=config.name,
         digests=build.digests,
-        settings=config.model_dump(mode="json", exclude={"name", "execution", "output"}),
+        settings={name: section for name, section in settings.items() if section is not None},
         table=build.table,
         small_count=config.risk.small_count,
         min_width=config.risk.min_width,
         undecided_policy=config.risk.undecided,
         method=config.release.method,
         widths=build.widths,
-        release=release,
-        search_steps=steps,
+        release=found.release,
+        search_steps=found.steps,
         assessment=assessment,
         bounds=bounds,
         stages=[StageTiming(r.name, r.status, r.seconds) for r in records if r.name in _BEFORE_REPORT],
+        graph=found.graph,
+        trace=found.trace,
+        best_reason=found.reason,
+        utility=results.read_utility(build.folder.stage("search")),
+        curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
 
@@ -281,7 +384,14 @@ def _refusal(assessment: Assessment, report: Path) -> str:
     )
 
 
-_BEFORE_REPORT = ("table", "widths", "search", "assessment")
+_BEFORE_REPORT = ("table", "widths", "search", "assessment", "curve")
+
+
+def _search_settings(config: BuildConfig) -> dict[str, Any]:
+    """What the search depends on: the ordered one not on annealing."""
+    unused = {"annealing"} if config.release.method == "ordered" else set()
+    return config.release.model_dump(mode="json", exclude=unused)
+
 
 STAGES = (
     Stage("table", "counts the records", (), lambda c: c.table.model_dump(mode="json", exclude=FILES), _make_table),
@@ -296,7 +406,7 @@ STAGES = (
         "search",
         "finds a release",
         ("table", "widths"),
-        lambda c: [c.risk.model_dump(mode="json"), c.release.model_dump(mode="json")],
+        lambda c: [c.risk.model_dump(mode="json"), _search_settings(c)],
         _make_search,
     ),
     Stage(
@@ -326,5 +436,23 @@ STAGES = (
         _make_release,
     ),
 )
+
+CURVE = Stage(
+    "curve",
+    "finds the releases of other risk criteria",
+    ("table", "widths"),
+    lambda c: [c.curve and c.curve.model_dump(mode="json"), c.risk.model_dump(mode="json"), c.release.model_dump()],
+    _make_curve,
+)
+
+
+def stages_of(config: BuildConfig) -> tuple[Stage, ...]:
+    """The stages of a build in order; a curve, where the config has one, comes before the report, which shows it."""
+    if config.curve is None:
+        return STAGES
+    report = next(i for i, stage in enumerate(STAGES) if stage.name == "confidential")
+    shows = replace(STAGES[report], needs=(*STAGES[report].needs, CURVE.name))
+    return (*STAGES[:report], CURVE, shows, *STAGES[report + 1 :])
+
 
 SWEEP = STAGES[:2]

@@ -6,23 +6,26 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sdc
-from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.errors import InputError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 VERBS = [
     "assess",
+    "best_release",
     "cell_bounds",
     "critical_widths",
     "decomposable_release",
     "enumerate_tables",
     "ordered_release",
     "read_table",
+    "risk_utility_curve",
 ]
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 
@@ -105,11 +108,45 @@ def test_no_at_risk_cell(czech: Table) -> None:
             refused()
 
 
-def test_decomposable_is_not_built_yet(czech: Table) -> None:
-    with pytest.raises(ConfigError, match="'decomposable' is not built yet; use 'ordered'"):
-        sdc.decomposable_release(czech, min_width=6, seed=1)
+def test_the_decomposable_and_the_best_release(czech: Table) -> None:
+    """REFERENCE section 2: 48 with the total up to the width 10, 32 from 11 on; and 60 for the better of both."""
+    for min_width, with_total in ((10, 48), (11, 32)):
+        found = sdc.decomposable_release(czech, min_width=min_width, seed=1, chains=2, steps=2000)
+        assert found.release.sub_tables_with_total == with_total
+        assert found.assessment.releasable is True
+    assert sdc.decomposable_release(czech, min_width=40, steps=1, start="[A,E]").release.contains(
+        Release.of([0b010001])
+    )
+    assert sdc.best_release(czech, min_width=6, chains=1, steps=500).release.sub_tables_with_total == 60
+
+
+def test_what_counts_more_is_released(czech: Table) -> None:
+    found = sdc.decomposable_release(czech, min_width=40, steps=2000, weights={"B*C*F": 0.1, "B*C*E": 90, "A": 2})
+    assert 0b010110 in found.release
+    assert found.value > found.release.sub_tables
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"chains": 0}, "chains is 0; give at least 1"),
+        ({"steps": 0}, "an annealing chain of 0 steps; give at least 1"),
+        ({"seed": -1}, "seed is -1; give at least 0"),
+        ({"weights": {"X": 2}}, "weight of 'X': there is no such variable; the table has A, B, C, D, E, F"),
+        ({"weights": {"A*X": 2}}, r"weight of 'A\*X': .*names the unknown variable 'X'"),
+        ({"weights": {"A": 0}}, "weight of 'A' = 0: give a number more than 0"),
+        ({"start": "[A,B] [B,C] [C,D] [D,A]"}, "not decomposable: the cycle A - B - C - D has no chord; add one, or"),
+        ({"start": "A-B"}, r"graph 'A-B' cannot be read; write its cliques as \[a,b\] \[b,c\]"),
+        ({"start": "[A,X]"}, "unknown variable 'X'; the table has A, B"),
+    ],
+)
+def test_faulty_settings_of_annealing(settings: dict[str, Any], message: str, czech: Table) -> None:
+    with pytest.raises(InputError, match=message):
+        sdc.decomposable_release(czech, min_width=6, **settings)
 
 
 def test_a_width_that_nothing_reaches(czech: Table) -> None:
     with pytest.raises(ReleaseError, match=r"minimum width 1842 .* grand total 1841 .*at most 1841"):
         sdc.ordered_release(czech, min_width=1842)
+    with pytest.raises(ReleaseError, match=r"minimum width 261 is not reached even when only the one-way.*at most 260"):
+        sdc.decomposable_release(czech, min_width=261)

@@ -27,6 +27,7 @@ import pytest
 import yaml
 
 from sdc import stages
+from sdc.api import find_release
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -34,10 +35,12 @@ from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Criterion, judge
+from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
 from sdc.storage.parquet import read_written_table
 from sdc.storage.publication import write_publication
+from sdc.storage.results import read_curve, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -142,7 +145,7 @@ def test_the_table_is_written_in_the_parts_asked_for(config: Config, czech: Tabl
 
 def test_the_published_release(config: Config) -> None:
     build, _ = made(config())
-    release, steps = build.found
+    release, steps = build.found.release, build.found.steps
     schema = build.table.schema
     assert [st_names(element, schema.names) for element in release.frontier] == FRONTIER
     assert (release.sub_tables, release.sub_tables_with_total) == (59, 60)
@@ -268,6 +271,8 @@ def redone(statuses: dict[str, str]) -> list[str]:
         ({"widths": {"floor": 2}}, ["widths", "search", "assessment", "confidential", "release"]),
         ({"table": {"partitions": 3}}, NAMES),
         ({"table": {"variables": ["F", "E", "D", "C", "B", "A"]}}, NAMES),
+        ({"release": {"annealing": {"seed": 1}}}, ["confidential"]),
+        ({"release": {"weights": {"variables": {"A": 2}}}}, ["search", "assessment", "confidential", "release"]),
         ({"execution": {"workers": 7}}, []),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
@@ -384,6 +389,143 @@ def test_a_sweep_alone_is_taken_over_by_a_build(config: Config) -> None:
     assert redone(made(config())[1]) == NAMES[2:]
 
 
+# Annealing, and the curve
+
+
+ANNEALED = {"method": "decomposable", "annealing": {"steps": 2000, "rounds": 5, "patience": 0, "chains": 2}}
+BEST = {**ANNEALED, "method": "best"}
+
+
+def test_a_decomposable_build(config: Config) -> None:
+    """REFERENCE section 2: 48 sub-tables with the total, at the width 10; its graph, trace and utility are kept."""
+    build, statuses = made(config(release=ANNEALED))
+    found = build.found
+    assert statuses == dict.fromkeys(NAMES, "done")
+    assert found.release.sub_tables_with_total == 48
+    assert found.graph is not None
+    assert found.graph.release == found.release
+    assert [(row.round, row.chain, row.step) for row in found.trace[:3]] == [(0, 0, 400), (0, 1, 400), (1, 0, 800)]
+    assert len(found.trace) == 10
+    assert (found.steps, found.reason) == ((), None)
+    assert json.loads((build.folder.stage("search") / "utility.json").read_text())["converged"] is True
+    assert json.loads((build.folder.stage("assessment") / "assessment.json").read_text())["min_width"] == [10, 10]
+    assert not build.folder.checkpoint("search").exists()
+
+
+def test_the_best_of_both(config: Config, finished: Path) -> None:
+    build, _ = made(config(release=BEST))
+    assert build.found.reason == "Both methods end at the same release, of utility 59."
+    assert contents(build.folder.stage("release")) == contents(finished)
+    assert "Both methods end at the same release" in (build.folder.stage("confidential") / "report.html").read_text()
+
+
+def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) -> None:
+    curve = {"min_width": [6, 10, 11], "small_count": [1, 2], "methods": ["ordered", "decomposable"]}
+    settings = {"steps": 2000, "chains": 2}
+    build, statuses = made(config(release={"annealing": settings}, curve=curve))
+    assert statuses == dict.fromkeys([*NAMES[:4], "curve", *NAMES[4:]], "done")
+    points = {
+        (p.method, p.small_count, p.min_width_required): p.sub_tables for p in read_curve(build.folder.stage("curve"))
+    }
+    assert len(points) == 12
+    assert [points["ordered", 2, 6], points["decomposable", 2, 10], points["decomposable", 2, 11]] == [59, 47, 31]
+    assert contents(build.folder.stage("release")) == contents(finished)
+    _, again = made(config(release={"annealing": settings}, curve=curve))
+    assert redone(again) == []
+    _, wider = made(config(release={"annealing": settings}, curve={**curve, "min_width": [6]}))
+    assert redone(wider) == ["curve", "confidential"]
+    _, none = made(config(release={"annealing": settings}))
+    assert redone(none) == ["confidential"]
+
+
+def test_a_change_of_annealing_redoes_the_search_not_the_widths(config: Config) -> None:
+    made(config(release=ANNEALED))
+    annealing = {**ANNEALED["annealing"], "seed": 3}
+    _, statuses = made(config(release={**ANNEALED, "annealing": annealing}))
+    assert redone(statuses)[0] == "search"
+    assert (statuses["table"], statuses["widths"]) == ("reused", "reused")
+
+
+@pytest.mark.parametrize(
+    "release", [ANNEALED, BEST, {**ANNEALED, "annealing": {**ANNEALED["annealing"], "tempering": True}}]
+)
+def test_a_search_that_is_interrupted_goes_on_from_its_last_round(
+    release: dict[str, Any], config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After round 3 of 5 the build fails; what it then makes is, byte for byte, what it would have made at once."""
+    whole, _ = made(config(release=release))
+    expected = contents(whole.folder.stage("search"))
+    shutil.rmtree(whole.folder.path)
+    said: list[str] = []
+
+    def fail_after_three(line: str) -> None:
+        said.append(line)
+        if "annealing round 3" in line:
+            raise RuntimeError("struck")
+
+    with pytest.raises(RuntimeError, match="struck"):
+        run_all(open_build(config(release=release)), IN_PROCESS, fail_after_three)
+    assert whole.folder.checkpoint("search").is_file()
+    said.clear()
+    build = open_build(config(release=release))
+    run_all(build, IN_PROCESS, said.append)
+    assert [line.split(":")[1] for line in said if "annealing round" in line] == [
+        " annealing round 4",
+        " annealing round 5",
+    ]
+    assert contents(build.folder.stage("search")) == expected
+    assert not build.folder.checkpoint("search").exists()
+
+
+def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) -> None:
+    whole, _ = made(config(release=ANNEALED))
+    expected = contents(whole.folder.stage("search"))
+    other: list[SearchState] = []
+    find_release(whole.table, "decomposable", min_width=30, steps=50, on_round=other.append)
+    write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
+    whole.folder.discard("search")
+    again, _ = made(config(release=ANNEALED))
+    assert contents(again.folder.stage("search")) == expected
+    assert not again.folder.checkpoint("search").exists()
+
+
+KILLED_IN_A_ROUND = """
+import os, signal, sys
+from pathlib import Path
+from sdc import stages
+from sdc.api import find_release
+from sdc.executor import IN_PROCESS
+def say(line):
+    if "annealing round 2" in line:
+        os.kill(os.getpid(), signal.SIGKILL)
+stages.run_all(stages.open_build(Path(sys.argv[1])), IN_PROCESS, say)
+"""
+
+
+def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Executor) -> None:
+    """Killed in one process, it goes on with two workers and ends as if nothing had happened."""
+    file = config(release=ANNEALED)
+    whole, _ = made(file)
+    expected = contents(whole.folder.stage("search"))
+    shutil.rmtree(whole.folder.path)
+    done = subprocess.run([sys.executable, "-c", KILLED_IN_A_ROUND, file], timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert json.loads(whole.folder.checkpoint("search").read_text())["state"]["round"] == 2
+    build, _ = made(file, two_workers)
+    assert contents(build.folder.stage("search")) == expected
+    assert {path.name for path in build.folder.path.iterdir()} == {".lock", "manifest.json", *NAMES}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_anneals_the_same(workers: int, config: Config) -> None:
+    alone, _ = made(config(release=BEST))
+    expected = contents(alone.folder.stage("search"))
+    shutil.rmtree(alone.folder.path)
+    with open_executor("local", workers) as executor:
+        build, _ = made(config(release=BEST), executor)
+    assert contents(build.folder.stage("search")) == expected
+
+
 # Failures
 
 
@@ -430,6 +572,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sdc import stages
+from sdc.api import find_release
 from sdc.executor import IN_PROCESS
 whole = stages.write_publication
 def write_and_die(*arguments):

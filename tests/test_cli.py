@@ -402,7 +402,7 @@ def test_critical_widths_do_not_know_structural_zeros(informed: list[str], sdc: 
 def test_the_published_release(min_width: int, sdc: Sdc) -> None:
     answer = sdc("release", CZECH, "--method", "ordered", "--min-width", min_width, "--json")
     found = answer.document
-    assert list(found) == ["method", "frontier", "sub_tables", "sub_tables_with_total", "assessment"]
+    assert list(found) == ["method", "frontier", "sub_tables", "sub_tables_with_total", "utility", "assessment"]
     assert found["method"] == "ordered"
     assert found["frontier"] == [name.split("*") for name in FRONTIER]
     assert (found["sub_tables"], found["sub_tables_with_total"]) == (59, 60)
@@ -452,9 +452,83 @@ def test_publishing_that_fails_leaves_nothing(sdc: Sdc, tmp_path: Path, monkeypa
     assert tree(tmp_path) == set()
 
 
-def test_decomposable_is_not_built_yet(sdc: Sdc) -> None:
-    answer = sdc("release", CZECH, "--method", "decomposable", "--min-width", "6", "--seed", "1", "--json")
-    answer.assert_refused(r"'decomposable' is not built yet; use 'ordered'")
+ANNEALED = ["release", CZECH, "--method", "decomposable", "--steps", "2000", "--chains", "2"]
+
+
+@pytest.mark.parametrize(("min_width", "with_total"), [(6, 48), (10, 48), (11, 32), (31, 28), (53, 24), (65, 22)])
+def test_the_decomposable_release(min_width: int, with_total: int, sdc: Sdc) -> None:
+    """REFERENCE section 2, which checked all 18,154 decomposable graphs on six variables."""
+    answer = sdc(*ANNEALED, "--min-width", min_width, "--seed", "3", "--json")
+    found = answer.document
+    keys = ["method", "frontier", "sub_tables", "sub_tables_with_total", "graph", "utility", "assessment"]
+    assert list(found) == keys
+    assert (found["method"], found["sub_tables_with_total"]) == ("decomposable", with_total)
+    assert found["graph"] == found["frontier"]
+    assert found["assessment"]["releasable"] is True
+    assert found["assessment"]["min_width"][0] >= min_width
+    assert (found["utility"]["reconstruction_method"], found["utility"]["converged"]) == ("closed form", True)
+    assert "annealing round" in answer.err
+
+
+def test_the_best_release_and_its_reason(sdc: Sdc, tmp_path: Path) -> None:
+    words = ["release", CZECH, "--method", "best", "--min-width", "6", "--steps", "2000"]
+    found = sdc(*words, "--out", tmp_path / "public", "--json").document
+    assert (found["method"], found["sub_tables_with_total"]) == ("best", 60)
+    assert found["reason"] == "Both methods end at the same release, of utility 59."
+    assert found["frontier"] == [name.split("*") for name in FRONTIER]
+    assert len(found["graph"]) == 2
+    assert (tmp_path / "public" / "datapackage.json").is_file()
+    text = sdc(*words).out
+    assert "reason        Both methods end at the same release" in text
+    assert "utility       sub_tables 59, sub_tables_with_total 60, cells 568, degrees_of_freedom 59, mean" in text
+
+
+def test_the_same_seed_finds_the_same(sdc: Sdc) -> None:
+    words = [*ANNEALED, "--min-width", "40", "--seed", "5", "--json"]
+    assert sdc(*words).document == sdc(*words).document
+
+
+def test_weights_and_a_start_graph(sdc: Sdc) -> None:
+    words = [*ANNEALED, "--min-width", "40", "--json", "--start", "[A,E] [B,D]"]
+    found = sdc(*words, "--weight", "B*C*E=90", "--weight", "A=2").document
+    assert any(set("BCE") <= set(names) for names in found["frontier"])
+    assert found["utility"]["weighted"] > found["utility"]["sub_tables"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--start", "[A,B] [B,C] [C,D] [A,D]"], "not decomposable: the cycle A - B - C - D has no chord; add one, or"),
+        (["--start", "[A,X]"], "unknown variable 'X'; the table has A, B"),
+        (["--start", "A*B"], r"graph 'A\*B' cannot be read; write its cliques as \[a,b\] \[b,c\]"),
+        (
+            ["--start", "[A,B,C,D,F] [E]"],
+            r"start graph is not releasable at the minimum width 6: the cell A = .* \(count 1\) has the width 3, and "
+            r"the clique A\*B\*C\*D\*F shows it best; drop edges of that clique, or choose a .* width of at most 3",
+        ),
+        (
+            ["--min-width", "261"],
+            "261 is not reached even when only the one-way .* the cell A = .*at most 260, or drop",
+        ),
+        (["--weight", "X=2"], "weight of 'X': there is no such variable; the table has A, B"),
+        (["--weight", "A*X=2"], r"weight of 'A\*X': .*unknown variable 'X'"),
+        (["--weight", "A=0"], "weight of 'A' = 0.0: give a number more than 0"),
+        (["--weight", "A=-1"], "weight of 'A' = -1.0: give a number more than 0"),
+        (["--weight", "A=nan"], "weight of 'A' = nan: give a number"),
+        (["--weight", "A=two"], "--weight A=two: 'two' is no number; give one such as age=2"),
+        (["--weight", "A"], "--weight A: '' is no number"),
+        (["--weight", "A=1", "--weight", "A=2"], "--weight A=2: give a name and a number.* each name once"),
+    ],
+)
+def test_faulty_annealing_is_one_message(words: list[str], message: str, sdc: Sdc) -> None:
+    sdc(*ANNEALED, "--min-width", "6", *words).assert_refused(message)
+
+
+@pytest.mark.parametrize("words", [["--chains", "0"], ["--steps", "0"], ["--seed", "-1"]])
+def test_no_chains_and_no_steps_are_wrong_usage(words: list[str], sdc: Sdc) -> None:
+    answer = sdc(*ANNEALED, "--min-width", "6", *words)
+    assert answer.status == 2
+    assert f"Invalid value for '{words[0]}'" in answer.err
 
 
 def test_an_unknown_method_of_release(sdc: Sdc) -> None:
@@ -471,6 +545,7 @@ def test_an_unknown_method_of_release(sdc: Sdc) -> None:
         ["widths", CZECH, "--json"],
         ["bounds", CZECH, *RELEASE, "--json"],
         ["release", CZECH, "--method", "ordered", "--min-width", "6", "--json"],
+        ["release", CZECH, "--method", "best", "--min-width", "11", "--chains", "3", "--steps", "500", "--json"],
     ],
     ids=lambda words: str(words[0]),
 )
@@ -590,6 +665,11 @@ def in_config(name: str, message: str, **more: Any) -> Fault:
     return Fault(name, message, commands=("plan", "run"), **more)
 
 
+def annealed(name: str, message: str, **settings: Any) -> Fault:
+    """A fault of the settings of annealing."""
+    return in_config(name, message, sections={"release": {"method": "decomposable", "annealing": settings}})
+
+
 RELEASE_COMMANDS = ("bounds", "assess", "enumerate")
 TOO_LARGE = 10**20
 HEAD = "name: build\ntable: {path: table.csv}\n"
@@ -650,9 +730,45 @@ FAULTS = [
         "a name with a path", r"name = '\.\./up': ", text=HEAD.replace("build", "../up") + "risk: {min_width: 1}\n"
     ),
     in_config(
-        "a method not built",
-        r"'decomposable' is not built yet; use 'ordered'",
-        sections={"release": {"method": "decomposable"}},
+        "an unknown method",
+        r"release\.method = 'greedy': should be 'ordered', 'decomposable' or 'best'",
+        sections={"release": {"method": "greedy"}},
+    ),
+    # annealing: no chains, no steps, negative temperatures, a faulty start, weights for unknown variables
+    annealed("zero chains", r"annealing\.chains = 0: .*from 1 to 1024", chains=0),
+    annealed("zero steps", r"annealing\.steps = 0: .*at least 1", steps=0),
+    annealed("a negative temperature", r"annealing\.start_temperature = -1: .*more than 0", start_temperature=-1),
+    annealed("an end below zero", r"annealing\.end_temperature = -0\.5: .*at most the start", end_temperature=-0.5),
+    annealed("a start on other variables", r"annealing\.start = '\[a,zz\]': unknown variable 'zz'", start="[a,zz]"),
+    annealed("a start that is no graph", r"annealing\.start = 'a-b': graph 'a-b' cannot be read; write", start="a-b"),
+    in_config(
+        "weights for unknown variables",
+        r"release\.weights: weight of 'zz': there is no such variable; the table has a, b",
+        sections={"release": {"weights": {"variables": {"zz": 2}}}},
+    ),
+    in_config(
+        "weights for unknown sub-tables",
+        r"release\.weights: weight of 'a\*zz': .*unknown variable 'zz'; the table has a, b",
+        sections={"release": {"weights": {"sub_tables": {"a*zz": 2}}}},
+    ),
+    in_config(
+        "weights given twice",
+        r"release\.weights: weight of 'b\*a' = 2.0: a\*b has one; give one",
+        sections={"release": {"weights": {"sub_tables": {"a*b": 2, "b*a": 2}}}},
+    ),
+    Fault(
+        "a start that is not releasable",
+        r"the start graph is not releasable at the minimum width 2: the cell a = x, b = y \(count 1\) has the width 0, "
+        r"and the clique a\*b shows it best; drop edges of that clique, or choose a minimum width of at most 0",
+        sections={"release": {"method": "decomposable", "annealing": {"start": "[a,b]"}}},
+        commands=("run",),
+    ),
+    Fault(
+        "too wide a width for one-way sub-tables",
+        r"minimum width 40 is not reached even when only the one-way sub-tables are public: the cell a = x, b = y "
+        r"\(count 1\) has the width 12; choose a minimum width of at most 12, or drop a variable",
+        sections={"risk": {"min_width": 40}, "release": {"method": "decomposable"}},
+        commands=("run",),
     ),
     in_config(
         "no such cluster", r"cluster = 'none\.yaml': there is no file", sections={"execution": {"cluster": "none.yaml"}}

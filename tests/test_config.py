@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from sdc.config import BuildConfig, read_config, section_digest
 from sdc.model.errors import ConfigError
 from sdc.risk.criterion import Budget
+from sdc.search.annealing import Schedule
 from sdc.storage.reading import read_table
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -51,8 +52,23 @@ def test_defaults(file: Path) -> None:
             "refute_cells": 16,
             "seconds_per_cell": Budget().seconds_per_cell,
             "seconds": Budget().seconds,
+            "annealing": {
+                "chains": 4,
+                "steps": Schedule().steps,
+                "rounds": 20,
+                "patience": 8,
+                "seed": 0,
+                "schedule": Schedule().kind,
+                "start_temperature": Schedule().start,
+                "end_temperature": Schedule().end,
+                "cycles": 1,
+                "tempering": False,
+                "start": None,
+            },
+            "weights": {"variables": {}, "sub_tables": {}},
         },
         "widths": {"floor": None},
+        "curve": None,
         "execution": {"cluster": "local", "workers": 2},
         "output": {"folder": "runs"},
     }
@@ -69,7 +85,10 @@ def test_every_setting(file: Path) -> None:
                 structural_zeros: zeros.yaml, max_categories: 65536, partitions: 4}
         risk: {small_count: 3, min_width: 1, undecided: outer}
         release: {method: decomposable, extend: false, refute_cells: 0, seconds_per_cell: 2,
-                  seconds: 0.5}
+                  seconds: 0.5, weights: {variables: {a: 2}, sub_tables: {a*b: 0.5}},
+                  annealing: {chains: 2, steps: 100, rounds: 5, patience: 0, seed: 7, schedule: linear, cycles: 100,
+                              start_temperature: 4, end_temperature: 0, start: "[a,b]"}}
+        curve: {min_width: [3, 5], small_count: [1], methods: [best]}
         widths: {floor: 5}
         execution: {cluster: slurm.yaml, workers: 64}
         output: {folder: /scratch/runs}
@@ -82,6 +101,10 @@ def test_every_setting(file: Path) -> None:
     assert config.execution.cluster == str(file.parent / "slurm.yaml")
     assert (config.risk.undecided, config.release.extend, config.widths.floor) == ("outer", False, 5)
     assert (config.release.seconds_per_cell, config.release.seconds) == (2.0, 0.5)
+    assert (config.release.weights.variables, config.release.weights.sub_tables) == ({"a": 2.0}, {"a*b": 0.5})
+    assert (config.release.annealing.schedule, config.release.annealing.start) == ("linear", "[a,b]")
+    assert config.curve is not None
+    assert (config.curve.min_width, config.curve.small_count, config.curve.methods) == ((3, 5), (1,), ("best",))
 
 
 def test_data_overrides_the_path(file: Path) -> None:
@@ -142,7 +165,11 @@ def test_a_config_is_frozen(file: Path) -> None:
         ("name: small", "name: ../up", r"name = '../up': .*letters, digits, dots, hyphens and underscores"),
         ("name: small", "name: 7", "name = 7: should be a valid string"),
         ("name: small", "1: small", "name is missing; add it .*1 = 1: Keys should be strings"),
-        ("name: small", "name: small\nrelease: {method: best}", "release.method = 'best': should be 'ordered' or"),
+        (
+            "name: small",
+            "name: small\nrelease: {method: worst}",
+            "release.method = 'worst': .*'decomposable' or 'best'",
+        ),
         ("name: small", "name: small\nrelease: {extend: 1}", "release.extend = 1: .*true or false"),
         ("name: small", "name: small\nrelease: {refute_cells: -1}", "release.refute_cells = -1: .* equal to 0"),
         (
@@ -174,10 +201,70 @@ def test_a_config_is_frozen(file: Path) -> None:
     ],
 )
 def test_faults(file: Path, old: str, new: str, match: str) -> None:
+    assert_refused(file, SMALLEST.replace(old, new), match)
+
+
+def assert_refused(file: Path, text: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match) as caught:
-        config_of(file, SMALLEST.replace(old, new))
+        config_of(file, text)
     assert "build.yaml" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ("chains: 0", "chains = 0: should be greater than or equal to 1 .the number of chains, from 1 to 1024"),
+        ("chains: 1025", "chains = 1025: .*from 1 to 1024"),
+        ("steps: 0", "steps = 0: .*the proposals of each chain, at least 1"),
+        ("rounds: 0", "rounds = 0: .*at least 1"),
+        ("patience: -1", "patience = -1: .*0: never"),
+        ("seed: -1", "seed = -1: .*at least 0"),
+        ("schedule: slow", "schedule = 'slow': should be 'geometric' or 'linear'"),
+        ("start_temperature: -2", "start_temperature = -2: .*in units of utility, more than 0"),
+        ("start_temperature: 0", "start_temperature = 0: should be greater than 0"),
+        ("start_temperature: .inf", "start_temperature = inf: should be a finite number"),
+        ("start_temperature: 0.1", "end_temperature = 0.5: it is above the start temperature 0.1 "),
+        ("end_temperature: -1", "end_temperature = -1: .*at most the start temperature"),
+        ("end_temperature: 0", "end_temperature = 0: geometric cooling never gets there; give more than 0, or the li"),
+        ("end_temperature: 31", "end_temperature = 31: it is above the start temperature 30"),
+        ("cycles: 0", "cycles = 0: .*at least 1 and at most the steps"),
+        ("cycles: 9, steps: 8", "cycles = 9: there are 8 steps, and each cycle needs one"),
+        ("tempering: true, chains: 1", "tempering = True: there is 1 chain.*give at least 2 chains"),
+        ("tempering: 1", "tempering = 1: .*true or false"),
+        (
+            "tempering: true, schedule: linear, end_temperature: 0",
+            "tempering = True: the end temperature is 0, at which nothing is exchanged; give more than 0",
+        ),
+        ("start: ''", "start = '': .*by its cliques"),
+        ("step: 3", "step is an unknown key; did you mean steps. allowed: chains, steps, rounds"),
+    ],
+)
+def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
+    assert_refused(file, SMALLEST + f"release: {{annealing: {{{settings}}}}}", r"release\.annealing\." + match)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("release: {annealing: fast}", "release.annealing = 'fast': .*a section of settings"),
+        ("release: {weights: {age: 2}}", "release.weights.age is an unknown key; allowed: variables, sub_tables"),
+        ("release: {weights: {variables: {a: 0}}}", "weights.variables.a = 0: should be greater than 0 .a number more"),
+        ("release: {weights: {variables: {a: -1}}}", "weights.variables.a = -1: should be greater than 0"),
+        ("release: {weights: {sub_tables: {a*b: .nan}}}", r"sub_tables.a\*b = nan: .*value of their own"),
+        ("release: {weights: {sub_tables: {a*b: x}}}", r"sub_tables.a\*b = 'x': should be a valid number"),
+        ("curve: {}", "curve.min_width is missing; add it .a list of minimum widths"),
+        ("curve: {min_width: []}", r"curve.min_width = \[\]: it is empty .a list of minimum widths, each at least 1"),
+        ("curve: {min_width: 3}", "curve.min_width = 3: .*a list of minimum widths"),
+        ("curve: {min_width: [3, 0]}", "curve.min_width.1 = 0: should be greater than or equal to 1"),
+        ("curve: {min_width: [3], small_count: []}", r"curve.small_count = \[\]: it is empty"),
+        ("curve: {min_width: [3], small_count: [0]}", "curve.small_count.0 = 0: .*each at least 1"),
+        ("curve: {min_width: [3], methods: [all]}", "curve.methods.0 = 'all': .*a list of ordered, decomposable and"),
+        ("curve: {min_widths: [3]}", "curve.min_widths is an unknown key; did you mean min_width"),
+    ],
+)
+def test_faults_of_weights_and_curves(file: Path, text: str, match: str) -> None:
+    assert_refused(file, SMALLEST + text, match)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +320,14 @@ def test_czech_auto_workers() -> None:
     assert (table.total, len(table.schema), len(table)) == (1841, 6, 63)
     assert (config.risk.small_count, config.risk.min_width) == (2, 6)
     assert table.schema.variables[3].categories == ("<140", ">=140")
+
+
+def test_czech_best() -> None:
+    """The same table and risk criterion; nothing else is different but the method and the curve."""
+    plain, best = read_config(CONFIGS / "czech_auto_workers.yaml"), read_config(CONFIGS / "czech_best.yaml")
+    assert (best.table, best.risk) == (plain.table, plain.risk)
+    assert (plain.release.method, best.release.method, plain.curve) == ("ordered", "best", None)
+    assert best.curve is not None
 
 
 def test_cps_13() -> None:

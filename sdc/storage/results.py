@@ -1,26 +1,44 @@
-"""What the stages find, on disk and back: widths, the search, the assessment."""
+"""What the stages find, on disk and back: widths, the search and its utility, the curve, the assessment."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Witness
 from sdc.risk.critical_width import CriticalWidths
-from sdc.search.ordered import OrderedRelease, SearchStep
+from sdc.search.best import FoundRelease
+from sdc.search.curve import CurvePoint
+from sdc.search.decomposable import SearchState, TraceRow
+from sdc.search.ordered import SearchStep
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
+from sdc.utility.measures import Utility
 
-WIDTHS, SEARCH, CELLS, ASSESSMENT = "widths.parquet", "search.json", "cells.parquet", "assessment.json"
+WIDTHS, SEARCH, TRACE, UTILITY = "widths.parquet", "search.json", "trace.parquet", "utility.json"
+CELLS, ASSESSMENT, CURVE = "cells.parquet", "assessment.json", "curve.json"
+
+
+class SearchRecord(NamedTuple):
+    """What is kept of a search, see `FoundRelease`."""
+
+    release: Release
+    steps: tuple[SearchStep, ...]
+    graph: DecomposableGraph | None = None
+    trace: tuple[TraceRow, ...] = ()
+    reason: str | None = None
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -37,17 +55,70 @@ def read_widths(folder: Path) -> CriticalWidths:
     return CriticalWidths(bits, widths, int(metadata["floor"]), int(metadata["visited"]))
 
 
-def write_search(found: OrderedRelease, method: str, schema: Schema, folder: Path) -> None:
-    """The released frontier and every step that led to it."""
+def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
+    """The released frontier, every step that led to it, and of chains their best graph and their trace."""
     steps = [{**asdict(step), "added": [st.names(t, schema) for t in step.added]} for step in found.steps]
-    write_json(folder / SEARCH, {"method": method, **release_facts(found.release, schema), "steps": steps})
+    content = {"method": found.method, **release_facts(found.release, schema), "steps": steps}
+    if found.graph is not None:
+        content["graph"] = graph_facts(found.graph, schema)
+        names = [field.name for field in fields(TraceRow)]
+        write_columns(folder / TRACE, {name: np.array([getattr(r, name) for r in found.trace]) for name in names})
+    if found.reason is not None:
+        content["reason"] = found.reason
+    write_json(folder / SEARCH, content)
 
 
-def read_search(folder: Path, schema: Schema) -> tuple[Release, tuple[SearchStep, ...]]:
-    """What `write_search` wrote; RunFolderError where it is missing or damaged."""
+def read_search(folder: Path, schema: Schema) -> SearchRecord:
+    """What `write_search` wrote; InputError or RunFolderError where it is missing or damaged."""
     content = read_json(folder / SEARCH)
     release = Release.of(_bits(names, schema) for names in content["frontier"])
-    return release, tuple(_step(step, schema) for step in content["steps"])
+    steps = tuple(_step(step, schema) for step in content["steps"])
+    if "graph" not in content:
+        return SearchRecord(release, steps, reason=content.get("reason"))
+    graph = DecomposableGraph.from_cliques((_bits(names, schema) for names in content["graph"]), schema)
+    columns, _ = read_columns(folder / TRACE)
+    rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
+    return SearchRecord(release, steps, graph, tuple(TraceRow(*row) for row in rows), content.get("reason"))
+
+
+def write_utility(utility: Utility, folder: Path) -> None:
+    """Every measure of the release found."""
+    write_json(folder / UTILITY, utility.facts)
+
+
+def read_utility(folder: Path) -> dict[str, float | int | str | bool]:
+    """What `write_utility` wrote, by name; RunFolderError where it is missing or damaged."""
+    found: dict[str, float | int | str | bool] = read_json(folder / UTILITY)
+    return found
+
+
+def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:
+    """The points of the risk-utility curve, in their order."""
+    write_json(folder / CURVE, {"points": [asdict(point) for point in points]})
+
+
+def read_curve(folder: Path) -> tuple[CurvePoint, ...]:
+    """What `write_curve` wrote; RunFolderError where it is missing or damaged."""
+    return tuple(CurvePoint(**point) for point in read_json(folder / CURVE)["points"])
+
+
+def write_checkpoint(state: SearchState, key: str, path: Path) -> None:
+    """The state of the chains, for a search whose stage has this key."""
+    write_json(path, {"key": key, "state": state.as_json()})
+
+
+def read_checkpoint(path: Path, key: str) -> SearchState | None:
+    """What `write_checkpoint` wrote with this key; None where it is of another search, damaged or not there."""
+    try:
+        content = read_json(path)
+        return SearchState.from_json(content["state"]) if content["key"] == key else None
+    except (RunFolderError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
+    """The cliques by names."""
+    return [st.names(clique, schema) for clique in graph.cliques]
 
 
 def _step(step: dict[str, Any], schema: Schema) -> SearchStep:

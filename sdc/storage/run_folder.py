@@ -48,6 +48,10 @@ class RunFolder:
         """The folder of a stage; it exists only whole."""
         return self.path / name
 
+    def checkpoint(self, name: str) -> Path:
+        """Where an unfinished stage keeps what it has done so far; gone when the stage is done."""
+        return self.path / f"{name}.checkpoint.json"
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Makes the folder and holds it; RunFolderError where it cannot be written or another run holds it."""
@@ -72,6 +76,8 @@ class RunFolder:
     def _remove_leftovers(self) -> None:
         for left in self.path.glob(".*.unfinished"):
             shutil.rmtree(left)
+        for left in self.path.glob(".*.tmp"):
+            left.unlink()
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 import yaml
 
 from flows.embedded import use_embedded_server
+from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError
-from sdc.stages import STAGES, SWEEP, open_build
+from sdc.stages import STAGES, SWEEP, open_build, run_all
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
@@ -102,6 +104,23 @@ def test_prefect_holds_the_stages(flow_runs: dict[str, Any]) -> None:
 def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
     assert {state for _, state in flow_runs["flows"]} == {"Completed"}
     assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NAMES, "table", "widths"])
+
+
+def test_the_best_of_both_with_a_curve(prefect_server: None, tmp_path: Path) -> None:
+    """Chains are units of two Dask workers; the curve is one task more, before the report."""
+    from flows.release_build import release_build
+
+    release = {"method": "best", "annealing": {"steps": 2000, "chains": 2}}
+    config = write_config(tmp_path, release=release, curve={"min_width": [6, 11]})
+    build = release_build(config)
+    assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
+    assert list(statuses(build).items()) == [(name, "done") for name in [*NAMES[:4], "curve", *NAMES[4:]]]
+    alone = open_build(Path(write_config(tmp_path, release=release, curve={"min_width": [6, 11]})))
+    trace = (alone.folder.stage("search") / "trace.parquet").read_bytes()
+    shutil.rmtree(alone.folder.path)
+    run_all(alone, IN_PROCESS)
+    assert (alone.folder.stage("search") / "trace.parquet").read_bytes() == trace
+    assert statuses(release_build(config)) == dict.fromkeys(statuses(build), "reused")
 
 
 def test_a_refusal_passes_through_the_flow_unchanged(prefect_server: None, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sdc.api import ordered_release
+from sdc.api import find_release, risk_utility_curve
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.release import Release
@@ -16,7 +18,10 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Criterion, judge
 from sdc.risk.critical_width import critical_widths
+from sdc.search.decomposable import SearchState
 from sdc.storage import results
+from sdc.storage.run_folder import folder_digest
+from sdc.utility.measures import Weights, utility_of
 
 
 @pytest.mark.parametrize("floor", [0, 20, 1000])
@@ -40,12 +45,74 @@ def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("min_width", [6, 30, 1000])
 def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
-    found = ordered_release(czech, min_width=min_width)
-    results.write_search(found, "ordered", czech.schema, tmp_path)
-    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps)
+    found = find_release(czech, "ordered", min_width=min_width)
+    results.write_search(found, czech.schema, tmp_path)
+    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None)
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
     assert content["sub_tables_with_total"] == found.release.sub_tables_with_total
+
+
+@pytest.mark.parametrize("method", ["decomposable", "best"])
+def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, method, min_width=6, steps=500)
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        folder.mkdir()
+        results.write_search(found, czech.schema, folder)
+    expected = (found.release, found.steps, found.graph, found.trace, found.reason)
+    assert results.read_search(tmp_path / "one", czech.schema) == expected
+    assert len(found.trace) >= 4
+    assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
+    content = json.loads((tmp_path / "one" / "search.json").read_text())
+    assert found.graph is not None
+    assert [st.of(map(czech.schema.index, names)) for names in content["graph"]] == list(found.graph.cliques)
+    (tmp_path / "one" / "trace.parquet").unlink()
+    with pytest.raises(InputError, match=r"trace\.parquet is missing; write it again"):
+        results.read_search(tmp_path / "one", czech.schema)
+
+
+@pytest.mark.parametrize("weights", [Weights.equal(6), Weights((Fraction(2),) * 6)])
+def test_the_utility_comes_back(weights: Weights, czech: Table, tmp_path: Path) -> None:
+    utility = utility_of(czech, Release.of([0b000011, 0b100000]), weights)
+    results.write_utility(utility, tmp_path)
+    found = results.read_utility(tmp_path)
+    assert found == utility.facts
+    assert (found["sub_tables"], found["cells"], found["degrees_of_freedom"]) == (4, 10, 4)
+    assert found.get("weighted") == (None if weights == Weights.equal(6) else 10)
+    assert (found["reconstruction_method"], found["converged"]) == ("closed form", True)
+
+
+def test_a_reconstruction_that_is_not_affordable_is_said(czech: Table) -> None:
+    pairs = Release.of([0b000011, 0b000110, 0b000101])
+    facts = utility_of(czech, pairs, Weights.equal(6), max_bytes=100).facts
+    assert "MiB are allowed" in str(facts["not_reconstructed"])
+    assert "mean_squared_error" not in facts
+
+
+def test_a_curve_comes_back(czech: Table, tmp_path: Path) -> None:
+    points = risk_utility_curve(czech, min_widths=[6, 2000], methods=["ordered"])
+    results.write_curve(points, tmp_path)
+    assert results.read_curve(tmp_path) == points
+    assert points[1].min_width is None
+
+
+def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> None:
+    states: list[SearchState] = []
+    find_release(czech, "decomposable", min_width=6, steps=100, on_round=states.append)
+    path = tmp_path / "search.checkpoint.json"
+    assert results.read_checkpoint(path, "key") is None
+    results.write_checkpoint(states[-1], "key", path)
+    assert results.read_checkpoint(path, "key") == states[-1]
+    assert results.read_checkpoint(path, "other") is None
+    for damaged in (
+        "{",
+        "[]",
+        '{"key": "key"}',
+        '{"key": "key", "state": {}}',
+        '{"key": "key", "state": {"chains": 1}}',
+    ):
+        path.write_text(damaged)
+        assert results.read_checkpoint(path, "key") is None
 
 
 def test_a_search_names_its_sub_tables(czech: Table) -> None:
