@@ -156,7 +156,8 @@ class Chain:
         return workspace.run(state, self.schedule.cooling, state.step + steps)
 
     def info(self, state: ChainState) -> ChainInfo:
-        temperature = self.schedule.temperature(state.step)
+        """Where the chain is; the temperature is that of its last step."""
+        temperature = self.schedule.temperature(max(0, state.step - 1))
         return ChainInfo(state.step, temperature, state.value, state.best.value, state.accepted)
 
     def _weights(self, table: Table) -> Weights:

@@ -184,7 +184,7 @@ def test_info_says_where_the_chain_is(czech: Table) -> None:
     state = chain.step(czech, chain.init(czech, 2), 100)
     info = chain.info(state)
     assert (info.step, info.value, info.best_value) == (100, state.graph.complete_sets, state.best.value)
-    assert info.temperature == HOT.temperature(100)
+    assert info.temperature == HOT.temperature(99)
     assert 0 < info.accepted == state.accepted <= 100
 
 

@@ -1,0 +1,91 @@
+"""Builds of cps13 at min width 3, 5 and 10 under both policies for undecided cells, beside the decomposable best.
+
+    python tests/benchmarks/cps13_policies.py [ordered | best] [3 5 10] [refuse outer]
+
+Each line is one `sdc run` with two worker processes and what `sdc verify` says of its run folder. Under `refuse`, which
+is the default, all that is released is certified; under `outer` the final assessment may certify for 300 s of a
+reference core, and the rest stays undecided. Some 2 to 10 minutes a build.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from side_by_side import data_file, machine, say
+
+from sdc.executor import IN_PROCESS
+from sdc.risk.criterion import Criterion
+from sdc.search.annealing import Schedule
+from sdc.search.decomposable import DecomposableSearch
+from sdc.storage.reading import read_table
+
+SMALL_COUNT, SECONDS_UNDER_OUTER = 2, 300
+
+
+def main() -> None:
+    given = sys.argv[1:]
+    method = next((word for word in given if word in ("ordered", "best")), "ordered")
+    widths = [int(word) for word in given if word.isdigit()] or [3, 5, 10]
+    policies = [word for word in given if word in ("refuse", "outer")] or ["refuse", "outer"]
+    say(f"{machine()}; method {method}, small count {SMALL_COUNT}")
+    for min_width in widths:
+        most = decomposable_best(min_width)
+        for policy in policies:
+            with tempfile.TemporaryDirectory() as folder:
+                show(build(method, min_width, policy, Path(folder)), most, min_width, policy)
+
+
+def decomposable_best(min_width: int) -> int:
+    """Sub-tables of the best decomposable release of four annealing chains."""
+    criterion = Criterion(read_table(data_file("cps13.parquet")), SMALL_COUNT, min_width, executor=IN_PROCESS)
+    return DecomposableSearch(criterion, Schedule(), chains=4, seed=0).run().release.sub_tables
+
+
+def build(method: str, min_width: int, policy: str, folder: Path) -> dict[str, Any]:
+    """One `sdc run`, and what is in its run folder."""
+    release: dict[str, Any] = {"method": method, "refute_cells": 32}
+    if policy == "outer":
+        release["seconds"] = SECONDS_UNDER_OUTER
+    config = {
+        "name": "cps_13",
+        "table": {"path": str(data_file("cps13.parquet")), "partitions": 2},
+        "risk": {"small_count": SMALL_COUNT, "min_width": min_width, "undecided": policy},
+        "release": release,
+    }
+    (folder / "build.yaml").write_text(yaml.safe_dump(config))
+    begun = time.perf_counter()
+    told = command(folder, "run", "build.yaml", "--workers", "2")
+    seconds = time.perf_counter() - begun
+    run = folder / told["run_folder"]
+    search = json.loads((run / "search" / "search.json").read_text())
+    assessment = json.loads((run / "assessment" / "assessment.json").read_text())
+    verified = command(folder, "verify", str(run))
+    return {"seconds": seconds, "search": search, "assessment": assessment, "verified": verified}
+
+
+def command(folder: Path, *words: str) -> dict[str, Any]:
+    done = subprocess.run(["sdc", *words, "--json"], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"sdc {' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+    return dict(json.loads(done.stdout))
+
+
+def show(found: dict[str, Any], most: int, min_width: int, policy: str) -> None:
+    size, assessment = found["search"]["sub_tables"], found["assessment"]
+    say(
+        f"min width {min_width:2}, {policy:6}: {size:5} sub-tables in {found['seconds']:4.0f} s, "
+        f"{assessment['undecided_cells']} of {assessment['at_risk_cells']} at-risk cells undecided, min width "
+        f"{assessment['min_width']}, {found['verified']['certified_cells']} verified; decomposable best {most}, "
+        f"ratio {size / most:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
