@@ -149,7 +149,7 @@ def test_the_published_release(config: Config) -> None:
     schema = build.table.schema
     assert [st_names(element, schema.names) for element in release.frontier] == FRONTIER
     assert (release.sub_tables, release.sub_tables_with_total) == (59, 60)
-    assert {step.phase for step in steps} <= {"bisection", "extension"}
+    assert {step.phase for step in steps} <= {"bisection", "growth", "extension"}
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
     assert (assessment["releasable"], assessment["min_width"], assessment["undecided_cells"]) == (True, [9, 9], 0)
 
