@@ -203,7 +203,7 @@ class Criterion:
         rows = np.flatnonzero((inner != bounds.inner).any(axis=1))
         if self.is_exact and len(rows):
             self._show(rows)
-            inner = self.support.inner
+            inner = self.supported(release)
         return CellBounds(bounds.cells, bounds.counts, bounds.outer, inner, bounds.method), self.support.proof()
 
     def _show(self, rows: Rows) -> None:
