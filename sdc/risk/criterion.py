@@ -255,20 +255,30 @@ class Criterion:
         """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
 
         Chains of moves come first, then sparsest differences for the cells that they leave open: after each round
-        where the first cell that stays open is the answer, else when all cells had their chains.
+        where the first cell that stays open is the answer. Else from cheap to dear: all cells have the cheapest chains
+        before one has others, and all have those before one has more.
         """
         self.support.ask(release)
         bounds = self._with_support(bounds)
         waiting = self._open(bounds)
+        if not brief:
+            bounds = self._chains(bounds, waiting, Shift.QUICK_DOWN, Shift.QUICK_UP)
+            bounds = self._chains(bounds, waiting, Shift.DOWN, Shift.UP)
+            return self._sparsest(bounds, waiting, brief)
         for rows in _batches(waiting, FIRST_ROUND, LAST_ROUND):
             if self.is_out_of_budget:
-                return bounds
-            bounds = self._search(bounds, rows, Shift.DOWN, Shift.UP)
-            if brief:
-                bounds = self._sparsest(bounds, rows, brief)
-                if len(self._short(bounds, rows)):
-                    return bounds
-        return bounds if brief else self._sparsest(bounds, waiting, brief)
+                break
+            bounds = self._sparsest(self._search(bounds, rows, Shift.DOWN, Shift.UP), rows, brief)
+            if len(self._short(bounds, rows)):
+                break
+        return bounds
+
+    def _chains(self, bounds: CellBounds, rows: Rows, down: Shift, up: Shift) -> CellBounds:
+        for batch in _batches(self._short(bounds, rows), LAST_BATCH, LAST_ROUND):
+            if self.is_out_of_budget:
+                break
+            bounds = self._search(bounds, batch, down, up)
+        return bounds
 
     def _sparsest(self, bounds: CellBounds, rows: Rows, brief: bool) -> CellBounds:
         for batch in _batches(self._short(bounds, rows), FIRST_BATCH, LAST_BATCH):
@@ -344,7 +354,8 @@ def move_cells(table: Table, unit: Unit) -> Found:
     part, release = _marginal(table, variables), Release(frontier)
     if shift is Shift.SPARSEST_UP:
         return sparsest.find(part, release, cells, changes)
-    return moves.shift(part, release, cells, changes, effort=moves.EFFORTS, nodes=steps)
+    effort = 1 if shift.is_quick else moves.EFFORTS
+    return moves.shift(part, release, cells, changes, effort=effort, nodes=steps)
 
 
 @lru_cache(maxsize=32)

@@ -27,9 +27,20 @@ Rows = npt.NDArray[np.int64]
 class Shift(IntEnum):
     """A way to look for a feasible table that moves a cell."""
 
-    DOWN = 0
-    UP = 1
-    SPARSEST_UP = 2
+    QUICK_DOWN = 0
+    QUICK_UP = 1
+    DOWN = 2
+    UP = 3
+    SPARSEST_UP = 4
+
+    @property
+    def is_down(self) -> bool:
+        return self in (Shift.QUICK_DOWN, Shift.DOWN)
+
+    @property
+    def is_quick(self) -> bool:
+        """By the cheapest chains alone."""
+        return self in (Shift.QUICK_DOWN, Shift.QUICK_UP)
 
 
 class Evidence:
@@ -152,7 +163,7 @@ class Component:
         rows    of at-risk cells; values  (rows,) that their marginal cell has to reach
         A change is handed out once: what was tried for a release is not tried again.
         """
-        sign = -1 if shift is Shift.DOWN else 1
+        sign = -1 if shift.is_down else 1
         by = np.zeros(len(self.cells), np.int64)
         np.maximum.at(by, self.row[rows], sign * (values - self.counts[self.row[rows]]))
         reached = sign * (self.inner[:, max(0, sign)] - self.counts)
@@ -227,7 +238,7 @@ class Support:
         lower = self.inner[rows, 0]
         for component in self.open:
             known = component.counts[component.row[rows]]
-            values = known - np.minimum(known, lower) if shift is Shift.DOWN else width + lower
+            values = known - np.minimum(known, lower) if shift.is_down else width + lower
             cells, changes = component.untried(rows, shift, values)
             if len(cells):
                 yield component, cells, changes

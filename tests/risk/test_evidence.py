@@ -356,7 +356,7 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Release], w
             assert component.variables not in release
             assert len(set(cells.tolist())) == len(cells)
             ends, counts = component.inner[cells], component.counts[cells]
-            if way is Shift.DOWN:
+            if way.is_down:
                 assert (changes < 0).all()
                 assert (counts + changes >= 0).all()
                 assert (counts + changes < ends[:, 0]).all()
