@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from math import comb
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
+
+Number = TypeVar("Number", int, Fraction)
+
+_BASE = 1 << 64  # more than there are sub-tables of a dimension
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,9 @@ class Release:
     @cached_property
     def by_dimension(self) -> tuple[int, ...]:
         """Number of sub-tables of dimension 0, 1, ..., the grand total included."""
-        counts = _count(self.frontier)
-        return tuple(counts)
+        width = max(1, self.variables.bit_length())
+        digits = sum_of_products(self, (_BASE,) * width)
+        return tuple(digits // _BASE**k % _BASE for k in range(max(map(st.dimension, self.frontier)) + 1))
 
     @property
     def sub_tables(self) -> int:
@@ -84,22 +91,29 @@ class Release:
         return iter(sorted(seen, key=lambda s: (-st.dimension(s), s)))
 
 
-@lru_cache(maxsize=100_000)
-def _count(frontier: tuple[SubTable, ...]) -> tuple[int, ...]:
-    """Members of the down-set by dimension: split on one variable instead of listing them."""
+def sum_of_products(release: Release, values: Sequence[Number]) -> Number:
+    """Sum over the released sub-tables, the grand total included, of the product of their variables' values.
+
+    The grand total counts 1. Exact. Split on one variable instead of listing them.
+    """
+    return _sum_below(release.frontier, values, {})
+
+
+def _sum_below(
+    frontier: tuple[SubTable, ...], values: Sequence[Number], known: dict[tuple[SubTable, ...], Number]
+) -> Number:
+    if frontier in known:
+        return known[frontier]
     if len(frontier) == 1:
-        dimension = st.dimension(frontier[0])
-        return tuple(comb(dimension, k) for k in range(dimension + 1))
-    variable = max(frontier[0] ^ frontier[1], 1).bit_length() - 1
-    bit = 1 << variable
-    without = _count(st.maximal(element & ~bit for element in frontier))
-    with_it = _count(st.maximal(element & ~bit for element in frontier if element & bit))
-    counts = [0] * max(len(without), len(with_it) + 1)
-    for k, number in enumerate(without):
-        counts[k] += number
-    for k, number in enumerate(with_it):
-        counts[k + 1] += number
-    return tuple(counts)
+        total = prod((1 + values[v] for v in st.members(frontier[0])), start=type(values[0])(1))
+    else:
+        variable = (frontier[0] ^ frontier[1]).bit_length() - 1
+        bit = 1 << variable
+        without = st.maximal(element & ~bit for element in frontier)
+        with_it = st.maximal(element & ~bit for element in frontier if element & bit)
+        total = _sum_below(without, values, known) + values[variable] * _sum_below(with_it, values, known)
+    known[frontier] = total
+    return total
 
 
 def most_parsimonious(subtable: SubTable, variables: int) -> Release:

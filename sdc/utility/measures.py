@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
 from sdc.bounds.cell_marginals import check_release
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.release import Release
+from sdc.model.release import Release, sum_of_products
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.utility.closed_form import Values, expected, sum_of_squares
 from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, marginals_of, tree_of
-
-Number = TypeVar("Number", int, Fraction)
 
 MAX_UTILITY = 1e300
 
@@ -187,31 +185,6 @@ def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_square
     elsewhere = max(0.0, sum_of_all_squares - float(np.square(expected_counts).sum()))
     here = float(np.square(table.counts - expected_counts).sum())
     return (here + elsewhere) / table.schema.cells
-
-
-def sum_of_products(release: Release, values: Sequence[Number]) -> Number:
-    """Sum over the released sub-tables, the grand total included, of the product of their variables' values.
-
-    The grand total counts 1. Exact. Split on one variable instead of listing them.
-    """
-    return _sum_below(release.frontier, values, {})
-
-
-def _sum_below(
-    frontier: tuple[SubTable, ...], values: Sequence[Number], known: dict[tuple[SubTable, ...], Number]
-) -> Number:
-    if frontier in known:
-        return known[frontier]
-    if len(frontier) == 1:
-        total = prod((1 + values[v] for v in st.members(frontier[0])), start=type(values[0])(1))
-    else:
-        variable = (frontier[0] ^ frontier[1]).bit_length() - 1
-        bit = 1 << variable
-        without = st.maximal(element & ~bit for element in frontier)
-        with_it = st.maximal(element & ~bit for element in frontier if element & bit)
-        total = _sum_below(without, values, known) + values[variable] * _sum_below(with_it, values, known)
-    known[frontier] = total
-    return total
 
 
 def _variable(name: str, schema: Schema) -> int:
