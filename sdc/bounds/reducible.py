@@ -34,7 +34,7 @@ def bounds_by(component_bounds: Bounds, table: Table, release: Release, cells: C
 
     @on_covered_variables
     def combined(table: Table, release: Release, cells: Codes) -> CellBounds:
-        parts = components(release, len(table.schema), table.zeros.subtables)
+        parts = components_of(table, release)
         if len(parts.cliques) == 1:
             return component_bounds(table, release, cells)
         bounded = [_of_component(component_bounds, table, release, cells, part) for part in parts.cliques]
@@ -43,6 +43,11 @@ def bounds_by(component_bounds: Bounds, table: Table, release: Release, cells: C
         return CellBounds(cells, table.count_at(cells), outer, inner, "reducible")
 
     return combined(table, release, cells)
+
+
+def components_of(table: Table, release: Release) -> Decomposition:
+    """The components of a release of the table; the variables of each of its structural zeros stay together."""
+    return components(release, len(table.schema), table.zeros.subtables)
 
 
 @lru_cache(maxsize=1024)

@@ -120,7 +120,7 @@ class Budget:
         return max(1, int(self.seconds * STEPS_PER_SECOND))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Criterion:
     """min width >= `min_width` over the cells with 0 < count <= `small_count`, for one release after another.
 
@@ -137,7 +137,7 @@ class Criterion:
     executor: Executor = IN_PROCESS
     budget: Budget = field(default_factory=Budget)
     _hard: dict[int, int] = field(default_factory=dict, init=False)
-    _spent: list[int] = field(default_factory=lambda: [0], init=False)
+    _spent: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         require_at_risk(self.table, self.small_count)
@@ -149,7 +149,7 @@ class Criterion:
     def anew(self, min_width: int) -> Criterion:
         """The same with this width and a budget of its own, nothing found yet; the marginals known are shared."""
         other = replace(self, min_width=min_width)
-        other.__dict__["_marginals"] = self._marginals
+        other._marginals = self._marginals
         return other
 
     @cached_property
@@ -165,7 +165,7 @@ class Criterion:
     @property
     def is_out_of_budget(self) -> bool:
         """Whether the search for feasible tables has used up its budget; what is open then stays undecided."""
-        return self._spent[0] >= self.budget.steps
+        return self._spent >= self.budget.steps
 
     def cheap(self, release: Release) -> CellBounds:
         """Bounds of every at-risk cell that cost next to nothing."""
@@ -274,10 +274,12 @@ class Criterion:
         return bounds
 
     def _chains(self, bounds: CellBounds, rows: Rows, down: Shift, up: Shift) -> CellBounds:
-        for batch in _batches(self._short(bounds, rows), LAST_BATCH, LAST_ROUND):
-            if self.is_out_of_budget:
-                break
-            bounds = self._search(bounds, batch, down, up)
+        """Rounds of cells, none larger than what is left of the budget allows for."""
+        waiting, size = self._short(bounds, rows), LAST_BATCH
+        while len(waiting) and not self.is_out_of_budget:
+            size = min(2 * size, LAST_ROUND, 1 + (self.budget.steps - self._spent) // CHAIN_STEPS)
+            bounds = self._search(bounds, waiting[:size], down, up)
+            waiting = self._short(bounds, waiting[size:])
         return bounds
 
     def _sparsest(self, bounds: CellBounds, rows: Rows, brief: bool) -> CellBounds:
@@ -302,7 +304,7 @@ class Criterion:
             units, components = self._units(self._short(bounds, rows), shift)
             for component, found in zip(components, self.executor.run(move_cells, self.table, units), strict=True):
                 component.add(found.differences)
-                self._spent[0] += found.nodes
+                self._spent += found.nodes
             bounds = self._with_support(bounds) if units else bounds
         return bounds
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.decomposable import cover, covering_bounds
-from sdc.bounds.reducible import components
+from sdc.bounds.reducible import components_of
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals, combine
 from sdc.model.differences import Differences, Flags, extremes
@@ -194,9 +194,8 @@ class Support:
         """Turns to a release."""
         if release == self._release and self._tree.cliques:
             return
-        table = self._marginals.table
         self._release = release
-        self._tree = components(release, len(table.schema), table.zeros.subtables)
+        self._tree = components_of(self._marginals.table, release)
         for variables in self._tree.cliques:
             if variables in release:
                 continue

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sdc.bounds.reducible import components
+import numpy as np
+
+from sdc.bounds.reducible import components_of
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import independence_graph
@@ -45,7 +47,7 @@ class OrderedRelease:
     proof: Proof
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class OrderedSearch:
     """Releases prefixes of the ordered list; an undecided release is refused unless `accept_undecided`.
 
@@ -105,19 +107,18 @@ class OrderedSearch:
 
         A pair opens up the candidates that have it and whose other pairs are released.
         """
-        graph = independence_graph(release, len(self.criterion.table.schema))
+        graph, sets = independence_graph(release, len(self.criterion.table.schema)), np.array(candidates, np.int64)
 
         def rank(pair: SubTable) -> tuple[int, int]:
             part = next(part for part in self._components(release.add(pair)) if st.is_within(pair, part))
             u, v = st.members(pair)
             around = pair | graph[u] & graph[v]
-            return st.dimension(part), -sum(t & pair == pair and st.is_within(t, around) for t in candidates)
+            return st.dimension(part), -int(((sets & pair == pair) & (sets & ~around == 0)).sum())
 
         return sorted((t for t in candidates if st.dimension(t) == 2 and t not in release), key=rank)
 
     def _components(self, release: Release) -> tuple[SubTable, ...]:
-        table = self.criterion.table
-        return components(release, len(table.schema), table.zeros.subtables).cliques
+        return components_of(self.criterion.table, release).cliques
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""
