@@ -71,7 +71,14 @@ class _LateExecutor:
         with ExitStack() as self._stack:
             yield self
 
+    @property
+    def scratch(self) -> Path | None:
+        return self._executor().scratch
+
     def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        return self._executor().run(function, table, units)
+
+    def _executor(self) -> Executor:
         if self._opened is None:
             self._opened = self._stack.enter_context(open_executor(self._cluster, self.workers))
-        return self._opened.run(function, table, units)
+        return self._opened

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,21 @@ def _cluster(value: str) -> str:
     return value
 
 
+def size_in_bytes(value: str) -> int:
+    """The bytes of a size such as 512MiB or 4GB; ValueError for what is none."""
+    match = re.fullmatch(r"([0-9]{1,9})([KMGT]i?B)", value)
+    if not match or not int(match[1]):
+        raise ValueError("it is no size; write a whole number and a unit, such as 512MiB or 4GB")
+    base, power = 1024 if "i" in match[2] else 1000, "KMGT".index(match[2][0]) + 1
+    return int(match[1]) * int(base**power)
+
+
+def _memory(value: str) -> str:
+    if value != "auto":
+        size_in_bytes(value)
+    return value
+
+
 def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("it is empty")
@@ -52,6 +68,7 @@ Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Method: TypeAlias = Literal["ordered", "decomposable", "best"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Memory = Annotated[Text, AfterValidator(_memory)]
 
 
 class _Section(BaseModel):
@@ -220,6 +237,10 @@ class ExecutionConfig(_Section):
         Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
     ] = "local"
     workers: Annotated[Positive, Field(le=1024, description="the number of workers, from 1 to 1024")] = 2
+    memory_per_worker: Annotated[
+        Memory,
+        Field(description="a size such as 4GiB, or auto: the machine's memory shared by the workers and this process"),
+    ] = "auto"
 
 
 class OutputConfig(_Section):

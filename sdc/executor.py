@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sdc.model.table import Table
 
 Unit = TypeVar("Unit")
+Input = TypeVar("Input", Table, None)
 Result = TypeVar("Result")
 
 
@@ -15,13 +17,19 @@ class Executor(Protocol):
     """One method. A unit carries keys, never the table; how the table gets there is the executor's business.
 
     `function` is pure, so a unit that is lost or run twice does no harm, and the results, which
-    come in the order of the units, depend on neither workers nor timing.
+    come in the order of the units, depend on neither workers nor timing. Its table is None where
+    units make one.
+
+    scratch  a folder that every worker sees, for what is too large for a result; None where the units run here
     """
 
     workers: int
 
+    @property
+    def scratch(self) -> Path | None: ...
+
     def run(
-        self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]
+        self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]
     ) -> Iterator[Result]: ...
 
 
@@ -29,8 +37,9 @@ class InProcess:
     """Runs the units one after the other, each when its result is asked for."""
 
     workers = 1
+    scratch = None
 
-    def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
+    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         return (function(table, unit) for unit in units)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from sdc.bounds.method import is_small
@@ -20,19 +19,18 @@ PROCESS_BYTES = 250 * MIB  # an idle worker with its libraries
 def plan_build(build: Build) -> dict[str, Any]:
     """Stages with their units and memory; reads the table and touches nothing.
 
-    SdcError where a worker would need more memory than it is allowed: the machine's, divided by the
-    number of workers.
+    SdcError where a worker would need more memory than it is allowed.
     """
     table = build.read_source()
     require_at_risk(table, build.config.risk.small_count)
     build.check_names(table.schema)
     stages = [_stage(build, table, stage.name) for stage in stages_of(build.config)]
     _mark_reused(build, stages)
-    needed, allowed = max(stage["memory_mib"] for stage in stages), _allowed(build) // MIB
+    needed, allowed = max(stage["memory_mib"] for stage in stages), build.memory // MIB
     if needed > allowed:
         raise SdcError(
-            f"a worker needs {needed} MiB, {allowed} MiB are allowed ({build.config.execution.workers} workers on this "
-            "machine); use fewer workers or fewer variables"
+            f"a worker needs {needed} MiB, {allowed} MiB are allowed; raise execution.memory_per_worker, use fewer "
+            "workers, or fewer variables"
         )
     return {
         "run_folder": str(build.folder.path),
@@ -72,8 +70,3 @@ def _mark_reused(build: Build, stages: list[dict[str, Any]]) -> None:
             found = build.folder.finds(stage.name, stage.key(build, outputs))
             if found is not None:
                 outputs[stage.name], facts["status"] = found, "to reuse"
-
-
-def _allowed(build: Build) -> int:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return memory // build.config.execution.workers

@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sdc.executor import Executor, Result, Unit
-from sdc.model.table import Table
+from sdc.executor import Executor, Input, Result, Unit
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -66,7 +66,11 @@ class Watched:
         self._executor, self._progress = executor, progress
         self.workers = executor.workers
 
-    def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
+    @property
+    def scratch(self) -> Path | None:
+        return self._executor.scratch
+
+    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         name = function.__name__.replace("_", " ")
         with self._progress.units(name, len(units)) as done:
             for number, result in enumerate(self._executor.run(function, table, units), start=1):

@@ -7,6 +7,7 @@ its outputs depend on, so that a rerun takes over whatever was made with the sam
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from sdc.config import FILES, BuildConfig, read_config, section_digest
+from sdc.config import FILES, BuildConfig, read_config, section_digest, size_in_bytes
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
@@ -74,6 +75,14 @@ class Build:
     def folder(self) -> RunFolder:
         root = Path(self.config.output.folder)
         return RunFolder(root / self.config.name / digest_of(self.digests)[:16])
+
+    @cached_property
+    def memory(self) -> int:
+        """Bytes that a worker may use, and this process too."""
+        execution = self.config.execution
+        if execution.memory_per_worker != "auto":
+            return size_in_bytes(execution.memory_per_worker)
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (execution.workers + 1)
 
     def read_source(self) -> Table:
         """The table counted from the data that the config names."""

@@ -592,7 +592,7 @@ def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
 def test_a_plan_that_does_not_fit(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", lambda name: 4096)  # 16 MiB of memory
     answer = sdc("plan", write_config(tmp_path), "--json")
-    answer.assert_refused(r"a worker needs \d+ MiB, \d+ MiB are allowed.*use fewer workers or fewer variables")
+    answer.assert_refused(r"a worker needs \d+ MiB, \d+ MiB are allowed.*use fewer workers, or fewer variables")
 
 
 # Bad input

@@ -69,7 +69,7 @@ def test_defaults(file: Path) -> None:
         },
         "widths": {"floor": None},
         "curve": None,
-        "execution": {"cluster": "local", "workers": 2},
+        "execution": {"cluster": "local", "workers": 2, "memory_per_worker": "auto"},
         "output": {"folder": "runs"},
     }
 

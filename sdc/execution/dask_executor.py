@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sdc.executor import Result, Unit
+from sdc.executor import Input, Result, Unit
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.storage.parquet import open_memory_form, write_memory_form
@@ -26,11 +26,12 @@ class DaskExecutor:
     def __init__(self, client: Any, scratch: Path, workers: int) -> None:
         self.client, self.scratch, self.workers = client, scratch, workers
 
-    def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
+    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         """The results in order; SdcError where a unit killed every worker that tried it."""
         if not units:
             return
-        same = [function] * len(units), [self._memory_form(table)] * len(units)
+        folder = None if table is None else self._memory_form(table)
+        same = [function] * len(units), [folder] * len(units)
         futures = self.client.map(_call, *same, list(units), pure=False)
         try:
             yield from self._in_order(futures, function)
@@ -73,5 +74,5 @@ class DaskExecutor:
         return results
 
 
-def _call(function: Callable[[Table, Unit], Result], folder: str, unit: Unit) -> Result:
-    return function(open_memory_form(Path(folder)), unit)
+def _call(function: Callable[[Any, Unit], Result], folder: str | None, unit: Unit) -> Result:
+    return function(None if folder is None else open_memory_form(Path(folder)), unit)
