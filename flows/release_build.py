@@ -12,7 +12,8 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
-from sdc.execution.cluster import open_executor
+from sdc.config import ExecutionConfig
+from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
 from sdc.progress import Progress, Watched
 from sdc.stages import Build, Stage, open_build, run_stage, stages_of
@@ -32,8 +33,7 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
 
 def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
     """One coarse task a stage, in order; the Dask workers start when a stage first asks for them."""
-    execution = build.config.execution
-    with build.started(), Progress() as progress, _LateExecutor(execution.cluster, execution.workers).open() as late:
+    with _LateExecutor(build.config.execution).open() as late, build.started(), Progress() as progress:
         watched = Watched(late, progress)
         records = [_as_task(stage, build, watched, progress)() for stage in stages]
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
@@ -60,10 +60,13 @@ def _frontier(frontier: list[list[str]]) -> str:
 
 
 class _LateExecutor:
-    """Opens the cluster when the first unit is to be run: a build that reuses everything starts no worker."""
+    """Opens the cluster when the first unit is to be run: a build that reuses everything starts no worker.
 
-    def __init__(self, cluster: str, workers: int) -> None:
-        self._cluster, self.workers = cluster, workers
+    That it can be opened is checked at once, before the data are read; ConfigError where it cannot.
+    """
+
+    def __init__(self, execution: ExecutionConfig) -> None:
+        self._execution, self.workers = execution, check_cluster(execution)
         self._opened: Executor | None = None
 
     @contextmanager
@@ -80,5 +83,5 @@ class _LateExecutor:
 
     def _executor(self) -> Executor:
         if self._opened is None:
-            self._opened = self._stack.enter_context(open_executor(self._cluster, self.workers))
+            self._opened = self._stack.enter_context(open_executor(self._execution))
         return self._opened

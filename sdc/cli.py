@@ -60,10 +60,13 @@ def main() -> None:
 @app.command()
 def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """The whole build, from microdata to a published release and its audit report."""
-    from sdc.config import read_config
+    from sdc.execution.cluster import check_cluster
+    from sdc.stages import open_build
     from sdc.storage.reading import source_files
 
-    source_files(read_config(config, data=data).table.path)  # refuse what is plainly wrong before a server starts
+    settings = open_build(config, data, workers).config  # refuse what is plainly wrong before a server starts
+    source_files(settings.table.path)
+    check_cluster(settings.execution)
     from flows.release_build import release_build
 
     result = release_build(str(config), str(data) if data else None, workers)
@@ -335,11 +338,12 @@ def _read(path: Path, variables: str | None, structural_zeros: Path | None) -> T
 
 @contextmanager
 def _executor(workers: int) -> Iterator[Executor]:
+    from sdc.config import ExecutionConfig
     from sdc.execution.cluster import open_executor
     from sdc.progress import Progress, Watched
 
-    cluster = "in-process" if workers == 1 else "local"
-    with Progress() as progress, open_executor(cluster, workers) as executor:
+    execution = ExecutionConfig(cluster="in-process" if workers == 1 else "local", workers=workers)
+    with Progress() as progress, open_executor(execution) as executor:
         yield Watched(executor, progress)
 
 

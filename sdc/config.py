@@ -9,7 +9,7 @@ import re
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -69,6 +69,8 @@ Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Method: TypeAlias = Literal["ordered", "decomposable", "best"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Memory = Annotated[Text, AfterValidator(_memory)]
+Workers = Annotated[StrictInt, Field(ge=1, le=1024)]
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Section(BaseModel):
@@ -236,10 +238,15 @@ class ExecutionConfig(_Section):
     cluster: Annotated[
         Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
     ] = "local"
-    workers: Annotated[Positive, Field(le=1024, description="the number of workers, from 1 to 1024")] = 2
+    workers: Annotated[
+        Workers, Field(description="the number of workers, from 1 to 1024; a cluster's YAML file has its own")
+    ] = 2
     memory_per_worker: Annotated[
         Memory,
-        Field(description="a size such as 4GiB, or auto: the machine's memory shared by the workers and this process"),
+        Field(
+            description="a size such as 4GiB, or auto: the machine's memory shared by the workers and this process; a "
+            "cluster's YAML file has its own"
+        ),
     ] = "auto"
 
 
@@ -276,16 +283,26 @@ def read_config(path: str | Path, *, data: Path | None = None) -> BuildConfig:
     ConfigError, one message with every fault: the key, its value and what is allowed.
     """
     path = Path(path)
-    settings = _settings(path)
-    table = settings.get("table")
+    settings = load_yaml(path, "config", ConfigError)
+    table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
         settings = {**settings, "table": {**table, "path": str(data.absolute())}}
+    return _resolved(validated(BuildConfig, settings, path), path)
+
+
+def validated(model: type[Model], content: Any, path: Path, place: str = "") -> Model:
+    """The content of a file as a model; ConfigError, one message with every fault: the key, its value, what is allowed.
+
+    place  where in the file it stands, for the message
+    """
+    if not isinstance(content, dict):
+        what = "is empty" if content is None else f"is a {type(content).__name__}"
+        raise ConfigError(f"{path}{place} {what}, not a mapping; it has the keys {', '.join(_names(model))}")
     try:
-        config = BuildConfig.model_validate(settings)
+        return model.model_validate(content, context={"folder": path.absolute().parent})
     except ValidationError as error:
-        faults = [_fault(dict(e)) for e in error.errors(include_url=False)]
-        raise ConfigError(f"{path}: {'; '.join(faults)}") from error
-    return _resolved(config, path)
+        faults = [_fault(model, dict(e)) for e in error.errors(include_url=False)]
+        raise ConfigError(f"{path}{place}: {'; '.join(faults)}") from error
 
 
 def section_digest(config: BuildConfig, *sections: str) -> str:
@@ -354,14 +371,6 @@ def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Load
         raise refusal(f"{what} {path} is not valid YAML: {_where(error)}; correct it there") from error
 
 
-def _settings(path: Path) -> dict[str, Any]:
-    content = load_yaml(path, "config", ConfigError)
-    if not isinstance(content, dict):
-        what = "is empty" if content is None else f"is a {type(content).__name__}"
-        raise ConfigError(f"config {path} {what}, not a mapping; it has the keys {', '.join(BuildConfig.model_fields)}")
-    return content
-
-
 def _where(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -371,36 +380,47 @@ def _where(error: yaml.YAMLError) -> str:
 # One sentence a fault
 
 
-def _fault(error: Mapping[str, Any]) -> str:
+def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     """What pydantic found, as key, value and what is allowed."""
     keys = [str(key) for key in error["loc"]]
     name = ".".join(keys)
     if error["type"] == "extra_forbidden":
-        return _unknown_key(keys, name)
+        return _unknown_key(model, keys, name)
     if error["type"] == "missing":
-        return f"{name} is missing; add it ({_allowed(keys)})"
+        return f"{name} is missing; add it ({_allowed(model, keys)})"
     reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(keys)})"
+    if not keys:
+        return str(reason)
+    return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(model, keys)})"
 
 
-def _unknown_key(keys: Sequence[str], name: str) -> str:
-    known = list(_section(keys[:-1])[0].model_fields)
+def _unknown_key(model: type[BaseModel], keys: Sequence[str], name: str) -> str:
+    known = _names(_section(model, keys[:-1])[0])
     near = difflib.get_close_matches(keys[-1], known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{name} is an unknown key; {meant}allowed: {', '.join(known)}"
 
 
-def _allowed(keys: Sequence[str]) -> str:
+def _names(section: type[BaseModel]) -> list[str]:
+    """The keys of a section as they are written in a file."""
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
     """The description of the setting at these keys, or around them."""
-    section, rest = _section(keys)
-    field = section.model_fields.get(rest[0]) if rest else _section(keys[:-1])[0].model_fields[keys[-1]]
+    while len(keys) > 1 and keys[-1].isdecimal():
+        keys = keys[:-1]
+    section, rest = _section(model, keys)
+    field = section.model_fields.get(rest[0]) if rest else _section(model, keys[:-1])[0].model_fields[keys[-1]]
     return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
 
 
-def _section(keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
-    """The innermost section at these keys, and the keys that are left within it."""
-    section: type[BaseModel] = BuildConfig
+def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
+    """The innermost section at these keys of a model, and the keys that are left within it."""
+    section = model
     for depth, key in enumerate(keys):
+        if key.isdecimal() and section is not model:  # a place in a list
+            continue
         field = section.model_fields.get(key)
         kinds = [field.annotation, *get_args(field.annotation)] if field else []
         within = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]

@@ -6,17 +6,16 @@ its outputs depend on, so that a rerun takes over whatever was made with the sam
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sdc.config import FILES, BuildConfig, read_config, section_digest, size_in_bytes
+from sdc.config import FILES, BuildConfig, read_config, section_digest
+from sdc.execution.settings import worker_memory
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
@@ -36,23 +35,13 @@ from sdc.storage.certificate import Certificate, read_certificate, write_certifi
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.publication import check_publication, write_publication
 from sdc.storage.reading import read_table, source_digest
-from sdc.storage.run_folder import RunFolder, StageRecord, digest_of, folder_digest
+from sdc.storage.run_folder import RunFolder, StageRecord, code_digest, digest_of, folder_digest
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Utility, Weights, utility_of
 
 Say = Callable[[str], None]
 
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
-
-
-@lru_cache(maxsize=1)
-def code_digest() -> str:
-    """SHA-256 over this package's source files: other code, other results."""
-    root = Path(__file__).parent
-    sha = hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".j2"}):
-        sha.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return sha.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +68,7 @@ class Build:
     @cached_property
     def memory(self) -> int:
         """Bytes that a worker may use, and this process too."""
-        execution = self.config.execution
-        if execution.memory_per_worker != "auto":
-            return size_in_bytes(execution.memory_per_worker)
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (execution.workers + 1)
+        return worker_memory(self.config.execution)
 
     def read_source(self) -> Table:
         """The table counted from the data that the config names."""

@@ -28,6 +28,7 @@ import yaml
 
 from sdc import stages
 from sdc.api import find_release
+from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -521,7 +522,7 @@ def test_any_number_of_workers_anneals_the_same(workers: int, config: Config) ->
     alone, _ = made(config(release=BEST))
     expected = contents(alone.folder.stage("search"))
     shutil.rmtree(alone.folder.path)
-    with open_executor("local", workers) as executor:
+    with open_executor(ExecutionConfig(workers=workers)) as executor:
         build, _ = made(config(release=BEST), executor)
     assert contents(build.folder.stage("search")) == expected
 
@@ -855,7 +856,7 @@ def test_no_at_risk_cell_leaves_the_table_alone(config: Config, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[Executor]:
-    with open_executor("local", 2) as executor:
+    with open_executor(ExecutionConfig(workers=2)) as executor:
         yield executor
 
 

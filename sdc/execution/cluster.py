@@ -1,96 +1,103 @@
-"""Clusters: from settings to an executor that is open for a while."""
+"""Clusters: from settings to an executor that is open for a while, and what is checked before any work."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-
+from sdc.config import ExecutionConfig, size_in_bytes
+from sdc.execution.connection import check_workers, connect
 from sdc.execution.dask_executor import DaskExecutor
+from sdc.execution.jobs import ONE_THREAD, job_script, job_settings, manifest
+from sdc.execution.settings import (
+    AddressSettings,
+    KubernetesSettings,
+    LocalSettings,
+    SlurmSettings,
+    cluster_of,
+    worker_memory,
+)
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError
 
-
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LocalSettings(_Settings):
-    """Workers as separate processes of this machine."""
-
-    kind: Literal["local"]
-    workers: int = Field(2, ge=1, le=1024)
-    memory_per_worker: str = Field("auto", description="such as 4GiB; auto divides the machine's memory")
-
-
-class AddressSettings(_Settings):
-    """A scheduler that is running already, and a scratch folder that its workers share with this process."""
-
-    kind: Literal["address"]
-    address: str
-    scratch: str
-    timeout_seconds: float = Field(30.0, gt=0)
-
-
-ClusterSettings = Annotated[LocalSettings | AddressSettings, Field(discriminator="kind")]
-
-
-def read_cluster(path: Path) -> LocalSettings | AddressSettings:
-    """The settings of a cluster file; ConfigError for an unknown kind or key, or a value out of range."""
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cluster file {path} cannot be read: {error}; name a YAML file, or `local`") from error
-    adapter: TypeAdapter[LocalSettings | AddressSettings] = TypeAdapter(ClusterSettings)
-    try:
-        return adapter.validate_python(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the whole file"
-        raise ConfigError(f"cluster file {path}: {place} = {first['input']!r}: {first['msg']}; mend it") from error
+SUBMISSION_SECONDS = 60
+STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
 
 
 @contextmanager
-def open_executor(cluster: str, workers: int) -> Iterator[Executor]:
-    """The executor named: `in-process`, `local` with so many worker processes, or a cluster file.
+def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
+    """The executor of a config: in this process, workers of this machine, or those of a cluster file.
 
-    ConfigError where a scheduler cannot be reached.
+    ConfigError where a cluster does not start, or its workers are not as they must be.
     """
-    if cluster == "in-process":
+    settings = cluster_of(execution)
+    if settings is None:
         yield IN_PROCESS
         return
-    settings = (
-        LocalSettings.model_validate({"kind": "local", "workers": workers})
-        if cluster == "local"
-        else read_cluster(Path(cluster))
-    )
-    opened = _local(settings) if isinstance(settings, LocalSettings) else _at_address(settings)
-    with opened as executor:
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
+    if isinstance(settings, LocalSettings):
+        opened = _local(settings, worker_memory(execution))
+    elif isinstance(settings, SlurmSettings):
+        opened = _slurm(settings)
+    elif isinstance(settings, KubernetesSettings):
+        opened = _kubernetes(settings)
+    else:
+        opened = _at_address(settings)
+    with ExitStack() as stack:
+        with _named(execution.cluster):
+            executor = stack.enter_context(opened)
         yield executor
 
 
-_ONE_THREAD = {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
+def check_cluster(execution: ExecutionConfig) -> int:
+    """How many workers a build will have at most; ConfigError, before any work, where it would get none.
+
+    A running scheduler is asked, and so are its workers; of a cluster that a build starts, what starts it is tried.
+    """
+    settings = cluster_of(execution)
+    if isinstance(settings, AddressSettings):
+        with open_executor(execution) as executor:
+            return executor.workers
+    with _named(execution.cluster):
+        if isinstance(settings, SlurmSettings):
+            _require_package("dask_jobqueue", settings.kind)
+            _require_folder(settings.scratch)
+            _try_submission(settings)
+        if isinstance(settings, KubernetesSettings):
+            _require_package("dask_kubernetes", settings.kind)
+            _require_folder(settings.scratch)
+            _require_kube_config()
+    return 1 if settings is None else settings.most
 
 
 @contextmanager
-def _local(settings: LocalSettings) -> Iterator[Executor]:
-    _quiet_dask()
+def _named(cluster: str) -> Iterator[None]:
+    """Refusals begin with the cluster file."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{cluster}: {error}") from error
+
+
+@contextmanager
+def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
     import dask
     from distributed import Client, LocalCluster
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
-    dask.config.set({"distributed.nanny.pre-spawn-environ": _ONE_THREAD})
-    memory = None if settings.memory_per_worker == "none" else settings.memory_per_worker
+    dask.config.set({"distributed.nanny.pre-spawn-environ": ONE_THREAD})
     with (
         tempfile.TemporaryDirectory(prefix="sdc-") as scratch,
         LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=settings.workers,
+            n_workers=settings.fewest,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
@@ -100,24 +107,121 @@ def _local(settings: LocalSettings) -> Iterator[Executor]:
         ) as cluster,
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
-        yield DaskExecutor(client, Path(scratch), settings.workers)
+        if settings.adaptive:
+            cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
+        yield DaskExecutor(client, Path(scratch), settings.most)
+
+
+@contextmanager
+def _slurm(settings: SlurmSettings) -> Iterator[Executor]:
+    """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
+    from dask_jobqueue.slurm import SLURMCluster
+    from distributed import Client
+
+    if settings.log_folder is not None:
+        settings.log_folder.mkdir(parents=True, exist_ok=True)
+    with (
+        _scratch_below(settings.scratch) as scratch,
+        SLURMCluster(
+            n_workers=settings.fewest,
+            security=True,
+            shared_temp_directory=str(settings.scratch),
+            scheduler_options={"dashboard_address": ":0"},
+            **job_settings(settings),
+        ) as cluster,
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
+    ):
+        cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
+        check_workers(client, scratch, settings.timeout_seconds)
+        yield DaskExecutor(client, scratch, settings.most)
+
+
+@contextmanager
+def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
+    from dask_kubernetes.operator import KubeCluster
+    from distributed import Client
+
+    own = settings.model_copy(update={"name": f"{settings.name}-{uuid.uuid4().hex[:8]}"})
+    with (
+        _scratch_below(own.scratch) as scratch,
+        _started(own, KubeCluster) as cluster,
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
+    ):
+        if own.adaptive:
+            cluster.adapt(minimum=own.fewest, maximum=own.most)
+        check_workers(client, scratch, own.timeout_seconds)
+        yield DaskExecutor(client, scratch, own.most)
+
+
+def _started(settings: KubernetesSettings, cluster: Any) -> Any:
+    """The Dask cluster that the operator has started; it is removed when it is closed."""
+    try:
+        return cluster(
+            custom_cluster_spec=manifest(settings),
+            namespace=settings.namespace,
+            resource_timeout=int(settings.timeout_seconds),
+            shutdown_on_close=True,
+            quiet=True,
+        )
+    except Exception as error:  # the library raises those of its transport, its parser and its own
+        raise ConfigError(
+            f"the Dask operator did not start cluster {settings.name} of image {settings.image!r}: {error!r}; see what "
+            "kubectl describe says of it"
+        ) from error
 
 
 @contextmanager
 def _at_address(settings: AddressSettings) -> Iterator[Executor]:
-    _quiet_dask()
-    from distributed import Client
+    memory = None if settings.memory_per_worker == "auto" else size_in_bytes(settings.memory_per_worker)
+    with _scratch_below(settings.scratch) as scratch, connect(settings) as client:
+        workers = check_workers(client, scratch, settings.timeout_seconds, memory)
+        yield DaskExecutor(client, scratch, workers)
 
+
+@contextmanager
+def _scratch_below(folder: Path) -> Iterator[Path]:
+    """A folder of this build, as open to others as the one it is in: workers may run as another user."""
+    _require_folder(folder)
+    with tempfile.TemporaryDirectory(prefix="sdc-", dir=folder, ignore_cleanup_errors=True) as scratch:
+        os.chmod(scratch, folder.stat().st_mode & 0o777)
+        yield Path(scratch)
+
+
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ConfigError(f"scratch = {str(folder)!r}: there is no such folder; make it where all workers see it")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"scratch = {str(folder)!r}: it cannot be written; mend its permissions, or name another")
+
+
+def _require_package(name: str, kind: str) -> None:
+    if find_spec(name) is None:
+        package = name.replace("_", "-")
+        raise ConfigError(f"a cluster of kind {kind} needs the package {package}; install sdc[cluster]")
+
+
+def _require_kube_config() -> None:
+    """A kube config, or the account of the pod that this process is in."""
+    named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    if not in_a_pod and not any(Path(path).is_file() for path in named.split(os.pathsep)):
+        raise ConfigError(f"there is no kube config at {named}; set KUBECONFIG to one, or run in a pod of the cluster")
+
+
+def _try_submission(settings: SlurmSettings) -> None:
+    """Asks SLURM whether it would take such a job, without submitting one."""
+    if shutil.which("sbatch") is None:
+        raise ConfigError("there is no command sbatch on the PATH; run where SLURM jobs can be submitted")
     try:
-        client = Client(settings.address, timeout=settings.timeout_seconds)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"no scheduler answers at {settings.address!r} within {settings.timeout_seconds} s; start it, or mend the "
-            "address in the cluster file"
-        ) from error
-    with client:
-        yield DaskExecutor(client, Path(settings.scratch), len(client.scheduler_info(n_workers=-1)["workers"]))
-
-
-def _quiet_dask() -> None:
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
+        answer = subprocess.run(
+            ["sbatch", "--test-only"],
+            input=job_script(settings),
+            capture_output=True,
+            text=True,
+            timeout=SUBMISSION_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"sbatch does not answer within {SUBMISSION_SECONDS} s; is SLURM at work?") from error
+    if answer.returncode:
+        said = (answer.stderr or answer.stdout).strip()
+        raise ConfigError(f"SLURM would refuse the job of a worker: {said}; mend the cluster file")

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,16 @@ def folder_digest(folder: Path) -> str:
         sha.update(str(path.relative_to(folder)).encode() + b"\0")
         with path.open("rb") as file:
             sha.update(hashlib.file_digest(file, "sha256").digest())
+    return sha.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 over this package's source files: other code, other results."""
+    root = Path(__file__).parents[1]
+    sha = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".j2"}):
+        sha.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()
 
 

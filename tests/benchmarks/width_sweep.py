@@ -34,6 +34,7 @@ from side_by_side import (
     show,
 )
 
+from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
@@ -213,7 +214,7 @@ def peak_of_sweep(path: Path) -> tuple[float, int]:
 
 def two_workers(tables: dict[str, Table]) -> None:
     rows = []
-    with open_executor("local", 1) as one, open_executor("local", 2) as two:
+    with open_executor(ExecutionConfig(workers=1)) as one, open_executor(ExecutionConfig(workers=2)) as two:
         for name, table in tables.items():
             here, alone, both = (sweep(table, executor) for executor in (IN_PROCESS, one, two))
             check(same(here, alone) and same(here, both), f"widths of {name} with one and two workers")

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from sdc.api import ordered_release
-from sdc.execution.cluster import open_executor, read_cluster
+from sdc.config import ExecutionConfig
+from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import SdcError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
@@ -21,7 +22,7 @@ from sdc.risk.critical_width import critical_widths
 
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[Executor]:
-    with open_executor("local", 2) as executor:
+    with open_executor(ExecutionConfig(workers=2, memory_per_worker="2GiB")) as executor:
         yield executor
 
 
@@ -49,6 +50,13 @@ def refuse_three(table: Table, unit: int) -> int:
 
 def process(table: Table, unit: int) -> int:
     return os.getpid()
+
+
+def memory_limit(table: Table, unit: int) -> int:
+    from distributed import get_worker
+
+    limit: int = get_worker().memory_manager.memory_limit
+    return limit
 
 
 def die_once(table: Table, unit: str) -> str:
@@ -104,60 +112,21 @@ def test_units_run_in_other_processes(two_workers: Executor, czech: Table) -> No
     assert os.getpid() not in set(two_workers.run(process, czech, range(8)))
 
 
+def test_workers_have_the_memory_of_the_config(two_workers: Executor, czech: Table) -> None:
+    assert set(two_workers.run(memory_limit, czech, range(8))) == {2 << 30}
+
+
 def test_a_worker_that_dies_costs_nothing_but_time(czech: Table, tmp_path: Path) -> None:
     units = [str(tmp_path / name) for name in "abc"]
     for name in "bc":
         (tmp_path / name).touch()
-    with open_executor("local", 2) as executor:
+    with open_executor(ExecutionConfig(workers=2)) as executor:
         assert list(executor.run(die_once, czech, units)) == ["a", "b", "c"]
 
 
 def test_a_unit_that_kills_every_worker_is_named(czech: Table) -> None:
-    with open_executor("local", 2) as executor, pytest.raises(SdcError, match="unit 0 of 1 of die_always killed every"):
+    with (
+        open_executor(ExecutionConfig(workers=2)) as executor,
+        pytest.raises(SdcError, match="unit 0 of 1 of die_always killed every"),
+    ):
         list(executor.run(die_always, czech, [0]))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("kind: cloud", r"kind.*cloud"),
-        ("kind: local\nworker: 2", r"worker = 2: Extra inputs are not permitted"),
-        ("kind: local\nworkers: 0", r"workers = 0: Input should be greater than or equal to 1"),
-        ("kind: address", r"address.*Field required"),
-        ("[", r"cannot be read"),
-        ("", r"the whole file = None"),
-    ],
-)
-def test_faulty_cluster_files(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=message):
-        read_cluster(file)
-
-
-def test_a_cluster_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none.yaml cannot be read.*name a YAML file, or `local`"):
-        read_cluster(tmp_path / "none.yaml")
-
-
-def test_the_cluster_files_of_the_project_load() -> None:
-    for file in sorted((Path(__file__).parents[2] / "cluster").glob("*.yaml")):
-        assert read_cluster(file).kind == file.stem
-
-
-def test_a_scheduler_that_does_not_answer(tmp_path: Path) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(f"kind: address\naddress: tcp://127.0.0.1:1\nscratch: {tmp_path}\ntimeout_seconds: 1\n")
-    with pytest.raises(ConfigError, match=r"no scheduler answers at 'tcp://127\.0\.0\.1:1' within 1\.0 s"):
-        open_executor(str(file), 1).__enter__()
-
-
-def test_a_running_scheduler_by_its_address(czech: Table, tmp_path: Path) -> None:
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
-        file = tmp_path / "cluster.yaml"
-        file.write_text(f"kind: address\naddress: {cluster.scheduler_address}\nscratch: {tmp_path / 'scratch'}\n")
-        with open_executor(str(file), 7) as executor:
-            assert executor.workers == 1
-            assert list(executor.run(total_and, czech, [4])) == [(1841, 4)]

@@ -8,6 +8,7 @@ from itertools import groupby
 import pytest
 
 from sdc.api import ordered_release, risk_utility_curve
+from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.table import Table
@@ -106,7 +107,7 @@ def test_any_number_of_workers() -> None:
     table = random_table(5, [3, 2, 3, 2], 200)
     settings = {"min_widths": [2, 5], "methods": [*BOTH, "best"], "chains": 3, "steps": 500}
     alone = risk_utility_curve(table, **settings)  # type: ignore[arg-type]
-    with open_executor("local", 2) as executor:
+    with open_executor(ExecutionConfig(workers=2)) as executor:
         assert risk_utility_curve(table, executor=executor, **settings) == alone  # type: ignore[arg-type]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.decomposable import explicit_bounds
+from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -54,7 +55,7 @@ PUBLISHED_CPS = [
 
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[Executor]:
-    with open_executor("local", 2) as executor:
+    with open_executor(ExecutionConfig(workers=2)) as executor:
         yield executor
 
 

@@ -1,0 +1,178 @@
+"""Is there a scheduler, and do its workers run the same code and see the same folder: asked before any work."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import socket
+import ssl
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sdc.execution.settings import AddressSettings, TlsSettings
+from sdc.model.errors import ConfigError
+from sdc.storage.run_folder import code_digest
+
+SAME = ("dask", "distributed", "numba", "numpy", "ortools", "pyarrow", "scipy")
+"""Packages that driver and workers must have in the same version: what they compute depends on them."""
+
+
+def connect(settings: AddressSettings) -> Any:
+    """A client of the scheduler; ConfigError, which says why, where it does not accept us within the timeout."""
+    _wait_for_answer(settings)
+    from distributed import Client, Security
+
+    tls = settings.tls
+    security = tls and Security(  # type: ignore[no-untyped-call]
+        tls_ca_file=str(tls.ca_file),
+        tls_client_cert=str(tls.cert),
+        tls_client_key=str(tls.key),
+        require_encryption=True,
+    )
+    try:
+        return Client(settings.address, timeout=settings.timeout_seconds, security=security)  # type: ignore[no-untyped-call]
+    except Exception as error:  # what the bytes of another service do to Dask, a MemoryError for one
+        raise _refused(settings, f"it answers, but is no Dask scheduler of this version ({error!r})") from error
+
+
+def _wait_for_answer(settings: AddressSettings) -> None:
+    """Waits for the first byte that a scheduler sends who accepts us; Dask itself would not say what is wrong."""
+    context = None if settings.tls is None else _tls_context(settings.tls)
+    deadline = time.monotonic() + settings.timeout_seconds
+    while True:
+        try:
+            return _first_byte(settings.address, context, deadline)
+        except ssl.SSLError as error:
+            raise _refused(settings, _why_no_tls(error)) from error
+        except socket.gaierror as error:
+            raise _refused(settings, f"the host is not known ({error.strerror})") from error
+        except OSError as error:
+            if time.monotonic() + 0.2 > deadline:
+                raise _refused(settings, _why_no_answer(error)) from error
+            time.sleep(0.2)
+
+
+def _first_byte(address: str, context: ssl.SSLContext | None, deadline: float) -> None:
+    url = urlsplit(address)
+    left = max(deadline - time.monotonic(), 0.1)
+    plain = socket.create_connection((url.hostname, url.port), timeout=left)
+    with plain, plain if context is None else context.wrap_socket(plain) as connection:
+        if not connection.recv(1):
+            raise ConnectionResetError("it hangs up")
+
+
+def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
+    """The context that Dask makes of the same files; ConfigError where one is missing or does not fit."""
+    for name in ("ca_file", "cert", "key"):
+        if not getattr(tls, name).is_file():
+            raise ConfigError(f"tls.{name} = {str(getattr(tls, name))!r}: there is no such file; name a PEM file")
+    try:
+        context = ssl.create_default_context(cafile=str(tls.ca_file))
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"tls.ca_file = {str(tls.ca_file)!r} holds no certificate; name a PEM file") from error
+    context.check_hostname = False
+    try:
+        context.load_cert_chain(tls.cert, tls.key, password=lambda: "")  # an encrypted key must not ask for a password
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(
+            f"tls.key = {str(tls.key)!r} is not the key of tls.cert = {str(tls.cert)!r} "
+            f"({_reason(error)}); name the two that belong together, the key not encrypted"
+        ) from error
+    return context
+
+
+def _why_no_tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not signed by tls.ca_file ({error.verify_message})"
+    if "ALERT" in (error.reason or ""):
+        return f"it does not accept tls.cert ({_reason(error)})"
+    return f"it does not speak TLS ({_reason(error)}); is it a tcp:// scheduler?"
+
+
+def _why_no_answer(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "it says nothing; is it another service, or a tls:// scheduler?"
+    return str(error.strerror or error)
+
+
+def _reason(error: OSError) -> str:
+    return (getattr(error, "reason", None) or error.strerror or str(error)).replace("_", " ").lower()
+
+
+def _refused(settings: AddressSettings, why: str) -> ConfigError:
+    return ConfigError(
+        f"no scheduler accepts us at {settings.address!r} within {settings.timeout_seconds:g} s: {why}; start it, or "
+        "mend the cluster file"
+    )
+
+
+# Workers
+
+
+def check_workers(client: Any, scratch: Path, timeout: float, memory: int | None = None) -> int:
+    """How many workers there are; ConfigError where in time there is none, or one is not as it must be.
+
+    Each must have the code of this process, the versions of `SAME`, the scratch folder, and the memory, in bytes.
+    """
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError as error:
+        raise ConfigError(
+            f"the scheduler {client.scheduler.address} has no worker within {timeout:g} s; start one, or wait longer "
+            "(timeout_seconds)"
+        ) from error
+    token = scratch / f"token-{uuid.uuid4().hex}"
+    token.write_text(token.name)
+    try:
+        answers = client.run(worker_facts, str(token), on_error="return")
+        for worker, answer in answers.items():
+            _check_worker(f"worker {worker}", answer, token)
+    finally:
+        for path in scratch.glob(f"{token.name}*"):
+            path.unlink(missing_ok=True)
+    _check_memory(client, memory)
+    return len(answers)
+
+
+def worker_facts(token: str | None = None) -> dict[str, Any]:
+    """Of the process that runs it: code, versions, and whether it reads the token and writes beside it."""
+    facts: dict[str, Any] = {"sdc code": code_digest()[:12], "python": ".".join(platform.python_version_tuple()[:2])}
+    facts |= {name: importlib.metadata.version(name) for name in SAME}
+    if token is None:
+        return facts
+    try:
+        seen = Path(token).read_text()
+        Path(f"{token}-{uuid.uuid4().hex}").touch()
+    except OSError as error:
+        return {**facts, "scratch": error.strerror}
+    return {**facts, "scratch": seen}
+
+
+def _check_worker(worker: str, answer: Any, token: Path) -> None:
+    if isinstance(answer, BaseException):
+        raise ConfigError(
+            f"{worker} has no sdc, or another one: {answer!r}; install the same version there"
+        ) from answer
+    here = worker_facts()
+    other = [f"{name} {answer.get(name)} (here {value})" for name, value in here.items() if answer.get(name) != value]
+    if other:
+        raise ConfigError(f"{worker} differs from this process: {', '.join(other)}; install the same versions there")
+    if answer["scratch"] != token.name:
+        raise ConfigError(
+            f"{worker} does not see or cannot write the scratch folder {token.parent} ({answer['scratch']}); name a "
+            "folder that all workers share"
+        )
+
+
+def _check_memory(client: Any, memory: int | None) -> None:
+    """A worker without a limit says 0."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    for worker, facts in workers.items():
+        if memory is not None and 0 < facts["memory_limit"] < memory:
+            raise ConfigError(
+                f"worker {worker} has {facts['memory_limit']} bytes of memory, less than memory_per_worker ({memory}); "
+                "start it with a larger limit, or lower the setting"
+            )

@@ -1,0 +1,240 @@
+"""Settings of clusters: one YAML file a cluster, of four kinds, and what a build may use of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+
+from sdc.config import (
+    EMBEDDED_CLUSTERS,
+    ExecutionConfig,
+    Memory,
+    Seconds,
+    Text,
+    Workers,
+    load_yaml,
+    size_in_bytes,
+    validated,
+)
+from sdc.model.errors import ConfigError
+
+MIN_WALLTIME = 300
+
+
+def _beside(value: Path, info: ValidationInfo) -> Path:
+    """A path relative to the folder of the file that names it. Links stay: on a worker they may lead elsewhere."""
+    folder: Path = (info.context or {}).get("folder", Path.cwd())
+    return Path(os.path.abspath(folder / value))
+
+
+def _size(value: str) -> str:
+    size_in_bytes(value)
+    return value
+
+
+def _walltime(value: str) -> str:
+    if not re.fullmatch(r"([0-9]{1,3}-)?[0-9]{1,2}:[0-5][0-9]:[0-5][0-9]", value):
+        raise ValueError("it is no wall time; write hours, minutes and seconds in quotes, such as '04:00:00'")
+    if walltime_seconds(value) < MIN_WALLTIME:
+        raise ValueError(f"it is less than {MIN_WALLTIME} s, in which a worker has hardly started")
+    return value
+
+
+def walltime_seconds(value: str) -> int:
+    """The seconds of a wall time such as 04:00:00, or 1-12:00:00 for a day and a half."""
+    days, _, clock = value.rpartition("-")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
+
+
+def _address(value: str) -> str:
+    match = re.fullmatch(r"(?:tcp|tls)://[^/:\s]+:([0-9]{1,5})", value)
+    if not match or not 0 < int(match[1]) < 1 << 16:
+        raise ValueError("it is no address; write tcp:// or tls://, a host and a port, such as tls://10.0.0.5:8786")
+    return value
+
+
+Beside = Annotated[Path, AfterValidator(_beside)]
+Size = Annotated[Text, AfterValidator(_size)]
+Name = Annotated[Text, Field(pattern=r"^[a-z]([a-z0-9-]{0,40}[a-z0-9])?$")]
+
+WORKERS = "the number of workers, from 1 to 1024; or give adaptive"
+SIZE = "a size such as 4GiB"
+SCRATCH = "a folder that exists and that every worker sees and can write, under the same path"
+TIMEOUT = "how many seconds to wait for the first worker, more than 0"
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AdaptiveSettings(_Settings):
+    minimum: Annotated[Workers, Field(description="the workers that are always there, from 1 to 1024")]
+    maximum: Annotated[Workers, Field(description="the most workers when there is much to do, at least the minimum")]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> AdaptiveSettings:
+        if self.maximum < self.minimum:
+            raise ValueError(f"the maximum {self.maximum} is below the minimum {self.minimum}")
+        return self
+
+
+class _Started(_Settings):
+    """A cluster that a build starts and ends: it has so many workers, or as many as there is work for."""
+
+    workers: Annotated[Workers | None, Field(description=WORKERS)] = None
+    adaptive: Annotated[
+        AdaptiveSettings | None, Field(description="a section with minimum and maximum, instead of workers")
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> _Started:
+        if (self.workers is None) == (self.adaptive is None):
+            given = "both workers and adaptive are" if self.workers else "neither workers nor adaptive is"
+            raise ValueError(f"{given} given; give workers: 8, or adaptive: {{minimum: 1, maximum: 8}}")
+        return self
+
+    @property
+    def fewest(self) -> int:
+        return self.adaptive.minimum if self.adaptive else self.workers or 1
+
+    @property
+    def most(self) -> int:
+        return self.adaptive.maximum if self.adaptive else self.workers or 1
+
+
+class LocalSettings(_Started):
+    """Workers as separate processes of this machine."""
+
+    kind: Literal["local"]
+    memory_per_worker: Annotated[
+        Memory, Field(description=f"{SIZE}, or auto: the machine's memory shared by the workers and this process")
+    ] = "auto"
+
+
+class SlurmSettings(_Started):
+    """Each worker is a SLURM job with one core. Jobs leave before their wall time ends, and are replaced."""
+
+    kind: Literal["slurm"]
+    memory_per_worker: Annotated[Size, Field(description=SIZE)]
+    walltime: Annotated[
+        Text, AfterValidator(_walltime), Field(description="of a job, in quotes, such as '04:00:00' or '1-12:00:00'")
+    ]
+    scratch: Annotated[Beside, Field(description=SCRATCH)]
+    queue: Annotated[Text | None, Field(description="the partition, default SLURM's")] = None
+    account: Annotated[Text | None, Field(description="the account that pays, default SLURM's")] = None
+    interface: Annotated[Text | None, Field(description="the network interface of scheduler and workers: ib0")] = None
+    python: Annotated[Text | None, Field(description="the interpreter on the nodes, default the one that runs")] = None
+    log_folder: Annotated[Beside | None, Field(description="where jobs write what they say, default nowhere")] = None
+    job_extra_directives: Annotated[
+        tuple[Text, ...], Field(description="a list of further options of a job, such as '--constraint=haswell'")
+    ] = ()
+    job_script_prologue: Annotated[
+        tuple[Text, ...], Field(description="a list of lines to run in a job before its worker, such as 'module load'")
+    ] = ()
+    timeout_seconds: Annotated[Seconds, Field(description=TIMEOUT)] = 3600.0
+
+    @property
+    def leaving(self) -> tuple[int, int]:
+        """Seconds after which a worker leaves, and by how much this is varied; all are gone before the wall time."""
+        margin = min(max(walltime_seconds(self.walltime) // 10, 60), 600)
+        return walltime_seconds(self.walltime) - 2 * margin, margin
+
+
+class KubernetesSettings(_Started):
+    """Workers are pods that the Dask operator starts. The scratch folder is a volume claim, mounted here as well."""
+
+    kind: Literal["kubernetes"]
+    image: Annotated[Text, Field(description="the image of scheduler and workers, see cluster/Dockerfile")]
+    memory_per_worker: Annotated[Size, Field(description=SIZE)]
+    scratch: Annotated[Beside, Field(description=f"{SCRATCH}; the claim is mounted there")]
+    volume_claim: Annotated[Text, Field(description="the name of a claim that many pods may write")]
+    cpu_per_worker: Annotated[Text, Field(pattern=r"^[0-9]+(m|\.[0-9]+)?$", description="such as '1' or 500m")] = "1"
+    name: Annotated[Name, Field(description="lower-case letters, digits and hyphens, at most 42")] = "sdc"
+    namespace: Annotated[Text | None, Field(description="the namespace, default that of the kube config")] = None
+    service_account: Annotated[Text | None, Field(description="the account that pods run under")] = None
+    image_pull_secrets: Annotated[tuple[Text, ...], Field(description="a list of names of secrets")] = ()
+    env: Annotated[dict[Text, Text], Field(description="environment variables of the pods, values in quotes")] = {}
+    timeout_seconds: Annotated[Seconds, Field(description=TIMEOUT)] = 600.0
+
+
+class TlsSettings(_Settings):
+    ca_file: Annotated[Beside, Field(description="the certificate of the authority that signed the scheduler's, PEM")]
+    cert: Annotated[Beside, Field(description="the certificate that this process shows, PEM")]
+    key: Annotated[Beside, Field(description="the key of that certificate, PEM, not encrypted")]
+
+
+class AddressSettings(_Settings):
+    """A scheduler that is running already."""
+
+    kind: Literal["address"]
+    address: Annotated[
+        Text, AfterValidator(_address), Field(description="of the scheduler, such as tcp://10.0.0.5:8786, or tls://")
+    ]
+    scratch: Annotated[Beside, Field(description=SCRATCH)]
+    tls: Annotated[
+        TlsSettings | None, Field(description="a section with ca_file, cert and key, for a tls:// address")
+    ] = None
+    memory_per_worker: Annotated[
+        Memory, Field(description=f"{SIZE} that its workers have, or auto: as if they were on this machine")
+    ] = "auto"
+    timeout_seconds: Annotated[
+        Seconds, Field(description="how many seconds to wait for the scheduler and for a worker, more than 0")
+    ] = 30.0
+
+    @model_validator(mode="after")
+    def _tls_for_tls(self) -> AddressSettings:
+        if self.address.startswith("tls://") != (self.tls is not None):
+            wanted = "needs a section tls with ca_file, cert and key" if self.tls is None else "goes without tls"
+            raise ValueError(f"the address {self.address} {wanted}")
+        return self
+
+
+ClusterSettings: TypeAlias = LocalSettings | SlurmSettings | KubernetesSettings | AddressSettings
+KINDS: Mapping[str, type[ClusterSettings]] = {
+    "local": LocalSettings,
+    "slurm": SlurmSettings,
+    "kubernetes": KubernetesSettings,
+    "address": AddressSettings,
+}
+
+
+def read_cluster(path: Path) -> ClusterSettings:
+    """The settings of a cluster file, its relative paths taken from its folder.
+
+    ConfigError, one message with every fault: an unknown kind or key, a value and what is allowed.
+    """
+    content = load_yaml(path, "cluster file", ConfigError)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConfigError(f"cluster file {path}: kind = {kind!r} is not one of {', '.join(KINDS)}; name one")
+    return validated(KINDS[kind], content, path)
+
+
+def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
+    """The cluster that a config names, None for in-process; ConfigError where it sets what the cluster's file has."""
+    if execution.cluster in EMBEDDED_CLUSTERS:
+        same: dict[str, Any] = {"workers": execution.workers, "memory_per_worker": execution.memory_per_worker}
+        return None if execution.cluster == "in-process" else LocalSettings(kind="local", **same)
+    for name in ("workers", "memory_per_worker"):
+        if name in execution.model_fields_set:
+            value = getattr(execution, name)
+            raise ConfigError(
+                f"execution.{name} = {value!r} is for the embedded cluster; set it in {execution.cluster} instead"
+            )
+    return read_cluster(Path(execution.cluster))
+
+
+def worker_memory(execution: ExecutionConfig) -> int:
+    """Bytes that a worker may use; for auto, a share of this machine's memory, the process itself having one too."""
+    settings = cluster_of(execution)
+    memory = execution.memory_per_worker if settings is None else settings.memory_per_worker
+    if memory != "auto":
+        return size_in_bytes(memory)
+    workers = settings.most if isinstance(settings, LocalSettings) else execution.workers
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (workers + 1)
