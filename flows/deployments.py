@@ -1,0 +1,194 @@
+"""Prefect deployments: what runs when, from one file. `python -m flows.deployments cluster/prefect.yaml`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
+
+import typer
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from sdc.config import Positive, Text, Workers, load_yaml, read_config, validated
+from sdc.execution.settings import cluster_of
+from sdc.model.errors import ConfigError, SdcError
+from sdc.storage.reading import source_files
+
+DEPLOY_SECONDS = 300
+
+
+def _cron(value: str) -> str:
+    from prefect.client.schemas.schedules import CronSchedule
+
+    try:
+        return CronSchedule(cron=value).cron
+    except ValidationError as error:
+        raise ValueError("it is no cron line") from error
+
+
+def _timezone(value: str) -> str:
+    if value not in available_timezones():
+        raise ValueError("there is no such time zone")
+    return value
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Schedule(_Section):
+    cron: Annotated[
+        Text, AfterValidator(_cron), Field(description="minute, hour, day, month and weekday, as '0 2 * * *'")
+    ]
+    timezone: Annotated[Text, AfterValidator(_timezone), Field(description="of the cron line, such as Europe/Vienna")]
+    active: Annotated[StrictBool, Field(description="true or false")] = True
+
+
+class Parameters(_Section):
+    """Of both flows."""
+
+    config: Annotated[Text, Field(description="the config of the build, relative to the folder of the run")]
+    data: Annotated[Text | None, Field(description="the table to read instead of the config's")] = None
+    workers: Annotated[Workers | None, Field(description="worker processes instead of the config's")] = None
+
+
+class Concurrency(_Section):
+    limit: Annotated[Positive, Field(description="the runs of this deployment at once, at least 1")]
+    collision_strategy: Annotated[
+        Literal["ENQUEUE", "CANCEL_NEW"], Field(description="what happens to one run more: ENQUEUE or CANCEL_NEW")
+    ]
+
+
+class PoolOfDeployment(_Section):
+    name: Annotated[Text, Field(description="one of work_pools")]
+    work_queue_name: Annotated[Text | None, Field(description="a queue of the pool, default its own")] = None
+    job_variables: Annotated[dict[str, Any], Field(description="what a job of the pool is given, such as env")] = {}
+
+
+class Deployment(_Section):
+    name: Annotated[Text, Field(pattern=r"^[^/%&<>]+$", description="a name without / % & < >")]
+    entrypoint: Annotated[
+        Literal["flows.release_build.release_build", "flows.width_sweep.width_sweep"],
+        Field(description="flows.release_build.release_build or flows.width_sweep.width_sweep"),
+    ]
+    parameters: Annotated[Parameters, Field(description="a section with a config at least")]
+    schedules: Annotated[tuple[Schedule, ...], Field(description="a list of sections with cron and timezone")]
+    concurrency_limit: Annotated[Concurrency, Field(description="a section with limit and collision_strategy")]
+    work_pool: Annotated[PoolOfDeployment, Field(description="a section with a name")]
+    description: Annotated[Text | None, Field(description="a sentence")] = None
+    tags: Annotated[tuple[Text, ...], Field(description="a list of words")] = ()
+
+
+class WorkPool(_Section):
+    """Of processes: its worker starts each run as a process beside it."""
+
+    name: Annotated[Text, Field(description="the name by which a worker is started")]
+    concurrency_limit: Annotated[Positive, Field(description="the runs of all deployments at once, at least 1")]
+
+
+class PrefectFile(_Section):
+    """What is read of a prefect.yaml; Prefect itself leaves `work_pools` alone."""
+
+    name: Annotated[Text, Field(description="of the project")]
+    work_pools: Annotated[tuple[WorkPool, ...], Field(description="a list of sections: name and concurrency_limit")]
+    deployments: Annotated[list[Any], Field(min_length=1, description="a list of deployments, at least one")]
+    pull: Annotated[list[dict[str, Any]] | None, Field(description="how a run gets to its folder")] = None
+
+
+def read_deployments(path: Path) -> tuple[tuple[WorkPool, ...], list[Deployment]]:
+    """The work pools and deployments of a file.
+
+    ConfigError, which names the deployment, its line, the key, the value and what is allowed: also where a config that
+    it names is not there, or is itself refused.
+    """
+    file = validated(PrefectFile, load_yaml(path, "deployments", ConfigError), path)
+    pools, found = {pool.name for pool in file.work_pools}, list[Deployment]()
+    for content, line in zip(file.deployments, _lines(path), strict=True):
+        name = content.get("name") if isinstance(content, dict) else None
+        place = f", line {line}, deployment {name!r}"
+        deployment = validated(Deployment, content, path, place)
+        if deployment.name in {earlier.name for earlier in found}:
+            raise ConfigError(f"{path}{place}: there are two of this name; give each its own")
+        if deployment.work_pool.name not in pools:
+            raise ConfigError(f"{path}{place}: work_pool.name = {deployment.work_pool.name!r} is not one of work_pools")
+        _check_parameters(deployment.parameters, f"{path}{place}")
+        found.append(deployment)
+    return file.work_pools, found
+
+
+def _lines(path: Path) -> Iterator[int]:
+    """Where each deployment begins."""
+    root: Any = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    nodes = {key.value: node for key, node in root.value}
+    yield from (node.start_mark.line + 1 for node in nodes["deployments"].value)
+
+
+def _check_parameters(parameters: Parameters, place: str) -> None:
+    """Reads all that a run would read before its work."""
+    try:
+        config = read_config(parameters.config, data=Path(parameters.data) if parameters.data else None)
+        source_files(config.table.path)
+        cluster_of(config.execution)
+    except SdcError as error:
+        raise ConfigError(f"{place}: parameters.config = {parameters.config!r}: {error}") from error
+
+
+def register(path: Path) -> list[Deployment]:
+    """Makes the work pools and registers the deployments at the server of PREFECT_API_URL, after all is checked.
+
+    SdcError where there is no server, or it refuses.
+    """
+    pools, deployments = read_deployments(path)
+    _make_pools(pools)
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEPLOY_SECONDS)
+    if done.returncode:
+        raise SdcError(f"{path}: Prefect does not take it: {(done.stderr or done.stdout).strip()[-1000:]}")
+    return deployments
+
+
+def _make_pools(pools: tuple[WorkPool, ...]) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectAlreadyExists
+    from prefect.settings import get_current_settings
+    from prefect.workers.process import ProcessWorker
+
+    url = get_current_settings().api.url
+    if url is None:
+        raise ConfigError(
+            "PREFECT_API_URL is not set: an embedded server runs no schedules; start one with `prefect server start` "
+            "and name it there"
+        )
+    new: dict[str, Any] = {"type": "process", "base_job_template": ProcessWorker.get_default_base_job_template()}
+    with get_client(sync_client=True) as client:
+        if (fault := client.api_healthcheck()) is not None:
+            raise ConfigError(f"no Prefect server answers at PREFECT_API_URL = {url}: {fault}; start it, or mend it")
+        for pool in pools:
+            try:
+                client.create_work_pool(WorkPoolCreate(**pool.model_dump(), **new))
+            except ObjectAlreadyExists:
+                client.update_work_pool(pool.name, WorkPoolUpdate(concurrency_limit=pool.concurrency_limit))
+
+
+def main(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Deployments, such as cluster/prefect.yaml.")],
+    check: Annotated[bool, typer.Option("--check", help="Only check the file; needs no server.")] = False,
+) -> None:
+    """Checks deployments and registers them at the Prefect server of PREFECT_API_URL."""
+    deployments = read_deployments(file)[1] if check else register(file)
+    for deployment in deployments:
+        times = ", ".join(f"{schedule.cron} {schedule.timezone}" for schedule in deployment.schedules)
+        print(f"{deployment.name}: {times}: {deployment.entrypoint.rpartition('.')[2]} {deployment.parameters.config}")
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except SdcError as error:
+        print(f"sdc: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,261 @@
+"""Deployments: refused before any work, and run by a Prefect server and a worker that are processes of their own."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import yaml
+
+from flows.deployments import Parameters, main, read_deployments, register
+from sdc.model.errors import ConfigError, RunFolderError
+from sdc.stages import open_build
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "cluster" / "prefect.yaml"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a build and the deployments that ship with the project, of that build."""
+    build = yaml.safe_load((ROOT / "configs" / "czech_auto_workers.yaml").read_text())
+    shutil.copy(ROOT / "configs" / "czech_auto_workers.csv", tmp_path)
+    (tmp_path / "build.yaml").write_text(yaml.safe_dump(build | {"execution": {"cluster": "in-process"}}))
+    text = SHIPPED.read_text().replace("configs/czech_auto_workers.yaml", "build.yaml")
+    (tmp_path / "prefect.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def edited(project: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """The deployments with a change to the first of them, or to what is around them."""
+    file = project / "prefect.yaml"
+    content = yaml.safe_load(file.read_text())
+    change(content)
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return file
+
+
+def test_the_file_of_the_project_is_valid_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    pools, deployments = read_deployments(SHIPPED)
+    assert [(d.name, d.schedules[0].cron, d.schedules[0].timezone) for d in deployments] == [
+        ("nightly-release", "0 2 * * *", "Europe/Vienna"),
+        ("weekly-widths", "0 22 * * 6", "Europe/Vienna"),
+    ]
+    assert {d.concurrency_limit.limit for d in deployments} == {1}
+    assert [(pool.name, pool.concurrency_limit) for pool in pools] == [("sdc", 2)]
+
+
+def test_prefect_reads_the_same_in_it() -> None:
+    from prefect.cli.deploy._models import PrefectYamlModel
+
+    read = PrefectYamlModel.model_validate(yaml.safe_load(SHIPPED.read_text()))
+    assert [d.entrypoint for d in read.deployments] == [
+        "flows.release_build.release_build",
+        "flows.width_sweep.width_sweep",
+    ]
+
+
+def test_both_flows_have_the_parameters_of_a_deployment() -> None:
+    from flows.release_build import release_build
+    from flows.width_sweep import width_sweep
+
+    for flow in (release_build, width_sweep):
+        assert list(inspect.signature(flow.fn).parameters) == list(Parameters.model_fields)
+
+
+def first(content: dict[str, Any]) -> dict[str, Any]:
+    deployment: dict[str, Any] = content["deployments"][0]
+    return deployment
+
+
+def schedule(content: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = first(content)["schedules"][0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda c: schedule(c).update(cron="0 2 * *"),
+            r"prefect\.yaml, line 6, deployment 'nightly-release': schedules\.0\.cron = '0 2 \* \*': it is no cron "
+            r"line \(minute, hour, day, month and weekday",
+        ),
+        (lambda c: schedule(c).update(cron="H 2 * * *"), r"schedules\.0\.cron = 'H 2 \* \* \*': it is no cron line"),
+        (lambda c: schedule(c).update(timezone="Europe/Wien"), r"timezone = 'Europe/Wien': there is no such time zone"),
+        (lambda c: schedule(c).pop("timezone"), r"schedules\.0\.timezone is missing; add it \(of the cron line"),
+        (lambda c: schedule(c).update(corn="x"), r"schedules\.0\.corn is an unknown key; did you mean cron\?"),
+        (lambda c: first(c).update(schedules=["daily"]), r"schedules\.0 = 'daily'.*a list of sections with cron"),
+        (lambda c: first(c).update(schedule={}), r"'nightly-release': schedule is an unknown key; did you mean sch"),
+        (lambda c: first(c).update(entrypoint="flows.x.y"), r"entrypoint = 'flows\.x\.y': .*flows\.width_sweep"),
+        (lambda c: first(c)["parameters"].pop("config"), r"parameters\.config is missing; add it"),
+        (lambda c: first(c)["parameters"].update(seed=1), r"parameters\.seed is an unknown key; allowed: config, data"),
+        (
+            lambda c: first(c)["parameters"].update(config="none.yaml"),
+            r"parameters\.config = 'none\.yaml': config none\.yaml does not exist; give a YAML file",
+        ),
+        (lambda c: first(c)["parameters"].update(data="none.csv"), r"parameters\.config = 'build\.yaml': .*none\.csv"),
+        (lambda c: first(c)["concurrency_limit"].update(limit=0), r"concurrency_limit\.limit = 0: .*at least 1"),
+        (lambda c: first(c)["work_pool"].update(name="x"), r"work_pool\.name = 'x' is not one of work_pools"),
+        (lambda c: first(c).update(name="weekly-widths"), r"deployment 'weekly-widths': there are two of this name"),
+        (lambda c: c.update(deployments=[]), r"deployments = \[\]: .*a list of deployments, at least one"),
+        (lambda c: c.update(deployments=["nightly"]), r"line 6, deployment None is a str, not a mapping; it has the"),
+        (lambda c: c.update(deployment=[]), r"deployment is an unknown key; did you mean deployments\?"),
+        (lambda c: c["work_pools"][0].update(limit=1), r"work_pools\.0\.limit is an unknown key"),
+    ],
+)  # fmt: skip
+def test_faulty_deployments(project: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_deployments(edited(project, change))
+
+
+def test_a_config_that_is_refused(project: Path) -> None:
+    build = project / "build.yaml"
+    build.write_text(build.read_text().replace("min_width: 6", "min_width: six"))
+    with pytest.raises(ConfigError, match=r"'nightly-release': .* build\.yaml: risk\.min_width = 'six'"):
+        read_deployments(project / "prefect.yaml")
+    (project / "none.yaml").write_text("kind: cloud")
+    build.write_text(build.read_text().replace("six", "6").replace("in-process", "none.yaml"))
+    with pytest.raises(ConfigError, match=r"'nightly-release': .*kind = 'cloud' is not one of local"):
+        read_deployments(project / "prefect.yaml")
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_command_only_checks_where_asked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(project / "prefect.yaml", check=True)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "nightly-release: 0 2 * * * Europe/Vienna: release_build build.yaml"
+
+
+def test_the_command_refuses_in_one_sentence(project: Path) -> None:
+    edited(project, lambda c: schedule(c).update(cron="whenever"))
+    done = command("flows.deployments", "prefect.yaml")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith(
+        "sdc: prefect.yaml, line 6, deployment 'nightly-release': schedules.0.cron = 'whenever'"
+    )
+
+
+def test_an_embedded_server_gets_no_deployments(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with (
+        temporary_settings(restore_defaults={PREFECT_API_URL}),
+        pytest.raises(ConfigError, match="PREFECT_API_URL is not set: an embedded server runs no schedules"),
+    ):
+        register(project / "prefect.yaml")
+    with (
+        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+        pytest.raises(ConfigError, match=r"no Prefect server answers at PREFECT_API_URL = http://127\.0\.0\.1:9/api"),
+    ):
+        register(project / "prefect.yaml")
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a Prefect server with a database of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    url = f"http://127.0.0.1:{port}/api"
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
+    with (tmp_path / "server.log").open("wb") as log:
+        process = subprocess.Popen(start, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: answers(f"{url}/health"))
+            yield url
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def wait_until(true: Callable[[], Any]) -> Any:
+    for _ in range(600):
+        if found := true():
+            return found
+        time.sleep(0.2)
+    raise TimeoutError("it has not come true in two minutes")
+
+
+def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        register(project / "prefect.yaml")
+    with SyncPrefectClient(api=server) as client:
+        deployment = client.read_deployment_by_name("release-build/nightly-release")
+        assert deployment.global_concurrency_limit.limit == 1
+        assert deployment.concurrency_options.collision_strategy == "ENQUEUE"
+        assert client.read_work_pool("sdc").concurrency_limit == 2
+        planned = wait_until(client.read_flow_runs)
+        local = [run.expected_start_time.astimezone(ZoneInfo("Europe/Vienna")) for run in planned]
+        assert {(time.hour, time.minute) for time in local} <= {(2, 0), (22, 0)}
+        assert max(local) - min(local) > timedelta(days=1)
+
+        run = client.create_flow_run_from_deployment(deployment.id)
+        worker = command("prefect", "worker", "start", "--pool", "sdc", "--run-once")
+        assert worker.returncode == 0, worker.stderr
+        ended = client.read_flow_runs(flow_run_filter=FlowRunFilter(id={"any_": [run.id]}))[0]
+        assert ended.state.is_completed(), worker.stderr
+    assert (open_build(Path("build.yaml")).folder.stage("release") / "datapackage.json").exists()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from sdc.stages import open_build
+with open_build(Path("build.yaml")).started():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_builds_of_the_same_cannot_run_at_once(project: Path) -> None:
+    """The other is a process that ends when its input does."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", HOLD], env=environment, text=True, **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        build = open_build(Path("build.yaml"))
+        message = re.escape(f"another run of the same build is at work in {build.folder.path}; wait until it ends")
+        with pytest.raises(RunFolderError, match=message), build.started():
+            pass
+        other.stdin.close()
+    with build.started():
+        pass
