@@ -80,19 +80,29 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
 
 
 @app.command()
-def plan(config: ConfigPath, data: Data = None, as_json: Json = False) -> None:
-    """What a build would run, and how much memory it needs; touches nothing."""
+def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
+    """What a build would run and need, from a short trial; writes nothing. Refuses what does not fit."""
+    from sdc.execution.cluster import open_executor
     from sdc.plan import plan_build
     from sdc.stages import open_build
 
-    result = plan_build(open_build(config, data))
+    build = open_build(config, data, workers)
+    in_process = build.config.execution.cluster == "in-process"
+    with open_executor("in-process" if in_process else "local", 1) as executor:
+        result = plan_build(build, executor)
     if as_json:
         _print_json(result)
         return
-    print(f"{'stage':14}{'status':10}{'units':>8}  {'memory per worker':>18}")
+    print(f"{'stage':14}{'status':10}{'units':>6}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:8}  {stage['memory_mib']:14} MiB")
-    print(f"needed {result['memory_needed_mib']} MiB per worker, allowed {result['memory_allowed_mib']} MiB")
+        seconds = f"{'at most ' if stage['at_most'] else ''}{stage['seconds']:.0f}"
+        sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}{sizes}{seconds:>16}")
+    print(
+        f"memory        {result['memory_needed_mib']} MiB needed per worker, {result['memory_allowed_mib']} MiB allowed"
+    )
+    print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
+    print(f"time          at most {result['seconds']:.0f} s")
 
 
 @app.command()

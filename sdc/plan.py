@@ -1,72 +1,203 @@
-"""What a build would run, and whether it fits, before it starts."""
+"""What a build would run, what it needs, and whether it fits, before it starts."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from sdc import needs
 from sdc.bounds.method import is_small
+from sdc.executor import Executor
+from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
-from sdc.risk.criterion import CELLS_PER_UNIT
-from sdc.risk.critical_width import require_at_risk, sub_lattices, sweep_bytes
-from sdc.search.annealing import MAX_BYTES
+from sdc.risk.criterion import CELLS_PER_UNIT, STEPS_PER_SECOND
+from sdc.risk.critical_width import require_at_risk, sub_lattices
 from sdc.stages import Build, stages_of
+from sdc.storage.parquet import write_table
+from sdc.trial import Kind, Trial, trials
 
-MIB = 1 << 20
-PROCESS_BYTES = 250 * MIB  # an idle worker with its libraries
+SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
+WIDTH_DISK = 10  # measured: bytes of one critical width when written
+START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
 
 
-def plan_build(build: Build) -> dict[str, Any]:
-    """Stages with their units and memory; reads the table and touches nothing.
+@dataclass(frozen=True)
+class StagePlan:
+    """What one stage would take.
 
-    SdcError where a worker would need more memory than it is allowed.
+    status      "to do", or "to reuse": that takes nothing
+    units       how many the workers get, 0 where this process does it alone
+    memory_mib  of the worker that needs most; a worker keeps what stages before have needed
+    here_mib    of this process, likewise
+    disk_mib    in the run folder
+    seconds     of wall time; where `at_most`, it may end sooner, when there is nothing more to find
     """
+
+    name: str
+    status: str
+    units: int
+    memory_mib: int
+    here_mib: int
+    disk_mib: float
+    seconds: float
+    at_most: bool
+
+
+def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
+    """Stages with their units, memory, disk and time, projected from trials on a worker of the executor.
+
+    Reads the table, and touches nothing but temporary files. SdcError, with what is needed and what is allowed, where
+    a worker or this process would need more memory than `execution.memory_per_worker`, or the run folder more room
+    than the disk has.
+    """
+    begun = time.perf_counter()
     table = build.read_source()
+    seconds = time.perf_counter() - begun
     require_at_risk(table, build.config.risk.small_count)
     build.check_names(table.schema)
-    stages = [_stage(build, table, stage.name) for stage in stages_of(build.config)]
-    _mark_reused(build, stages)
-    needed, allowed = max(stage["memory_mib"] for stage in stages), build.memory // MIB
-    if needed > allowed:
+    build.require_memory(table)
+    projection = _Projection(build, table, seconds, trials(table, _kinds(build), executor))
+    stages = projection.stages()
+    needs.require_memory("a worker", max(s.memory_mib for s in stages) * MIB, build.memory)
+    needed = sum(s.disk_mib for s in stages if s.status == "to do")
+    free = _free_bytes(Path(build.config.output.folder)) // MIB
+    if needed > free:
         raise SdcError(
-            f"a worker needs {needed} MiB, {allowed} MiB are allowed; raise execution.memory_per_worker, use fewer "
-            "workers, or fewer variables"
+            f"the build does not fit: it needs {needed:.1f} MiB of disk, {free} MiB are free in "
+            f"{build.config.output.folder}; make room, or set output.folder"
         )
     return {
         "run_folder": str(build.folder.path),
         "records": table.total,
         "cells": len(table),
         "at_risk_cells": len(table.at_risk(build.config.risk.small_count)),
-        "stages": stages,
-        "memory_needed_mib": needed,
-        "memory_allowed_mib": allowed,
+        "stages": [asdict(stage) for stage in stages],
+        "memory_needed_mib": max(stage.memory_mib for stage in stages),
+        "memory_allowed_mib": build.memory // MIB,
+        "disk_needed_mib": round(needed, 1),
+        "disk_free_mib": free,
+        "seconds": round(sum(stage.seconds for stage in stages), 1),
     }
 
 
-def _stage(build: Build, table: Table, name: str) -> dict[str, Any]:
-    at_risk = len(table.at_risk(build.config.risk.small_count))
-    refined = at_risk if is_small(table.schema) else build.config.release.refute_cells
-    anneals = name == "curve" or (name == "search" and build.config.release.method != "ordered")
-    chains = build.config.release.annealing.chains if anneals else 1
-    units = {
-        "widths": len(sub_lattices(len(table.schema))),
-        "search": chains,
-        "curve": chains,
-        "assessment": -(-refined // CELLS_PER_UNIT),
-    }
-    memory = PROCESS_BYTES + (len(table) * (len(table.schema) * 2 + 8)) * 4
-    if name == "widths":
-        memory += sweep_bytes(len(table), len(table.schema))
-    if anneals:
-        memory += min(MAX_BYTES, 8 * at_risk << len(table.schema))
-    return {"name": name, "status": "to do", "units": units.get(name, 1), "memory_mib": memory // MIB}
+def _free_bytes(folder: Path) -> int:
+    """Room on the disk that the folder is on, or would be."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
 
 
-def _mark_reused(build: Build, stages: list[dict[str, Any]]) -> None:
-    """A stage is reused while all that it needs is, and its outputs are found whole."""
-    outputs: dict[str, str] = {}
-    for stage, facts in zip(stages_of(build.config), stages, strict=True):
-        if set(stage.needs) <= set(outputs):
-            found = build.folder.finds(stage.name, stage.key(build, outputs))
+def _kinds(build: Build) -> list[Kind]:
+    """What is tried: what the build's method has units of."""
+    risk, method = build.config.risk, build.config.release.method
+    chains = ["annealing"] * (method != "ordered" or build.config.curve is not None)
+    moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
+    names = ["start", "widths", *chains, *moves]
+    return [Kind(name, risk.small_count, risk.min_width, build.config.widths.floor or 0) for name in names]
+
+
+@dataclass(frozen=True, eq=False)
+class _Projection:
+    """From what was tried, in the order of a build, to its stages."""
+
+    build: Build
+    table: Table
+    read_seconds: float
+    tried: Mapping[str, Trial]
+
+    def stages(self) -> list[StagePlan]:
+        """A stage is reused while all that it needs is, and its outputs are found whole."""
+        outputs: dict[str, str] = {}
+        plans: list[StagePlan] = []
+        for stage in stages_of(self.build.config):
+            known = set(stage.needs) <= set(outputs)
+            found = self.build.folder.finds(stage.name, stage.key(self.build, outputs)) if known else None
             if found is not None:
-                outputs[stage.name], facts["status"] = found, "to reuse"
+                outputs[stage.name] = found
+            plans.append(self._plan(stage.name, found is not None))
+        return plans
+
+    def _plan(self, name: str, reused: bool) -> StagePlan:
+        seconds, at_most = self._seconds(name)
+        return StagePlan(
+            name,
+            "to reuse" if reused else "to do",
+            self._units(name),
+            0 if reused else self._worker_bytes(name) // MIB,
+            0 if reused else self._here_bytes // MIB,
+            0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
+            0.0 if reused else round(seconds, 1),
+            at_most,
+        )
+
+    def _units(self, name: str) -> int:
+        config, at_risk = self.build.config, len(self._at_risk)
+        refined = at_risk if is_small(self.table.schema) else config.release.refute_cells
+        chains = config.release.annealing.chains if config.release.method != "ordered" else 1
+        units = {"widths": self._sub_lattices, "search": chains, "curve": chains}
+        return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
+
+    def _worker_bytes(self, name: str) -> int:
+        """The trials are in the order of a build, and the stages after the widths use all of them."""
+        if name == "table":
+            return self.tried["start"].bytes
+        if name == "widths":
+            return self.tried["widths"].bytes
+        return max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES
+
+    @cached_property
+    def _here_bytes(self) -> int:
+        return needs.here_bytes(self.table, self.build.config.risk.small_count, self.build.config.widths.floor or 0)
+
+    def _seconds(self, name: str) -> tuple[float, bool]:
+        workers = self.build.config.execution.workers
+        if name == "table":
+            return self.read_seconds, False
+        if name == "widths":
+            return START_SECONDS + self.tried["widths"].seconds * self._sub_lattices / workers, False
+        if name in ("search", "curve"):
+            return self._chains_seconds(workers) + self._proof_seconds(workers), True
+        return (self._proof_seconds(workers), True) if name == "assessment" else (WRITE_SECONDS, False)
+
+    def _chains_seconds(self, workers: int) -> float:
+        annealing = self.build.config.release.annealing
+        rounds = -(-annealing.chains // workers) * annealing.steps
+        return rounds * self.tried["annealing"].seconds if "annealing" in self.tried else 0.0
+
+    def _proof_seconds(self, workers: int) -> float:
+        """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""
+        if is_small(self.table.schema):
+            return len(self._at_risk) * self.tried["bounds"].seconds / workers if "bounds" in self.tried else 0.0
+        steps = self.build.config.release.seconds * STEPS_PER_SECOND
+        return steps * self.tried["moves"].seconds / workers if "moves" in self.tried else 0.0
+
+    def _disk_bytes(self, name: str) -> int:
+        variables, at_risk = len(self.table.schema), len(self._at_risk)
+        sizes = {
+            "table": self._table_bytes,
+            "widths": WIDTH_DISK * needs.listed(self.table, self.build.config.widths.floor or 0),
+            "assessment": 8 * at_risk,
+            "confidential": MIB,
+            "release": 8 * variables * len(self.table),  # published tables are smaller than the whole
+        }
+        return sizes.get(name, MIB // 4)
+
+    @cached_property
+    def _table_bytes(self) -> int:
+        with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
+            write_table(self.table, folder)
+            return sum(file.stat().st_size for file in Path(folder).iterdir())
+
+    @cached_property
+    def _at_risk(self) -> Any:
+        return self.table.at_risk(self.build.config.risk.small_count)
+
+    @cached_property
+    def _sub_lattices(self) -> int:
+        return len(sub_lattices(len(self.table.schema)))

@@ -23,6 +23,7 @@ from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
+from sdc.needs import require_fit
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.annealing import Schedule
@@ -69,6 +70,10 @@ class Build:
     def memory(self) -> int:
         """Bytes that a worker may use, and this process too."""
         return worker_memory(self.config.execution)
+
+    def require_memory(self, table: Table) -> None:
+        """SdcError where the table is too much for a worker or for this process."""
+        require_fit(table, self.config.risk.small_count, self.config.widths.floor or 0, self.memory)
 
     def read_source(self) -> Table:
         """The table counted from the data that the config names."""
@@ -231,6 +236,7 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
     small_count, floor = build.config.risk.small_count, build.config.widths.floor or 0
+    build.require_memory(build.table)
     widths = critical_widths(build.table, small_count=small_count, floor=floor, executor=executor)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
     results.write_widths(widths, build.table.schema, into)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,7 +25,10 @@ import yaml
 
 from sdc import cli
 from sdc.bounds.method import method_names
-from sdc.stages import STAGES, open_build
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import SdcError
+from sdc.plan import StagePlan
+from sdc.stages import STAGES, open_build, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -573,26 +577,43 @@ def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
     found = sdc("plan", write_config(tmp_path), "--json").document
     assert list(found) == [
         "run_folder", "records", "cells", "at_risk_cells", "stages", "memory_needed_mib", "memory_allowed_mib",
+        "disk_needed_mib", "disk_free_mib", "seconds",
     ]  # fmt: skip
     assert (found["records"], found["cells"], found["at_risk_cells"]) == (1841, 63, 3)
     assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in STAGES]
-    assert all(list(stage) == ["name", "status", "units", "memory_mib"] for stage in found["stages"])
+    assert all(list(stage) == list(StagePlan.__annotations__) for stage in found["stages"])
     assert {stage["status"] for stage in found["stages"]} == {"to do"}
     assert 0 < found["memory_needed_mib"] <= found["memory_allowed_mib"]
+    assert 0 < found["disk_needed_mib"] < found["disk_free_mib"]
     assert tree(tmp_path) == {"build.yaml"}
 
 
 def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
     lines = sdc("plan", write_config(tmp_path)).out.splitlines()
-    assert lines[0].split() == ["stage", "status", "units", "memory", "per", "worker"]
-    assert [line.split()[0] for line in lines[1:-1]] == [stage.name for stage in STAGES]
-    assert re.fullmatch(r"needed \d+ MiB per worker, allowed \d+ MiB", lines[-1])
+    assert lines[0].split() == ["stage", "status", "units", "a", "worker", "here", "disk", "seconds"]
+    assert [line.split()[0] for line in lines[1:-3]] == [stage.name for stage in STAGES]
+    assert re.fullmatch(r"memory +\d+ MiB needed per worker, \d+ MiB allowed", lines[-3])
+    assert re.fullmatch(r"disk +[\d.]+ MiB needed, \d+ MiB free", lines[-2])
+    assert re.fullmatch(r"time +at most \d+ s", lines[-1])
 
 
-def test_a_plan_that_does_not_fit(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sysconf", lambda name: 4096)  # 16 MiB of memory
+def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
+    config = write_config(tmp_path, execution={"memory_per_worker": "256MiB"})
+    refusal = r"does not fit: this process needs \d+ MiB, 256 MiB are allowed; raise execution.memory_per_worker"
+    sdc("plan", config, "--json").assert_refused(refusal)
+    build = open_build(config)
+    with pytest.raises(SdcError, match=refusal):
+        run_all(build, IN_PROCESS)
+    assert [path.name for path in build.folder.path.iterdir() if path.is_dir()] == ["table"]
+
+
+def test_a_build_that_does_not_fit_on_the_disk(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage(tmp_path)._replace(free=1 << 10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     answer = sdc("plan", write_config(tmp_path), "--json")
-    answer.assert_refused(r"a worker needs \d+ MiB, \d+ MiB are allowed.*use fewer workers, or fewer variables")
+    answer.assert_refused(
+        r"does not fit: it needs [\d.]+ MiB of disk, 0 MiB are free in .*; make room, or set output.folder"
+    )
 
 
 # Bad input

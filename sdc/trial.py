@@ -1,0 +1,117 @@
+"""Trials: what one unit of each kind takes on this machine, in seconds and in memory of the worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sdc.bounds.collapse import MAX_DICHOTOMOUS
+from sdc.bounds.moves import can_search
+from sdc.executor import Executor, Result
+from sdc.memory import peak_bytes
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells
+from sdc.risk.critical_width import sub_lattices, widths_of_sub_lattice
+from sdc.risk.evidence import Shift
+from sdc.search.annealing import Chain
+
+SUB_LATTICES, NODES, PROPOSALS = 6, 2_000, 2_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is tried: the name of a kind of unit, and the settings it depends on."""
+
+    name: str
+    small_count: int
+    min_width: int
+    floor: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a worker took.
+
+    seconds  for one of what is counted: a sub-lattice, a node of a chain of moves, a cell's bounds, a proposal
+    bytes    the most memory it has held so far
+    """
+
+    seconds: float
+    bytes: int
+
+
+def trials(table: Table, kinds: Sequence[Kind], executor: Executor) -> dict[str, Trial]:
+    """A trial of each kind, one after the other, so that on one worker the memory adds up as in a build."""
+    return {kind.name: next(executor.run(trial, table, [kind])) for kind in kinds}
+
+
+def trial(table: Table, kind: Kind) -> Trial:
+    """The unit: what this process takes for the kind."""
+    return Trial(_KINDS[kind.name](table, kind), peak_bytes())
+
+
+def _start(table: Table, kind: Kind) -> float:
+    return 0.0
+
+
+def _widths(table: Table, kind: Kind) -> float:
+    """Sub-lattices from all over their list, after the cheapest, which loads the kernels."""
+    units = sub_lattices(len(table.schema))
+    chosen = [(kind.small_count, kind.floor, *unit) for unit in (units[-1], *units[:: -(-len(units) // SUB_LATTICES)])]
+    times = [_timed(widths_of_sub_lattice, table, unit)[0] for unit in chosen]
+    return sum(times[1:]) / len(times[1:])
+
+
+def _moves(table: Table, kind: Kind) -> float:
+    """An at-risk cell is emptied beside all pairs, which leave it little room, and filled by a sparsest difference.
+
+    Where that is no search to speak of, a node takes what it takes on a reference core.
+    """
+    if not can_search(table):
+        return 1 / STEPS_PER_SECOND
+    cells, everything = table.codes[table.at_risk(kind.small_count)[:1]], st.full(len(table.schema))
+    unit = everything, _pairs(table).frontier, cells, -table.count_at(cells), Shift.DOWN, NODES
+    move_cells(table, unit)
+    seconds, found = _timed(move_cells, table, unit)
+    move_cells(table, (*unit[:3], np.ones(1, np.int64), Shift.SPARSEST_UP, NODES))
+    return seconds / found.nodes if found.nodes >= NODES // 10 else 1 / STEPS_PER_SECOND
+
+
+def _bounds(table: Table, kind: Kind) -> float:
+    """Of one at-risk cell beside all pairs, which no separator splits."""
+    cells = table.codes[table.at_risk(kind.small_count)[:1]]
+    return _timed(bounds_of_cells, table, (_pairs(table).frontier, cells, "outer"))[0]
+
+
+def _annealing(table: Table, kind: Kind) -> float:
+    chain = Chain(kind.small_count, kind.min_width)
+    try:
+        state = chain.step(table, chain.init(table, 0), 1)
+    except ReleaseError:  # not even the one-way sub-tables are safe, which the build will say
+        return 0.0
+    return _timed(chain.step, table, state, PROPOSALS)[0] / PROPOSALS
+
+
+def _pairs(table: Table) -> Release:
+    """All pairs, of as many two-category variables as the dearest outer bound takes where there are enough."""
+    sizes = table.schema.sizes
+    dichotomous = [v for v, size in enumerate(sizes) if size == 2][:MAX_DICHOTOMOUS]
+    members = dichotomous if len(dichotomous) == MAX_DICHOTOMOUS else range(len(sizes))
+    return Release.of(1 << u | 1 << v for u, v in combinations(members, 2))
+
+
+def _timed(work: Callable[..., Result], *given: Any) -> tuple[float, Result]:
+    begun = time.perf_counter()
+    result = work(*given)
+    return time.perf_counter() - begun, result
+
+
+_KINDS = {"start": _start, "widths": _widths, "moves": _moves, "bounds": _bounds, "annealing": _annealing}
