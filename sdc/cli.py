@@ -83,12 +83,11 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
 def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """What a build would run and need, from a short trial; writes nothing. Refuses what does not fit."""
     from sdc.execution.cluster import open_executor
-    from sdc.plan import plan_build
+    from sdc.plan import one_worker, plan_build
     from sdc.stages import open_build
 
     build = open_build(config, data, workers)
-    in_process = build.config.execution.cluster == "in-process"
-    with open_executor("in-process" if in_process else "local", 1) as executor:
+    with open_executor(one_worker(build.config.execution)) as executor:
         result = plan_build(build, executor)
     if as_json:
         _print_json(result)

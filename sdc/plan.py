@@ -13,6 +13,8 @@ from typing import Any
 
 from sdc import needs
 from sdc.bounds.method import is_small
+from sdc.config import ExecutionConfig
+from sdc.execution.settings import worker_memory
 from sdc.executor import Executor
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
@@ -85,6 +87,13 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
         "disk_free_mib": free,
         "seconds": round(sum(stage.seconds for stage in stages), 1),
     }
+
+
+def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
+    """What trials run on: one worker of this machine with the memory that the build's have, whatever their cluster."""
+    if execution.cluster == "in-process":
+        return execution
+    return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // 1024}KiB")
 
 
 def _free_bytes(folder: Path) -> int:
