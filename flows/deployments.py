@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, V
 from sdc.config import Positive, Text, Workers, load_yaml, read_config, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError
-from sdc.storage.reading import source_files
+from sdc.storage.source import open_source
 
 DEPLOY_SECONDS = 300
 
@@ -130,8 +130,8 @@ def _lines(path: Path) -> Iterator[int]:
 def _check_parameters(parameters: Parameters, place: str) -> None:
     """Reads all that a run would read before its work."""
     try:
-        config = read_config(parameters.config, data=Path(parameters.data) if parameters.data else None)
-        source_files(config.table.path)
+        config = read_config(parameters.config, data=parameters.data)
+        open_source(config.table.path)
         cluster_of(config.execution)
     except SdcError as error:
         raise ConfigError(f"{place}: parameters.config = {parameters.config!r}: {error}") from error

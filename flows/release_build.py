@@ -24,7 +24,7 @@ from sdc.storage.run_folder import StageRecord
 @flow(name="release-build")
 def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
-    build = open_build(Path(config), Path(data) if data else None, workers)
+    build = open_build(Path(config), data, workers)
     records = run_stages(build, stages_of(build.config))
     release = release_facts(build.found[0], build.table.schema)
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))

@@ -14,7 +14,7 @@ from sdc.stages import SWEEP, open_build
 @flow(name="width-sweep")
 def width_sweep(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Critical widths of a config's table, in the run folder that a later release build takes them from."""
-    build = open_build(Path(config), Path(data) if data else None, workers)
+    build = open_build(Path(config), data, workers)
     records = run_stages(build, SWEEP)
     return {
         "run_folder": str(build.folder.path),

@@ -26,7 +26,9 @@ app = typer.Typer(
     help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
 )
 
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts.")]
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
+]
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
 Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
 StructuralZeros = Annotated[
@@ -40,7 +42,7 @@ Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on
 ReleaseOption = Annotated[
     list[str], typer.Option("--release", help="A frontier sub-table such as age*sex; once for each.")
 ]
-Data = Annotated[Path | None, typer.Option(help="The table to read instead of the config's.")]
+Data = Annotated[str | None, typer.Option(help="The table to read instead of the config's.")]
 MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds.")]
 
 
@@ -62,14 +64,14 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     """The whole build, from microdata to a published release and its audit report."""
     from sdc.execution.cluster import check_cluster
     from sdc.stages import open_build
-    from sdc.storage.reading import source_files
+    from sdc.storage.source import open_source
 
     settings = open_build(config, data, workers).config  # refuse what is plainly wrong before a server starts
-    source_files(settings.table.path)
+    open_source(settings.table.path)
     check_cluster(settings.execution)
     from flows.release_build import release_build
 
-    result = release_build(str(config), str(data) if data else None, workers)
+    result = release_build(str(config), data, workers)
     if as_json:
         _print_json(result)
         return
@@ -269,7 +271,7 @@ def release(
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
         )
     if out is not None:
-        _publish(data, found.release, table.stem, out)
+        _publish(data, found.release, Path(table).stem, out)
     facts = _release_facts(data, found, weights)
     if as_json:
         _print_json(facts)
@@ -336,7 +338,7 @@ def _first(failures: tuple[str, ...], listed: int = 5) -> str:
     return f"{len(failures)} failed: {'; '.join(failures[:listed])}{more}"
 
 
-def _read(path: Path, variables: str | None, structural_zeros: Path | None) -> Table:
+def _read(path: str, variables: str | None, structural_zeros: Path | None) -> Table:
     from sdc.storage.reading import read_table
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None

@@ -8,13 +8,15 @@ import json
 import re
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -23,6 +25,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from sdc.model.errors import ConfigError, SdcError
@@ -32,6 +35,8 @@ from sdc.model.table import MAX_TOTAL
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
+OTHERS = ("*",)
+"""The values of the group that has all that no other group has."""
 
 
 def _cluster(value: str) -> str:
@@ -68,6 +73,7 @@ Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Method: TypeAlias = Literal["ordered", "decomposable", "best"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]
 Workers = Annotated[StrictInt, Field(ge=1, le=1024)]
 Model = TypeVar("Model", bound=BaseModel)
@@ -77,8 +83,66 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple[float | None, float | None]]:
+    """Bins that follow each other without gap or overlap; open only at the ends."""
+    labels, edges = list(bins), list(bins.values())
+    for label, (start, below) in bins.items():
+        if start is not None and below is not None and start >= below:
+            raise ValueError(f"the bin {label!r} goes from {start:g} to below {below:g}, and holds nothing")
+    for (one, other), ((_, below), (start, _)) in zip(pairwise(labels), pairwise(edges), strict=True):
+        if below is None or start is None or below > start:
+            raise ValueError(f"the bins {one!r} and {other!r} overlap")
+        if below < start:
+            raise ValueError(f"there is a gap between the bins {one!r} and {other!r}")
+    return bins
+
+
+def _groups(groups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Groups of which none has a value of another, and one at most has all others."""
+    first: dict[str, str] = {}
+    for label, values in groups.items():
+        for value in values:
+            if value in first:
+                raise ValueError(f"the value {value!r} is in {first[value]!r} and again in {label!r}")
+            first[value] = label
+    return groups
+
+
+def _others(values: Any) -> Any:
+    return OTHERS if values == "*" else values
+
+
+class RecodeConfig(_Section):
+    """From the values of a column to fewer categories: bins, groups, or codes at the ends."""
+
+    column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
+    bins: Annotated[
+        dict[Text, tuple[Edge | None, Edge | None]] | None,
+        AfterValidator(lambda bins: bins and _bins(bins)),
+        Field(min_length=1, description="label: [from, below] in rising order, null at the first or last end"),
+    ] = None
+    groups: Annotated[
+        dict[Text, Annotated[tuple[Text, ...], BeforeValidator(_others)]] | None,
+        AfterValidator(lambda groups: groups and _groups(groups)),
+        Field(min_length=1, description='label: [values], in quotes; "*" for all others in one group at most'),
+    ] = None
+    top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
+    bottom: Annotated[StrictInt | None, Field(description="a whole number below top; it and less become one")] = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> RecodeConfig:
+        ends = self.top is not None or self.bottom is not None
+        if [self.bins is not None, self.groups is not None, ends].count(True) != 1:
+            raise ValueError("give one of bins, groups, and top or bottom")
+        if self.top is not None and self.bottom is not None and self.bottom >= self.top:
+            raise ValueError(f"bottom {self.bottom} is not below top {self.top}")
+        return self
+
+
 class TableConfig(_Section):
-    path: Annotated[Text, Field(description="the table, relative to the config file; --data overrides it")]
+    path: Annotated[
+        Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
+    ]
     variables: Annotated[
         tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
     ] = None
@@ -89,6 +153,17 @@ class TableConfig(_Section):
     missing: Annotated[
         dict[Text, Text], Field(description="a category name for the missing values of each variable, in quotes")
     ] = {}
+    recodes: Annotated[
+        dict[Text, RecodeConfig],
+        Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
+    ] = {}
+    bad_records: Annotated[
+        Literal["refuse", "set_aside"],
+        Field(
+            description="refuse a table with records that have a missing value without a category, a value outside the "
+            "categories, or one that no bin or group covers; or set_aside: leave these records out and count them"
+        ),
+    ] = "refuse"
     structural_zeros: Annotated[
         Text | None, Field(description="a YAML file of impossible patterns, relative to the config file; default none")
     ] = None
@@ -96,6 +171,17 @@ class TableConfig(_Section):
         StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
     ] = 256
     partitions: Annotated[Positive, Field(description="the number of Parquet parts written, at least 1")] = 1
+
+    @field_validator("recodes")
+    @classmethod
+    def _name_variables(cls, recodes: dict[str, RecodeConfig], info: ValidationInfo) -> dict[str, RecodeConfig]:
+        variables = info.data.get("variables")
+        for name in recodes:
+            if variables is not None and name not in variables:
+                raise ValueError(f"{name!r} is not among the variables; add it there or drop its recode")
+            if name in info.data.get("categories", {}):
+                raise ValueError(f"{name!r} has categories too; its recode gives them, drop one of the two")
+        return recodes
 
 
 class RiskConfig(_Section):
@@ -275,7 +361,7 @@ class BuildConfig(_Section):
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
 
 
-def read_config(path: str | Path, *, data: Path | None = None) -> BuildConfig:
+def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildConfig:
     """The config in a YAML file, with the files it names relative to its folder made absolute.
 
     data  the table to read instead of `table.path`
@@ -286,7 +372,7 @@ def read_config(path: str | Path, *, data: Path | None = None) -> BuildConfig:
     settings = load_yaml(path, "config", ConfigError)
     table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
-        settings = {**settings, "table": {**table, "path": str(data.absolute())}}
+        settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd())}}
     return _resolved(validated(BuildConfig, settings, path), path)
 
 
@@ -301,14 +387,13 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "") -> 
     try:
         return model.model_validate(content, context={"folder": path.absolute().parent})
     except ValidationError as error:
-        faults = [_fault(model, dict(e)) for e in error.errors(include_url=False)]
-        raise ConfigError(f"{path}{place}: {'; '.join(faults)}") from error
+        raise ConfigError(f"{path}{place}: {faults_of(error, model)}") from error
 
 
 def section_digest(config: BuildConfig, *sections: str) -> str:
     """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
 
-    `FILES` are left out: the data are named by their content, see `sdc.storage.reading.source_digest`.
+    `FILES` are left out: the data are named by their content, see `sdc.storage.source.Source.digest`.
     """
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
@@ -318,7 +403,7 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
 
 
 def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
-    files = {"path": str((path.absolute().parent / config.table.path).resolve())}
+    files = {"path": _placed(config.table.path, path.absolute().parent)}
     if config.table.structural_zeros is not None:
         files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
     config = config.model_copy(update={"table": config.table.model_copy(update=files)})
@@ -326,6 +411,11 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
         return config
     cluster = _existing(path, "execution.cluster", config.execution.cluster)
     return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
+
+
+def _placed(path: str, folder: Path) -> str:
+    """A path relative to the folder made absolute; a URL stays as it is."""
+    return path if "://" in path else str((folder / path).resolve())
 
 
 def _existing(path: Path, key: str, value: str) -> str:
@@ -380,8 +470,12 @@ def _where(error: yaml.YAMLError) -> str:
 # One sentence a fault
 
 
+def faults_of(error: ValidationError, model: type[BaseModel], *section: str) -> str:
+    """What pydantic found in a model, or in this section of it: key, value and what is allowed of each."""
+    return "; ".join(_fault(model, {**e, "loc": (*section, *e["loc"])}) for e in error.errors(include_url=False))
+
+
 def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
-    """What pydantic found, as key, value and what is allowed."""
     keys = [str(key) for key in error["loc"]]
     name = ".".join(keys)
     if error["type"] == "extra_forbidden":
@@ -411,20 +505,23 @@ def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
     while len(keys) > 1 and keys[-1].isdecimal():
         keys = keys[:-1]
     section, rest = _section(model, keys)
-    field = section.model_fields.get(rest[0]) if rest else _section(model, keys[:-1])[0].model_fields[keys[-1]]
+    outer, key = (section, rest[0]) if rest else (_section(model, keys[:-1])[0], keys[-1])
+    field = outer.model_fields.get(key)
     return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
 
 
 def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
     """The innermost section at these keys of a model, and the keys that are left within it."""
     section = model
+    by_name = False
     for depth, key in enumerate(keys):
-        if key.isdecimal() and section is not model:  # a place in a list
+        if by_name or (key.isdecimal() and section is not model):  # the key of a mapping to sections, a place in a list
+            by_name = False
             continue
         field = section.model_fields.get(key)
         kinds = [field.annotation, *get_args(field.annotation)] if field else []
         within = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
         if not within:
             return section, keys[depth:]
-        section = within[0]
+        section, by_name = within[0], get_origin(kinds[0]) is dict
     return section, ()

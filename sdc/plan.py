@@ -60,7 +60,7 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     than the disk has.
     """
     begun = time.perf_counter()
-    table = build.read_source()
+    table = build.counted(executor).table
     seconds = time.perf_counter() - begun
     require_at_risk(table, build.config.risk.small_count)
     build.check_names(table.schema)
@@ -155,7 +155,7 @@ class _Projection:
     def _worker_bytes(self, name: str) -> int:
         """The trials are in the order of a build, and the stages after the widths use all of them."""
         if name == "table":
-            return self.tried["start"].bytes
+            return self.tried["start"].bytes  # the worker has counted the records before
         if name == "widths":
             return self.tried["widths"].bytes
         return max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES

@@ -16,7 +16,7 @@ from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.execution.settings import worker_memory
-from sdc.executor import Executor
+from sdc.executor import IN_PROCESS, Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.proof import Proof
@@ -35,13 +35,23 @@ from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.publication import check_publication, write_publication
-from sdc.storage.reading import read_table, source_digest
-from sdc.storage.run_folder import RunFolder, StageRecord, code_digest, digest_of, folder_digest
+from sdc.storage.reading import CountedRecords, count_records
+from sdc.storage.run_folder import (
+    RunFolder,
+    StageRecord,
+    code_digest,
+    digest_of,
+    folder_digest,
+    read_json,
+    write_json,
+)
+from sdc.storage.source import Source, open_source
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Utility, Weights, utility_of
 
 Say = Callable[[str], None]
 
+BAD_RECORDS = "bad_records.json"
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
@@ -57,7 +67,7 @@ class Build:
         sections = set(BuildConfig.model_fields) - {"execution", "output"}
         return {
             "config": section_digest(self.config, *sorted(sections)),
-            "data": source_digest(self.config.table.path, self.config.table.structural_zeros),
+            "data": self.source.digest(self.config.table.structural_zeros),
             "code": code_digest(),
         }
 
@@ -75,17 +85,18 @@ class Build:
         """SdcError where the table is too much for a worker or for this process."""
         require_fit(table, self.config.risk.small_count, self.config.widths.floor or 0, self.memory)
 
+    @cached_property
+    def source(self) -> Source:
+        """The parts as they were when first asked for: those that are counted are those that were digested."""
+        return open_source(self.config.table.path)
+
     def read_source(self) -> Table:
-        """The table counted from the data that the config names."""
-        settings = self.config.table
-        return read_table(
-            settings.path,
-            variables=settings.variables,
-            categories=settings.categories,
-            missing=settings.missing,
-            max_categories=settings.max_categories,
-            structural_zeros=settings.structural_zeros,
-        )
+        """The table counted from the data that the config names, in this process."""
+        return self.counted(IN_PROCESS).table
+
+    def counted(self, executor: Executor) -> CountedRecords:
+        """The records of the data that the config names, counted; half the memory is left to what is being read."""
+        return count_records(self.source, self.config.table, executor, self.memory // 2)
 
     @cached_property
     def table(self) -> Table:
@@ -176,7 +187,7 @@ class Build:
             yield
 
 
-def open_build(config: Path, data: Path | None = None, workers: int | None = None) -> Build:
+def open_build(config: Path, data: str | Path | None = None, workers: int | None = None) -> Build:
     """The build of a config file, with the table and the number of workers replaced where given."""
     settings = read_config(config, data=data)
     if workers is not None:
@@ -227,11 +238,15 @@ def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> l
 
 
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    table = build.read_source()
+    counted = build.counted(executor)
+    table = counted.table
     build.check_names(table.schema)
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
+    for (variable, fault), records in counted.set_aside.items():
+        say(f"table: {records} records set aside: {variable}: {fault.value}")
     write_table(table, into, parts=build.config.table.partitions)
+    write_json(into / BAD_RECORDS, counted.facts)
 
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -350,6 +365,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         best_reason=found.reason,
         utility=results.read_utility(build.folder.stage("search")),
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
+        bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
 

@@ -887,7 +887,7 @@ def test_bad_input_is_one_message(fault: Fault, command: str, sdc: Sdc, tmp_path
         ),
         (["bounds", CZECH, "--release", "A*B", "--cells", "some"], r"cells = 'some'; choose at-risk or all"),
         (["bounds", CZECH, *RELEASE, "--method", "decomposable"], r"decomposable"),
-        (["widths", CZECH, "--variables", ""], r"has no column ''; it has A, B"),
+        (["widths", CZECH, "--variables", ""], r"variables\.0 = '': String should have at least 1 character"),
         (["widths", CZECH, "--variables", "A,A"], r"variable 'A' occurs 2 times; rename or drop one"),
     ],
     ids=lambda value: " ".join(map(str, value[:1] + value[2:])) if isinstance(value, list) else "",

@@ -41,6 +41,8 @@ def test_defaults(file: Path) -> None:
             "variables": None,
             "categories": {},
             "missing": {},
+            "recodes": {},
+            "bad_records": "refuse",
             "structural_zeros": None,
             "max_categories": 256,
             "partitions": 1,
@@ -112,6 +114,81 @@ def test_data_overrides_the_path(file: Path) -> None:
     assert read_config(file, data=Path("/data/other.parquet")).table.path == "/data/other.parquet"
     file.write_text("name: a\ntable: {}\nrisk: {min_width: 1}")
     assert read_config(file, data=Path("here.csv")).table.path == str(Path.cwd() / "here.csv")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/parts/", "memory://t.csv", "http://127.0.0.1:1/t.parquet"])
+def test_a_url_stays_as_it_is(file: Path, url: str) -> None:
+    assert config_of(file, SMALLEST.replace("t.csv", url)).table.path == url
+    assert read_config(file, data=url + "x").table.path == url + "x"
+
+
+def test_recodes(file: Path) -> None:
+    config = config_of(
+        file,
+        """
+        name: recoded
+        table:
+          path: t.csv
+          variables: [age, work, children, old]
+          recodes:
+            age: {bins: {under 15: [null, 15], 15 to 64: [15, 64.5], over: [64.5, null]}}
+            work: {groups: {low: [none, "1"], others: "*"}}
+            children: {bottom: 1, top: 4}
+            old: {column: age, top: 80}
+          bad_records: set_aside
+        risk: {min_width: 1}
+        """,
+    )
+    recodes = config.table.recodes
+    assert recodes["age"].bins == {"under 15": (None, 15), "15 to 64": (15, 64.5), "over": (64.5, None)}
+    assert recodes["work"].groups == {"low": ("none", "1"), "others": ("*",)}
+    assert (recodes["children"].bottom, recodes["children"].top, recodes["old"].column) == (1, 4, "age")
+
+
+@pytest.mark.parametrize(
+    ("recode", "match"),
+    [
+        (
+            "{groups: {x: [p, q], y: [q]}}",
+            r"recodes\.a\.groups = .*: the value 'q' is in 'x' and again in 'y' \(label: ",
+        ),
+        ('{groups: {x: "*", y: "*"}}', "the value '\\*' is in 'x' and again in 'y'"),
+        ("{groups: {x: []}, groups: {y: []}}", "gives 'groups' a second time"),
+        ("{groups: {x: [p], x: [q]}}", "gives 'x' a second time"),
+        ("{groups: {x: [1]}}", r"recodes\.a\.groups\.x\.0 = 1: .*string \(label: \[values\], in quotes"),
+        ("{groups: {}}", r"recodes\.a\.groups = {}"),
+        ("{bins: {x: [0, 5], y: [4, 9]}}", r"recodes\.a\.bins = .*: the bins 'x' and 'y' overlap \(label: "),
+        ("{bins: {x: [0, null], y: [4, 9]}}", "the bins 'x' and 'y' overlap"),
+        ("{bins: {x: [0, 5], y: [null, 9]}}", "the bins 'x' and 'y' overlap"),
+        ("{bins: {x: [0, 5], y: [6, 9]}}", "there is a gap between the bins 'x' and 'y'"),
+        ("{bins: {x: [5, 5]}}", "the bin 'x' goes from 5 to below 5, and holds nothing"),
+        ("{bins: {x: [0, ten]}}", r"recodes\.a\.bins\.x\.1 = 'ten'"),
+        ("{bins: {x: [0]}}", r"recodes\.a\.bins\.x"),
+        ("{}", "recodes.a = {}: give one of bins, groups, and top or bottom"),
+        ("{top: 3, bins: {x: [0, 5]}}", "give one of bins, groups, and top or bottom"),
+        ("{top: 3, bottom: 3}", "bottom 3 is not below top 3"),
+        ("{tops: 3}", r"recodes\.a\.tops is an unknown key; did you mean top\?"),
+        ("{top: 3.5}", r"recodes\.a\.top = 3.5: .*integer.* \(a whole number"),
+    ],
+)
+def test_faults_of_recodes(file: Path, recode: str, match: str) -> None:
+    text = f"name: r\ntable: {{path: t.csv, recodes: {{a: {recode}}}}}\nrisk: {{min_width: 1}}"
+    with pytest.raises(ConfigError, match=match) as caught:
+        config_of(file, text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        ("variables: [b], recodes: {a: {top: 3}}", "'a' is not among the variables; add it there or drop its recode"),
+        ("categories: {a: [x]}, recodes: {a: {top: 3}}", "'a' has categories too; its recode gives them"),
+        ("bad_records: drop", r"table\.bad_records = 'drop': .*\(refuse a table with records"),
+    ],
+)
+def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        config_of(file, f"name: r\ntable: {{path: t.csv, {table}}}\nrisk: {{min_width: 1}}")
 
 
 def test_a_config_is_frozen(file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -37,6 +38,7 @@ class Audit:
     best_reason       of the method "best": why the one that won did
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
+    bad_records       those read and those set aside, by reason, see `sdc.storage.reading.CountedRecords`
     """
 
     name: str
@@ -58,3 +60,4 @@ class Audit:
     best_reason: str | None = None
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
+    bad_records: Mapping[str, Any] | None = None

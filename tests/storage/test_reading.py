@@ -21,8 +21,9 @@ from hypothesis import strategies as some
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.storage import reading
-from sdc.storage.reading import read_table, source_digest, source_files
+from sdc.storage import counting, records
+from sdc.storage.reading import read_table
+from sdc.storage.source import open_source
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("SDC_DATA_DIR", ROOT / "../shared/data"))
@@ -189,6 +190,14 @@ def test_missing_values_are_refused_or_named(tmp_path: Path, suffix: str, values
     assert table.counts.tolist() == [1, 2]
 
 
+def test_a_null_beside_as_many_categories_as_the_indices_can_count(tmp_path: Path) -> None:
+    codes = pa.array([*range(128), None], pa.int8())
+    names = pa.array([f"c{n:03}" for n in range(128)])
+    path = write(tmp_path / "t.parquet", {"a": pa.DictionaryArray.from_arrays(codes, names)})
+    table = read_table(path, missing={"a": "none"})
+    assert (len(categories_of(table)), categories_of(table)[-1], table.total) == (129, "none", 129)
+
+
 def test_a_category_for_missing_values_is_last_unless_listed(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"a": [10, None, 9]})
     assert categories_of(read_table(path, missing={"a": "-"})) == ("9", "10", "-")
@@ -211,7 +220,7 @@ def test_a_category_for_missing_values_that_do_not_occur_is_not_made(tmp_path: P
 
 # Properties
 
-records = some.lists(
+some_records = some.lists(
     some.tuples(some.sampled_from(["b", "a", "é", "10"]), some.integers(-3, 12), some.booleans(), some.none()),
     min_size=1,
     max_size=30,
@@ -219,7 +228,7 @@ records = some.lists(
 
 
 @quick
-@given(rows=records, cuts=some.lists(some.integers(0, 30), max_size=4), seed=some.randoms(use_true_random=False))
+@given(rows=some_records, cuts=some.lists(some.integers(0, 30), max_size=4), seed=some.randoms(use_true_random=False))
 def test_same_table_whatever_format_partition_and_order(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], cuts: list[int], seed: Any
 ) -> None:
@@ -242,15 +251,15 @@ def _columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
 
 
 @quick
-@given(rows=records, batch=some.integers(1, 9), pile=some.integers(1, 9))
+@given(rows=some_records, batch=some.integers(1, 9), pile=some.integers(1, 9))
 def test_same_table_whatever_the_batches(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], batch: int, pile: int
 ) -> None:
     path = write(tmp_path_factory.mktemp("t") / "t.parquet", _columns(rows))
     table = read_table(path, missing={"d": "-"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BATCH_ROWS", batch)
-        patch.setattr(reading, "_PILE_ROWS", pile)
+        patch.setattr(records, "_BATCH_ROWS", batch)
+        patch.setattr(counting, "_PILE_ROWS", pile)
         assert read_table(path, missing={"d": "-"}) == table
 
 
@@ -296,8 +305,8 @@ def test_a_file_cut_short(tmp_path: Path) -> None:
 
 
 def test_an_error_late_in_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_CSV_BLOCK", 64)
-    monkeypatch.setattr(reading, "_HEADER_BLOCK", 64)
+    monkeypatch.setattr(records, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(records, "_HEADER_BLOCK", 64)
     refused(text(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 200 + "1\n"), "t.csv cannot be read: .*Expected 2 columns")
 
 
@@ -311,7 +320,7 @@ def test_folders(tmp_path: Path) -> None:
     refused(folder, "d has no parts")
     write(folder / "2.csv", {"a": [1], "b": [2]})
     write(folder / "1.csv", {"a": [1], "b": [2]})
-    assert [p.name for p in source_files(folder)] == ["1.csv", "2.csv"]
+    assert [part.name for part in open_source(folder).parts] == ["1.csv", "2.csv"]
     write(folder / "3.parquet", {"a": [1], "b": [2]})
     refused(folder, r"d has parts of several kinds \(.csv, .parquet\)")
     (folder / "3.parquet").unlink()
@@ -430,18 +439,18 @@ def test_types_without_categories(tmp_path: Path, values: Any) -> None:
 def test_source_digest_follows_names_and_bytes(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     one, two = write(folder / "1.csv", {"a": [1]}), write(folder / "2.csv", {"a": [2]})
-    before = source_digest(folder)
+    before = open_source(folder).digest()
     assert len(before) == 64
     text(folder / "_log", "not a part")
-    assert source_digest(folder) == before != source_digest(one)
+    assert open_source(folder).digest() == before != open_source(one).digest()
     two.rename(folder / "3.csv")
-    assert source_digest(folder) != before
+    assert open_source(folder).digest() != before
     (folder / "3.csv").rename(two)
-    assert source_digest(folder) == before
+    assert open_source(folder).digest() == before
     text(two, "a\n3\n")
-    assert source_digest(folder) != before
+    assert open_source(folder).digest() != before
     with pytest.raises(InputError, match="does not exist"):
-        source_digest(tmp_path / "none")
+        open_source(tmp_path / "none").digest()
 
 
 # Published figures

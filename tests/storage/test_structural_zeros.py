@@ -8,7 +8,8 @@ import pytest
 
 from sdc.model.errors import InputError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
-from sdc.storage.reading import read_table, source_digest
+from sdc.storage.reading import read_table
+from sdc.storage.source import open_source
 from sdc.storage.structural_zeros import read_structural_zeros
 
 RECORDS = "age,employed,zip,count\nunder 15,no,01,3\nadult,yes,02,2\nadult,no,01,1\nadult,partly,01,4\n"
@@ -89,7 +90,7 @@ def test_many_categories_are_not_all_listed(file: Path, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_refused(file: Path, table: Path) -> None:
     schema = read_table(table).schema
-    for read in (lambda: read_structural_zeros(file, schema), lambda: source_digest(table, file)):
+    for read in (lambda: read_structural_zeros(file, schema), lambda: open_source(table).digest(file)):
         with pytest.raises(InputError, match=r"structural zeros .*zeros\.yaml (does not exist|cannot be read)"):
             read()
     file.write_bytes(b"- {age: \xff}")
@@ -99,11 +100,11 @@ def test_a_file_that_cannot_be_read_is_refused(file: Path, table: Path) -> None:
 
 def test_the_digest_of_the_source_follows_the_content_of_the_file(file: Path, table: Path) -> None:
     file.write_text("- {age: under 15, employed: yes}")
-    digest = source_digest(table, file)
+    digest = open_source(table).digest(file)
     moved = file.rename(file.with_name("moved.yaml"))
-    assert source_digest(table, moved) == digest != source_digest(table)
+    assert open_source(table).digest(moved) == digest != open_source(table).digest()
     moved.write_text("- {age: under 15, employed: partly}")
-    assert source_digest(table, moved) != digest
+    assert open_source(table).digest(moved) != digest
 
 
 def test_a_schema_may_have_categories_without_records(table: Path, file: Path) -> None:

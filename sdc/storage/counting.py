@@ -1,0 +1,314 @@
+"""Counted cells as sorted arrays: packed into words, summed, spilled as runs where memory ends, merged by key ranges.
+
+A cell is packed into as few int64 words as its variables need, ordered as the codes are, first variable slowest: 40
+variables of 4 categories are two words. Cells are one int64 array (words + 1, n), the last row their counts. What fits
+memory is merged there; it is the case of no run and one range.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.executor import Executor
+from sdc.model.errors import InputError, SdcError
+from sdc.model.table import MAX_TOTAL
+from sdc.storage.vocabulary import Coding, Vocabulary
+
+Array: TypeAlias = npt.NDArray[np.int64]
+Column: TypeAlias = tuple[Array, npt.NDArray[Any]]
+"""A code for each index, and the index of each row."""
+Key: TypeAlias = tuple[int, ...]
+
+_WORD = 1 << 62
+_PILE_ROWS = 1 << 19
+_BYTES_PER_WORD = 256
+"""Of memory for each word of a cell: what a merge of cells with as many others takes, twice over."""
+_SMALL_RUN = 8
+"""A run of less than this part of what memory holds is taken in: many parts would be many files."""
+_SAMPLES = 1 << 12
+
+
+class Packing:
+    """Cells of variables of the given sizes as words."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = tuple(max(1, size) for size in sizes)
+        self._word, self._step = [0] * len(sizes), [1] * len(sizes)
+        word, space = 0, 1
+        for v in reversed(range(len(sizes))):
+            if space * self.sizes[v] > _WORD:
+                word, space = word + 1, 1
+            self._word[v], self._step[v] = word, space
+            space *= self.sizes[v]
+        self.words = word + 1
+        self._word = [word - w for w in self._word]
+
+    def pack(self, columns: Iterable[Column], rows: int) -> Array:
+        """(words, rows) keys of the rows of these columns, one for each variable."""
+        keys = np.zeros((self.words, rows), np.int64)
+        index, codes = np.empty(rows, np.intp), np.empty(rows, np.int64)
+        for (code_of, indices), word, step in zip(columns, self._word, self._step, strict=True):
+            np.copyto(index, indices)
+            np.take(code_of * step, index, mode="clip", out=codes)  # the only mode that does not buffer; all are inside
+            keys[word] += codes
+        return keys
+
+    def unpack(self, keys: Array) -> Iterator[Array]:
+        """The codes of each variable in turn."""
+        for word, step, size in zip(self._word, self._step, self.sizes, strict=True):
+            yield keys[word] // step % size
+
+
+def summed(keys: Array, counts: Array | None = None) -> Array:
+    """The distinct cells, sorted, with the sums of their counts, each 1 where none are given."""
+    if counts is None and len(keys) == 1:
+        return np.stack(np.unique(keys[0], return_counts=True))
+    order = np.lexsort(keys[::-1])
+    keys = keys[:, order]
+    first = np.ones(keys.shape[1], np.bool_)
+    first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    starts = np.flatnonzero(first)
+    weights = np.ones(len(order), np.int64) if counts is None else counts[order]
+    sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
+    return np.concatenate([keys[:, starts], sums[None]])
+
+
+def _merged(pieces: Sequence[Array]) -> Array:
+    cells = np.concatenate(pieces, axis=1)
+    return summed(cells[:-1], cells[-1])
+
+
+# Tallies
+
+
+@dataclass(frozen=True)
+class Run:
+    """So many cells that were spilled, packed by `sizes`; `codes` has the tally's code for each of the run's."""
+
+    path: Path
+    cells: int
+    sizes: tuple[int, ...]
+    codes: tuple[Array, ...]
+
+
+@dataclass
+class Tally:
+    """The cells met so far in running codes: those in memory, and runs in the folder where they were too many."""
+
+    codings: Sequence[Coding]
+    memory: int
+    folder: Path
+    runs: list[Run] = field(default_factory=list)
+    total: int = 0
+    rows: int = 0
+
+    def __post_init__(self) -> None:
+        self.vocabularies = [Vocabulary(coding) for coding in self.codings]
+        self.packing = Packing([0] * len(self.codings))
+        self.cells = _no_cells(self.packing)
+        self._pile: list[Array] = []
+
+    @property
+    def most_cells(self) -> int:
+        """Cells that may be in memory."""
+        return max(1, self.memory // (2 * _BYTES_PER_WORD * self.packing.words))
+
+    def add(self, columns: Iterable[Column], rows: int, counts: Array | None, total: int) -> None:
+        """Rows in running codes, with the exact sum of their counts; InputError where the sum of all passes 2^53."""
+        self._grow(rows, total)
+        self._take(columns, rows, counts)
+
+    def unite(self, other: Tally) -> None:
+        """The cells of another tally of the same variables, which is closed; its large runs stay runs."""
+        self._grow(other.rows, other.total)
+        codes = [own.unite(its) for own, its in zip(self.vocabularies, other.vocabularies, strict=True)]
+        self._take_cells(other.cells, other.packing, codes)
+        for run in other.runs:
+            own = tuple(mine[its] for mine, its in zip(codes, run.codes, strict=True))
+            if run.cells < self.most_cells // _SMALL_RUN:
+                self._take_cells(_mapped(run.path), Packing(run.sizes), own)
+            else:
+                self.runs.append(replace(run, codes=own))
+
+    def close(self, most_bytes: int) -> Tally:
+        """Sums what is piled up, and spills it where it has more bytes than is to travel."""
+        self._sum()
+        if self.cells.nbytes > most_bytes:
+            self.spill()
+        return self
+
+    def spill(self) -> None:
+        """Makes the cells in memory a run."""
+        if self.cells.shape[1]:
+            codes = tuple(np.arange(size) for size in self.packing.sizes)
+            self.runs.append(Run(save(self.cells, self.folder), self.cells.shape[1], self.packing.sizes, codes))
+            self.cells = _no_cells(self.packing)
+
+    def _grow(self, rows: int, total: int) -> None:
+        self.total, self.rows = self.total + total, self.rows + rows
+        if self.total > MAX_TOTAL:
+            raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
+
+    def _take_cells(self, cells: Array, packing: Packing, codes: Sequence[Array]) -> None:
+        self._take(zip(codes, packing.unpack(cells[:-1]), strict=True), cells.shape[1], cells[-1])
+
+    def _take(self, columns: Iterable[Column], rows: int, counts: Array | None) -> None:
+        if rows:
+            self._fit()
+            self._heap(summed(self.packing.pack(columns, rows), counts))
+
+    def _fit(self) -> None:
+        """Packs anew where the vocabularies have grown."""
+        sizes = [len(vocabulary) for vocabulary in self.vocabularies]
+        if self.packing.sizes != tuple(max(1, size) for size in sizes):
+            self._sum()
+            self.cells, self.packing = _repacked(self.cells, self.packing, Packing(sizes)), Packing(sizes)
+
+    def _heap(self, cells: Array) -> None:
+        self._pile.append(cells)
+        most = max(_PILE_ROWS, self.cells.shape[1])
+        if sum(piled.shape[1] for piled in self._pile) > min(most, self.most_cells):
+            self._sum()
+            if self.cells.shape[1] > self.most_cells:
+                self.spill()
+
+    def _sum(self) -> None:
+        if self._pile:
+            self.cells = _merged([self.cells, *self._pile])
+            self._pile.clear()
+
+
+def _no_cells(packing: Packing) -> Array:
+    return np.empty((packing.words + 1, 0), np.int64)
+
+
+def _repacked(cells: Array, old: Packing, new: Packing) -> Array:
+    """The same cells, in the same order, with room for more categories."""
+    codes = ((np.arange(size), rows) for size, rows in zip(old.sizes, old.unpack(cells[:-1]), strict=True))
+    return np.concatenate([new.pack(codes, cells.shape[1]), cells[-1:]])
+
+
+def save(cells: Array, folder: Path) -> Path:
+    """A new file of cells in the folder, for the eyes of this user; SdcError where it cannot be written."""
+    path = folder / f"{uuid.uuid4().hex}.npy"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        np.save(path, cells)
+    except OSError as error:
+        raise SdcError(f"scratch {folder} cannot be written: {error}; free the disk, or give more memory") from error
+    return path
+
+
+def scratch_of(executor: Executor) -> Path:
+    """A name for a folder of runs that whoever runs units can see; nothing is made."""
+    return (executor.scratch or Path(tempfile.gettempdir())) / f"cells-{uuid.uuid4().hex}"
+
+
+# Merging by key ranges
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Final packing and the final code for each running code; negative where it is a fault, see `Vocabulary.settle`."""
+
+    packing: Packing
+    codes: tuple[Array, ...]
+
+    def of(self, run: Run) -> Settled:
+        """The same for the codes of a run."""
+        return Settled(self.packing, tuple(own[its] for own, its in zip(self.codes, run.codes, strict=True)))
+
+
+Faults: TypeAlias = dict[tuple[int, int], int]
+"""Records by the first of their faults: (variable, its place in `vocabulary.FAULTS`)."""
+
+
+def settle_cells(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
+    """The cells of good records in final order, and the bad ones by their first fault."""
+    faults: Faults = {}
+    if any((codes < 0).any() for codes in settled.codes):
+        cells, faults = _without_faults(cells, packing, settled)
+    columns = zip(settled.codes, packing.unpack(cells[:-1]), strict=True)
+    return summed(settled.packing.pack(columns, cells.shape[1]), cells[-1]), faults
+
+
+def _without_faults(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
+    good, faults = np.ones(cells.shape[1], np.bool_), {}
+    for v, (codes, rows) in enumerate(zip(settled.codes, packing.unpack(cells[:-1]), strict=True)):
+        for fault in np.unique(codes[codes < 0]).tolist():
+            at = good & (codes[rows] == fault)
+            faults[v, -1 - fault] = int(cells[-1, at].sum())
+            good &= ~at
+    return cells[:, good], {key: records for key, records in faults.items() if records}
+
+
+def merge(tally: Tally, settled: Settled, executor: Executor) -> tuple[Iterator[Array], Faults]:
+    """The cells in final order by key ranges, none of which is much more than memory holds, and the bad records.
+
+    Each run is put in final order by one unit, and each range is merged from all of them by another.
+    """
+    if not tally.runs:
+        cells, faults = settle_cells(tally.cells, tally.packing, settled)
+        return iter([cells]), faults
+    tally.spill()
+    edges = _edges(tally, settled)
+    units = [(run, settled.of(run), tally.folder) for run in tally.runs]
+    faults, paths = {}, []
+    for path, found in executor.run(sort_run, None, units):
+        paths.append(path)
+        faults = {key: faults.get(key, 0) + found.get(key, 0) for key in faults | found}
+    ranges = [(paths, start, stop, tally.folder) for start, stop in zip([None, *edges], [*edges, None], strict=True)]
+    return (_mapped(path) for path in executor.run(merge_range, None, ranges)), faults
+
+
+def sort_run(table: None, unit: tuple[Run, Settled, Path]) -> tuple[Path, Faults]:
+    """Writes a run in final order."""
+    run, settled, folder = unit
+    cells, faults = settle_cells(_mapped(run.path), Packing(run.sizes), settled)
+    return save(cells, folder), faults
+
+
+def merge_range(table: None, unit: tuple[list[Path], Key | None, Key | None, Path]) -> Path:
+    """Writes the cells with keys from `start` to below `stop` of all sorted runs, summed."""
+    paths, start, stop, folder = unit
+    return save(_merged([_between(_mapped(path), start, stop) for path in paths]), folder)
+
+
+def _mapped(path: Path) -> Array:
+    try:
+        cells: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise SdcError(f"scratch {path} cannot be read: {error}; name a scratch that every worker shares") from error
+    return cells
+
+
+def _between(cells: Array, start: Key | None, stop: Key | None) -> Array:
+    low = 0 if start is None else _place(cells, start)
+    return np.array(cells[:, low : cells.shape[1] if stop is None else _place(cells, stop)])
+
+
+def _place(cells: Array, key: Key) -> int:
+    return bisect_left(range(cells.shape[1]), key, key=lambda i: tuple(cells[:-1, i].tolist()))
+
+
+def _edges(tally: Tally, settled: Settled) -> list[Key]:
+    """Keys that cut the final order into ranges of about what memory holds, by a sample of every run."""
+    total = sum(run.cells for run in tally.runs)
+    step = total // _SAMPLES + 1
+    samples = [
+        settle_cells(np.array(_mapped(run.path)[:, ::step]), Packing(run.sizes), settled.of(run))[0]
+        for run in tally.runs
+    ]
+    keys = _merged(samples)[:-1]
+    ranges = -(-total // tally.most_cells)
+    chosen = {keys.shape[1] * part // ranges for part in range(1, ranges)} - {0}
+    return [tuple(keys[:, at].tolist()) for at in sorted(chosen)]

@@ -1,0 +1,61 @@
+"""Recodes: from the name of a stored value to the label of a bin or group, or to a top or bottom code."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from sdc.config import OTHERS, RecodeConfig
+
+INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,99})")
+# 1e+16 as floats are written to CSV; 1E5 may be a code
+NUMERAL = re.compile(INTEGER.pattern + r"(\.[0-9]+)?(e[+-][0-9]{1,2})?|-?inf")
+
+
+def plain(name: str) -> str:
+    """A numeral that is a whole number as an integer; any other name as it is."""
+    number = Decimal(name) if NUMERAL.fullmatch(name) else Decimal("inf")
+    return str(int(number)) if number.is_finite() and number == number.to_integral_value() else name
+
+
+def recoded(name: str, recode: RecodeConfig) -> str | None:
+    """The category of a value; None where the recode does not cover it."""
+    if recode.groups is not None:
+        return _group(name, recode)
+    if not NUMERAL.fullmatch(name):
+        return None
+    number = Decimal(name)
+    if recode.bins is not None:
+        return next((label for label, edges in recode.bins.items() if _within(number, *edges)), None)
+    if recode.top is not None and number >= recode.top:
+        return top_label(recode)
+    if recode.bottom is not None and number <= recode.bottom:
+        return bottom_label(recode)
+    return plain(name)
+
+
+def labels_of(recode: RecodeConfig) -> tuple[str, ...] | None:
+    """The categories of bins or groups, in order; None where the data have them."""
+    given = recode.bins if recode.bins is not None else recode.groups
+    return None if given is None else tuple(given)
+
+
+def top_label(recode: RecodeConfig) -> str:
+    return f"{recode.top} or more"
+
+
+def bottom_label(recode: RecodeConfig) -> str:
+    return f"{recode.bottom} or less"
+
+
+def _group(name: str, recode: RecodeConfig) -> str | None:
+    groups = recode.groups or {}
+    for wanted in (name, plain(name)):
+        for label, values in groups.items():
+            if wanted in values and values != OTHERS:
+                return label
+    return next((label for label, values in groups.items() if values == OTHERS), None)
+
+
+def _within(number: Decimal, start: float | None, below: float | None) -> bool:
+    return (start is None or number >= Decimal(str(start))) and (below is None or number < Decimal(str(below)))

@@ -1,0 +1,156 @@
+"""Batches of records from a part, Parquet or CSV, and what is to be known of a part before they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from sdc.model.errors import InputError
+from sdc.storage.source import Part, readable
+from sdc.storage.vocabulary import kind_of
+
+_BATCH_ROWS = 1 << 17
+_CSV_BLOCK = 1 << 24
+_HEADER_BLOCK = 1 << 20
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+
+Batch: TypeAlias = tuple[pa.RecordBatch, Collection[str]]
+"""Records, and the columns whose dictionary carries the order of their categories."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of a part with their types, and the rows of each row group; a CSV file is one of unknown length."""
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    groups: tuple[int, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.columns]
+
+
+def layouts_of(parts: Sequence[Part]) -> list[Layout]:
+    """The layout of every part; InputError where one has other columns than the first, or another order."""
+    layouts = []
+    for part in parts:
+        with part.at_rest():
+            layouts.append(_layout(part))
+    names = layouts[0].names
+    for part, layout in zip(parts, layouts, strict=True):
+        if layout.names != names:
+            raise InputError(
+                f"{part} has the columns {', '.join(layout.names)} but {parts[0].name} has {', '.join(names)}; "
+                "give every part the same columns in the same order"
+            )
+    _check_names(names, parts[0])
+    return layouts
+
+
+def check_kinds(parts: Sequence[Part], layouts: Sequence[Layout], columns: Iterable[str]) -> None:
+    """InputError where a column that is used has no categories, or is of one kind here and of another there."""
+    types = [dict(layout.columns) for layout in layouts]
+    for name in columns:
+        first: tuple[str, pa.DataType, Part] | None = None
+        for part, type_of in zip(parts, types, strict=True):
+            found = type_of[name]
+            kind = kind_of(found, name)
+            if first is not None and kind not in (first[0], "nothing"):
+                raise InputError(
+                    f"column {name!r} has the type {found} in {part} but {first[1]} in {first[2].name}; "
+                    "give it one type in every part"
+                )
+            if kind != "nothing" and first is None:
+                first = kind, found, part
+
+
+def batches(part: Part, columns: list[str], groups: range | None = None) -> Iterator[Batch]:
+    """The records of a part, or of these row groups of it."""
+    if part.suffix == ".parquet":
+        return _parquet_batches(part, columns, groups)
+    return _csv_batches(part, columns)
+
+
+def _layout(part: Part) -> Layout:
+    if part.size == 0:
+        raise InputError(f"{part} is empty; give a file with a header and records")
+    with part.opened() as file, readable(part.url):
+        if part.suffix != ".parquet":
+            return Layout(tuple((name, pa.string()) for name in _open_csv(part, file).schema.names), (0,))
+        found = pq.ParquetFile(file)
+        schema, metadata = found.schema_arrow, found.metadata
+        groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
+        return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
+
+
+def _check_names(names: list[str], part: Part) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{part} has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
+    if "" in names:
+        raise InputError(f"{part}: column {names.index('') + 1} has no name; name it or drop it")
+    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
+        raise InputError(f"{part} has the one column {names[0]!r}; separate the columns by commas")
+
+
+def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> Iterator[Batch]:
+    with part.opened() as source:
+        with readable(part.url):
+            schema = pq.read_schema(source)
+            strings = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+            file = pq.ParquetFile(source, read_dictionary=strings)
+            ordered = {name for name in columns if pa.types.is_dictionary(schema.field(name).type)}
+            ordered -= _without_dictionary_page(file.metadata)
+            chosen = None if groups is None else list(groups)
+            found = file.iter_batches(_BATCH_ROWS, row_groups=chosen, columns=columns)
+        yield from ((batch, ordered) for batch in _each(found, part))
+
+
+def _without_dictionary_page(metadata: Any) -> set[str]:
+    """Columns stored plainly somewhere: there Arrow makes up a dictionary by order of appearance."""
+    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
+    chunks = (group.column(c) for group in groups for c in range(group.num_columns))
+    return {chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page}
+
+
+def _csv_batches(part: Part, columns: list[str]) -> Iterator[Batch]:
+    options = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(columns, _NAMES),
+        include_columns=columns,
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    # in a file of one column an empty line is a missing value, and must not vanish
+    several = len(_layout(part).columns) > 1
+    with part.opened() as source:
+        with readable(part.url):
+            found = _open_csv(part, source, options, skip_empty=several)
+        yield from ((batch, ()) for batch in _each(found, part))
+
+
+def _open_csv(part: Part, file: str | IO[bytes], options: Any = None, *, skip_empty: bool = True) -> Any:
+    if not isinstance(file, str) and part.suffix.endswith(".gz"):
+        file = pa.CompressedInputStream(file, "gzip")
+    return pyarrow.csv.open_csv(
+        file,
+        pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK if options else _HEADER_BLOCK),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=skip_empty),
+        options,
+    )
+
+
+def _each(found: Iterable[pa.RecordBatch], part: Part) -> Iterator[pa.RecordBatch]:
+    """The batches, with what Arrow raises between them made an InputError."""
+    iterator = iter(found)
+    while True:
+        with readable(part.url):
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch

@@ -1,0 +1,234 @@
+"""Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
+
+A part carries its fingerprint, taken when the source is opened: whoever reads a part says so to `Part.at_rest`, and a
+part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for it.
+Credentials come from the configuration or environment of fsspec, never from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from sdc.model.errors import InputError
+from sdc.storage.structural_zeros import zeros_digest
+
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+SECONDS_TO_ANSWER = 30.0
+
+_BLOCK = 1 << 20
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of records: its path or URL, its bytes where known, and what told it from others when it was opened."""
+
+    url: str
+    size: int | None
+    fingerprint: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        return self.url.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def suffix(self) -> str:
+        """The one of SUFFIXES that its name ends in, empty where none does."""
+        return _suffix(self.name)
+
+    @contextmanager
+    def opened(self) -> Iterator[str | IO[bytes]]:
+        """What Arrow reads it from: its path where it is on this machine, else a file opened by fsspec."""
+        if not is_url(self.url):
+            yield self.url
+            return
+        with readable(self.url):
+            files, path = _file_system(self.url)
+            file = files.open(path, "rb")
+        with file:
+            yield file
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """InputError where the part is not, or no longer, what it was when the source was opened."""
+        try:
+            yield
+        except InputError as error:
+            self._require_unchanged(error)
+            raise
+        self._require_unchanged(None)
+
+    def _require_unchanged(self, cause: InputError | None) -> None:
+        with readable(self.url):
+            now = _fingerprint(*_file_system(self.url))
+        if now != self.fingerprint:
+            raise InputError(f"{self.url} was rewritten while it was read; run again when it is at rest") from cause
+
+    def digest(self) -> str:
+        """SHA-256 over the bytes."""
+        sha = hashlib.sha256()
+        with self.at_rest(), readable(self.url):
+            files, path = _file_system(self.url)
+            with files.open(path, "rb") as file:
+                while block := file.read(_BLOCK):
+                    sha.update(block)
+        return sha.hexdigest()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The parts, sorted by name, and the path or URL that was asked for."""
+
+    path: str
+    parts: tuple[Part, ...]
+
+    def digest(self, structural_zeros: str | Path | None = None) -> str:
+        """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
+        sha = hashlib.sha256()
+        for part in self.parts:
+            sha.update(f"{part.name}\0{part.digest()}\n".encode())
+        if structural_zeros is not None:
+            sha.update(f"structural zeros\0{zeros_digest(structural_zeros)}\n".encode())
+        return sha.hexdigest()
+
+
+def open_source(path: str | Path) -> Source:
+    """The file itself, or the parts of the folder or glob; hidden names and names with `_` are left out.
+
+    InputError where there is nothing, no part, a sub-folder, parts of several suffixes, or no leave to read; and where
+    a URL has an unknown protocol or a password, or its host does not answer within SECONDS_TO_ANSWER.
+    """
+    path = str(path)
+    if not is_url(path):
+        return _listed(path)
+    if secret := re.match(r"[^/]*://[^/]*:[^/]*@", path):
+        raise InputError(
+            f"the URL of {path[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
+        )
+    return _within(SECONDS_TO_ANSWER, lambda: _listed(path), path)
+
+
+def is_url(path: str | Path) -> bool:
+    """Whether fsspec is to be asked rather than this machine's own files."""
+    return "://" in str(path)
+
+
+@contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turns what a file system and Arrow raise, of whatever type, into one InputError; keep what is within short."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} {_refusal(error)}") from error
+
+
+def _refusal(error: Exception) -> str:
+    # fsspec says of whatever HTTP does not give that it was not found, and keeps the reason as the cause
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
+    status = getattr(cause, "status", None)
+    if isinstance(cause, PermissionError) or status in (401, 403):
+        return "may not be read: permission denied; mend its permissions, or fsspec's own credentials for a URL"
+    if isinstance(cause, FileNotFoundError) or status == 404:
+        return "does not exist; give a Parquet or CSV file, or a folder of parts"
+    reason = (str(cause).splitlines() or [type(cause).__name__])[0]
+    if cause is not error:
+        return f"cannot be reached: {reason}; check the address and the network"
+    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV"
+
+
+def _listed(path: str) -> Source:
+    with readable(path):
+        files, inside = _file_system(path)
+        if _is_glob(path) and not files.exists(inside):
+            return _source(path, files, sorted(files.glob(inside)), f"glob {path}")
+        if files.info(inside)["type"] != "directory":
+            if not _suffix(inside):
+                raise InputError(f"{path} is neither Parquet nor CSV; its name should end in {', '.join(SUFFIXES)}")
+            return Source(path, (_part(path, files, inside),))
+        listed = sorted(entry["name"] for entry in files.ls(inside, detail=True))
+    return _source(path, files, listed, f"folder {path}")
+
+
+def _source(path: str, files: Any, listed: list[str], what: str) -> Source:
+    listed = [entry for entry in listed if not entry.rstrip("/").rsplit("/", 1)[-1].startswith((".", "_"))]
+    folders = [entry.rstrip("/").rsplit("/", 1)[-1] for entry in listed if files.isdir(entry)]
+    if folders:
+        raise InputError(f"{what} has the sub-folder {folders[0]!r}; put all parts into one folder")
+    parts = [entry for entry in listed if _suffix(entry)]
+    suffixes = sorted({_suffix(part) for part in parts})
+    if len(suffixes) != 1:
+        found = f"parts of several kinds ({', '.join(suffixes)})" if parts else "no parts"
+        raise InputError(f"{what} has {found}; give parts of one kind, {', '.join(SUFFIXES)}")
+    named = ((str(files.unstrip_protocol(part)) if is_url(path) else part, part) for part in parts)
+    with readable(path):
+        return Source(path, tuple(_part(url, files, part) for url, part in named))
+
+
+def _part(url: str, files: Any, inside: str) -> Part:
+    return Part(url, files.info(inside)["size"], _fingerprint(files, inside))
+
+
+def _is_glob(path: str) -> bool:
+    return any(sign in path for sign in ("*[" if is_url(path) else "*?["))  # what follows ? in a URL is its query
+
+
+def _suffix(name: str) -> str:
+    return next((suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), "")
+
+
+def _file_system(path: str) -> tuple[Any, str]:
+    """The fsspec file system of a path or URL, and the path within; a protocol it does not know is an InputError."""
+    import fsspec
+
+    if not is_url(path):
+        return fsspec.filesystem("file"), os.path.abspath(path)
+    try:
+        files, inside = fsspec.core.url_to_fs(path)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{path} has a protocol that cannot be used: {error}") from error
+    return files, inside
+
+
+def _fingerprint(files: Any, path: str) -> str:
+    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    if isinstance(files, LocalFileSystem):
+        status = os.stat(path)
+        return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    files.invalidate_cache()
+    return repr(sorted((key, str(value)) for key, value in files.info(path).items()))
+
+
+def _within(seconds: float, work: Callable[[], Result], path: str | Path) -> Result:
+    """What `work` gives or raises; InputError where it takes longer. Its thread ends with the process."""
+    answers: list[Result] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(work())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failures:
+        raise failures[0]
+    if not answers:
+        raise InputError(f"{path}: no answer within {seconds:g} s; check the address and the network, then run again")
+    return answers[0]

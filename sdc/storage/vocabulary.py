@@ -1,0 +1,289 @@
+"""Vocabularies: from the values of a column to the categories of a variable, and their order.
+
+Codes are first given in the order in which categories are met ("running codes"); the final ones depend on what was
+met, not on when. All work is on dictionaries, never on records, so a recode costs nothing a record.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sdc.config import RecodeConfig
+from sdc.model.errors import InputError
+from sdc.model.schema import MAX_CATEGORIES, Variable
+from sdc.storage.recodes import INTEGER, NUMERAL, bottom_label, labels_of, plain, recoded, top_label
+
+_MOST_KNOWN = 1 << 16
+_INDICES = pa.int32()
+
+
+class Fault(Enum):
+    """Why a record is bad."""
+
+    MISSING = "missing value without a category"
+    OUTSIDE = "value outside the categories"
+    UNCOVERED = "value that no bin or group covers"
+
+
+FAULTS = tuple(Fault)
+
+
+class Bad(NamedTuple):
+    """A value that is no category, by name."""
+
+    fault: Fault
+    value: str
+
+
+@dataclass(frozen=True)
+class BadRecords:
+    """The rows with one fault in one column: how many, the first of their values by code point, the first part."""
+
+    rows: int
+    value: str
+    part: str
+
+    def __add__(self, other: BadRecords) -> BadRecords:
+        """Those of later parts as well."""
+        return BadRecords(self.rows + other.rows, min(self.value, other.value), self.part)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a variable is made from a column.
+
+    missing  the category of missing values; None makes them bad
+    listed   all categories in order; None where the data have them
+    recode   from values to categories
+    limit    categories it may have
+    """
+
+    name: str
+    column: str
+    missing: str | None = None
+    listed: tuple[str, ...] | None = None
+    recode: RecodeConfig | None = None
+    limit: int = MAX_CATEGORIES
+
+    @property
+    def order(self) -> tuple[str, ...] | None:
+        """The categories in order where the settings give them."""
+        return labels_of(self.recode) if self.recode is not None else self.listed
+
+    def category(self, name: str) -> str | Bad:
+        """The category of a value that is not missing."""
+        if self.recode is not None:
+            label = recoded(name, self.recode)
+            return Bad(Fault.UNCOVERED, name) if label is None else label
+        if self.listed is None or name in self._known or name == self.missing:
+            return name
+        return plain(name) if plain(name) in self._known else Bad(Fault.OUTSIDE, name)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.listed or ())
+
+
+class Vocabulary:
+    """The categories of one variable met so far, each with its running code, and the bad values met."""
+
+    def __init__(self, coding: Coding) -> None:
+        self.coding = coding
+        self.codes: dict[str | Fault, int] = {}
+        self.dictionaries: set[tuple[str, ...] | None] = set()
+        self.nulls = 0
+        self.bad: dict[Fault, BadRecords] = {}
+        self._known: dict[Any, str | Bad] = {}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: all but the values known, which only save time."""
+        return {**self.__dict__, "_known": {}}
+
+    def encode(self, column: pa.Array, part: str, *, ordered: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """The running code of each dictionary index, and the indices of the rows.
+
+        ordered  whether the dictionary of the column carries the order of the categories
+        """
+        name_of = namer(column.type, self.coding.column)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        met = [self._met(value, name_of) for value in column.dictionary.to_pylist()] + [Bad(Fault.MISSING, "")]
+        self._note(met[:-1], column, ordered)
+        indices = column.indices
+        if column.null_count:
+            indices = indices.cast(_INDICES).fill_null(len(met) - 1)
+        rows = indices.to_numpy(zero_copy_only=False)
+        doubtful = bool(column.null_count) or any(isinstance(category, Bad) for category in met[:-1])
+        times = np.bincount(rows, minlength=len(met)).tolist() if doubtful else [0] * len(met)
+        return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
+
+    def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
+        """Takes over what another vocabulary of the same variable has met; gives this one's code for each of its."""
+        self._merge_dictionaries(other.dictionaries)
+        self.nulls += other.nulls
+        for fault, bad in other.bad.items():
+            self.bad[fault] = self.bad[fault] + bad if fault in self.bad else bad
+        return np.array([self._running(category) for category in other.codes], np.int64)
+
+    def settle(self) -> tuple[Variable, npt.NDArray[np.int64]]:
+        """The variable, its categories in order, and the final code for each running code.
+
+        A fault has the code -1 - its place in FAULTS.
+        """
+        missing, given = self.coding.missing, self.coding.order
+        names = [name for name in self.codes if isinstance(name, str)]
+        last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
+        known: dict[str, str] = {}
+        if given is None:
+            order, known = self._order([name for name in names if name not in last])
+        else:
+            order = list(given)
+        categories = tuple(order + [name for name in last if name not in order])
+        if len(categories) > self.coding.limit:
+            raise _too_many(self.coding)
+        place: dict[str | Fault, int] = {name: code for code, name in enumerate(categories)}
+        place.update((fault, -1 - number) for number, fault in enumerate(FAULTS))
+        codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
+        return Variable(self.coding.name, categories), np.array(codes, np.int64)
+
+    def _met(self, value: Any, name_of: Callable[[Any], str]) -> str | Bad:
+        """The category of a stored value, which may be missing."""
+        if value not in self._known:
+            if len(self._known) == _MOST_KNOWN:
+                self._known.clear()
+            name = "" if value is None else name_of(value)
+            _check_lines(name, self.coding.column)
+            self._known[value] = self.coding.category(name) if name else Bad(Fault.MISSING, "")
+        return self._known[value]
+
+    def _note(self, met: list[str | Bad], column: pa.Array, ordered: bool) -> None:
+        if met or column.null_count < len(column):
+            names = tuple(name for name in met if isinstance(name, str))
+            self._merge_dictionaries({names if ordered else None})
+
+    def _merge_dictionaries(self, others: set[tuple[str, ...] | None]) -> None:
+        """Two that differ are as good as none: neither carries the order."""
+        self.dictionaries |= others
+        if len(self.dictionaries) > 1:
+            self.dictionaries = {None}
+
+    def _code(self, category: str | Bad, times: int, part: str) -> int:
+        """Its running code; what is missing or bad gets one only where rows have it."""
+        if isinstance(category, str):
+            return self._running(category)
+        if not times:
+            return 0
+        if category.fault is Fault.MISSING:
+            self.nulls += times
+            if self.coding.missing is not None:
+                return self._running(self.coding.missing)
+        bad = BadRecords(times, category.value, part)
+        self.bad[category.fault] = self.bad[category.fault] + bad if category.fault in self.bad else bad
+        return self._running(category.fault)
+
+    def _running(self, category: str | Fault) -> int:
+        if category not in self.codes and isinstance(category, str) and self._names() == self.coding.limit:
+            raise _too_many(self.coding)
+        return self.codes.setdefault(category, len(self.codes))
+
+    def _names(self) -> int:
+        return len(self.codes) - len(self.bad.keys() & self.codes.keys())
+
+    def _order(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
+        """The categories in order, and the category of each name that is not itself one."""
+        if self.coding.recode is not None:
+            ends = [bottom_label(self.coding.recode), top_label(self.coding.recode)]
+            order, known = _sorted([name for name in names if name not in ends], self.coding)
+            return [*(e for e in ends[:1] if e in names), *order, *(e for e in ends[1:] if e in names)], known
+        if len(self.dictionaries) == 1 and (dictionary := next(iter(self.dictionaries))) is not None:
+            return list(dict.fromkeys(dictionary)), {}
+        return _sorted(names, self.coding)
+
+
+def _sorted(names: list[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
+    """By number where every name is a numeral, which must be whole; by code point where not."""
+    if not all(NUMERAL.fullmatch(name) for name in names):
+        return sorted(names), {}
+    known = {name: plain(name) for name in names}
+    fractions = sorted(name for name, number in known.items() if not INTEGER.fullmatch(number))
+    if fractions:
+        raise InputError(
+            f"column {coding.column!r} has the value {fractions[0]}, not a whole number; bin the column, "
+            "list its values under `categories`, or leave it out with --variables"
+        )
+    return sorted(set(known.values()), key=int), known
+
+
+def _check_lines(name: str, column: str) -> None:
+    if re.search(r"[\r\n]", name):
+        # Arrow reads on from a quote that nobody closes, and the records after it would be lost
+        raise InputError(
+            f"column {column!r} has a value of several lines, it begins {name[:20]!r}; "
+            "close the quote there, or recode the value"
+        )
+
+
+def _too_many(coding: Coding) -> InputError:
+    return InputError(
+        f"column {coding.column!r} has more than {coding.limit} categories; group or bin its values, leave it out with "
+        f"--variables, or raise max_categories (at most {MAX_CATEGORIES})"
+    )
+
+
+def namer(kind: pa.DataType, column: str) -> Callable[[Any], str]:
+    """How values of an Arrow type are named; an empty name is a missing value. InputError for types without names."""
+    return _NAMERS[kind_of(kind, column)]
+
+
+def kind_of(kind: pa.DataType, column: str) -> str:
+    """text, number, truth value, date or nothing; values of one kind have the same names in every type."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = {
+        "truth value": (types.is_boolean,),
+        "number": (types.is_integer, types.is_floating, types.is_decimal),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "date": (types.is_date,),
+        "nothing": (types.is_null,),
+    }
+    for name, tests in kinds.items():
+        if any(is_kind(kind) for is_kind in tests):
+            return name
+    raise InputError(
+        f"column {column!r} has the type {kind}, which has no categories; recode it as strings or integers, "
+        "or leave it out with --variables"
+    )
+
+
+def _number_name(value: float | Decimal) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return str(value)
+    return plain(f"{Decimal(str(value)):f}")
+
+
+_NAMERS: dict[str, Callable[[Any], str]] = {
+    "truth value": lambda value: "true" if value else "false",
+    "number": _number_name,
+    "text": str,
+    "date": lambda value: str(value.isoformat()),
+    "nothing": str,
+}

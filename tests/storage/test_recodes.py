@@ -1,0 +1,200 @@
+"""Recodes against plain Python, and bad records: refused with all that is wrong, or set aside and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from sdc.config import TableConfig
+from sdc.model.errors import InputError
+from sdc.model.table import Table
+from sdc.storage.reading import CountedRecords, count_records, read_table
+from sdc.storage.source import open_source
+from sdc.storage.vocabulary import Fault
+
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+RECODES: dict[str, dict[str, Any]] = {
+    "age": {"bins": {"under 15": [None, 15], "15 to 64": [15, 65], "65 and over": [65, None]}},
+    "school": {"groups": {"low": ["none", "primary"], "high": ["secondary"], "else": "*"}},
+    "children": {"bottom": 1, "top": 4},
+    "decade": {"column": "age", "bins": {f"{n}0s": [10 * n, 10 * n + 10] for n in range(13)}},
+}
+
+
+def write(path: Path, columns: Mapping[str, Any]) -> Path:
+    table = pa.table(dict(columns))
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        pyarrow.csv.write_csv(table, path)
+    return path
+
+
+def counted(path: Path, **settings: Any) -> CountedRecords:
+    return count_records(open_source(path), TableConfig.model_validate({"path": str(path), **settings}))
+
+
+def named_cells(table: Table) -> dict[tuple[str, ...], int]:
+    names = [variable.categories for variable in table.schema.variables]
+    rows = (tuple(names[v][code] for v, code in enumerate(row)) for row in table.codes.tolist())
+    return dict(zip(rows, table.counts.tolist(), strict=True))
+
+
+def age_group(age: int) -> str:
+    return "under 15" if age < 15 else "15 to 64" if age < 65 else "65 and over"
+
+
+def school_group(school: str) -> str:
+    return "low" if school in ("none", "primary") else "high" if school == "secondary" else "else"
+
+
+def children_code(children: int) -> str:
+    return "1 or less" if children <= 1 else "4 or more" if children >= 4 else str(children)
+
+
+schools = some.sampled_from(["none", "primary", "secondary", "college", "other"])
+people = some.lists(some.tuples(some.integers(0, 129), schools, some.integers(0, 12)), min_size=1, max_size=25)
+
+
+@quick
+@given(people=people, suffix=some.sampled_from(["parquet", "csv"]), cut=some.integers(0, 25))
+def test_recodes(tmp_path_factory: pytest.TempPathFactory, people: list[Any], suffix: str, cut: int) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    for part, rows in enumerate((people[:cut], people[cut:])):
+        ages, school, children = ([row[v] for row in rows] for v in range(3))
+        columns = {"age": pa.array(ages, pa.int16()), "school": pa.array(school, pa.string()), "children": children}
+        columns["children"] = pa.array(children, pa.float64())
+        write(folder / f"{part}.{suffix}", columns)
+    table = read_table(folder, recodes=RECODES)
+    assert table.schema.names == ("age", "school", "children", "decade")
+    assert table.schema.variables[0].categories == tuple(RECODES["age"]["bins"])
+    assert table.schema.variables[1].categories == ("low", "high", "else")
+    order = ("1 or less", "2", "3", "4 or more")
+    assert table.schema.variables[2].categories == tuple(c for c in order if c in {children_code(p[2]) for p in people})
+    expected = Counter((age_group(a), school_group(s), children_code(c), f"{a // 10}0s") for a, s, c in people)
+    assert named_cells(table) == expected
+
+
+def test_a_recode_of_more_values_than_a_variable_may_have(tmp_path: Path) -> None:
+    values = [n / 7 for n in range(20_000)]
+    path = write(tmp_path / "t.parquet", {"income": values})
+    table = read_table(path, recodes={"income": {"bins": {"low": [None, 1000], "high": [1000, None]}}})
+    assert named_cells(table) == {("low",): 7000, ("high",): 13_000}
+
+
+def test_bins_hold_their_lower_edge_and_fractions(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", {"a": ["0.1", "0.3", "0.2", "-inf"]})
+    table = read_table(path, recodes={"a": {"bins": {"low": [None, 0.2], "high": [0.2, 0.4]}}})
+    assert named_cells(table) == {("low",): 2, ("high",): 2}
+
+
+def test_missing_values_are_named_before_recodes(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", {"a": [3, None, 20]})
+    table = read_table(path, missing={"a": "unknown"}, recodes={"a": {"top": 9}})
+    assert table.schema.variables[0].categories == ("3", "9 or more", "unknown")
+    same = read_table(path, missing={"a": "few"}, recodes={"a": {"bins": {"few": [0, 9], "many": [9, 99]}}})
+    assert named_cells(same) == {("few",): 2, ("many",): 1}
+
+
+def test_groups_know_numbers_by_their_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", {"a": ["1", "2.0", "03"]})
+    assert named_cells(read_table(path, recodes={"a": {"groups": {"x": ["1", "2"], "y": ["03"]}}})) == {
+        ("x",): 2,
+        ("y",): 1,
+    }
+
+
+# Bad records
+
+FAULTY = {
+    "a": ["x", "z", None, "x", "y", None],
+    "b": [1, 2, 99, 2, 99, 99],
+    "c": ["p", "p", "p", None, "q", "p"],
+}
+SETTINGS: dict[str, Any] = {
+    "categories": {"a": ["x", "y"]},
+    "recodes": {"b": {"bins": {"low": [0, 5], "high": [5, 50]}}},
+    "missing": {"c": "none"},
+}
+
+
+def faulty(folder: Path) -> Path:
+    for part in range(3):
+        write(folder / f"{part}.parquet", {name: values[2 * part : 2 * part + 2] for name, values in FAULTY.items()})
+    return folder
+
+
+def test_a_refusal_lists_all_that_is_bad(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_table(faulty(tmp_path), **SETTINGS)
+    assert str(caught.value) == (
+        f"{tmp_path} has bad records, the first in {tmp_path}/0.parquet: missing values: 2 in column 'a'; name a "
+        "category for them under `missing`; column 'a' has the value 'z', outside its categories ['x', 'y']; add it "
+        "there (1 such); column 'b' has the value '99', which no bin or group of 'b' covers; extend them "
+        "(3 such); or leave them out with bad_records: set_aside"
+    )
+
+
+@pytest.mark.parametrize("memory", [1, 1 << 30])
+def test_bad_records_are_set_aside_and_counted(tmp_path: Path, memory: int) -> None:
+    settings = TableConfig.model_validate({"path": str(tmp_path), "bad_records": "set_aside", **SETTINGS})
+    found = count_records(open_source(faulty(tmp_path)), settings, memory=memory)
+    assert named_cells(found.table) == {("x", "low", "p"): 1, ("x", "low", "none"): 1}
+    assert found.set_aside == {("a", Fault.MISSING): 2, ("a", Fault.OUTSIDE): 1, ("b", Fault.UNCOVERED): 1}
+    assert found.facts["records"] == 6
+    assert found.facts["set_aside"] == 4
+    assert found.facts["reasons"][0] == {"variable": "a", "reason": Fault.MISSING.value, "records": 2}
+
+
+def test_categories_are_those_of_good_and_bad_records(tmp_path: Path) -> None:
+    """What is a category is a matter of the column, not of the other values of its records."""
+    path = write(tmp_path / "t.csv", {"a": ["1", "2", "3"], "b": ["x", "y", None]})
+    found = counted(path, bad_records="set_aside")
+    assert found.table.schema.variables[0].categories == ("1", "2", "3")
+    assert found.table.total == 2
+
+
+def test_counted_cells_are_set_aside_with_their_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", {"a": ["x", None], "count": [5, 7]})
+    assert counted(path, bad_records="set_aside").facts["set_aside"] == 7
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", {"a": ["x", "y"]})
+    with pytest.raises(InputError, match="has no good record: all 2 are bad; correct the data or the settings"):
+        read_table(path, categories={"a": ["z"]}, bad_records="set_aside")
+
+
+def test_no_bad_records(tmp_path: Path) -> None:
+    assert counted(write(tmp_path / "t.csv", {"a": ["x"]})).facts == {"records": 1, "set_aside": 0, "reasons": []}
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"recodes": {"b": {"top": 1}}}, "recodes names 'b', no variable of .*; it has a"),
+        ({"recodes": {"b": {"column": "z", "top": 1}}}, "recodes makes 'b' of 'z', no column of .*t.csv; it has a"),
+        ({"recodes": {"a": {"tops": 1}}}, r"table\.recodes\.a\.tops is an unknown key; did you mean top"),
+        ({"recodes": {"a": {"groups": {"p": ["x", "x"]}}}}, "the value 'x' is in 'p' and again in 'p'"),
+        ({"bad_records": "keep"}, "table.bad_records = 'keep'"),
+        (
+            {"recodes": {"a": {"groups": {"p": ["x"]}}}},
+            r"the value 'y', which no bin or group of 'a' covers; extend them \(1 such",
+        ),
+        ({"recodes": {"a": {"top": 4}}}, r"the value 'x', which no bin or group of 'a' covers; extend them \(2 such"),
+    ],
+)
+def test_recodes_that_do_not_fit(tmp_path: Path, settings: dict[str, Any], match: str) -> None:
+    path = write(tmp_path / "t.csv", {"a": ["x", "y"]})
+    with pytest.raises(InputError, match=match):
+        read_table(path, **settings)
