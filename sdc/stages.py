@@ -16,7 +16,7 @@ from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.execution.settings import worker_memory
-from sdc.executor import IN_PROCESS, Executor
+from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.proof import Proof
@@ -89,10 +89,6 @@ class Build:
     def source(self) -> Source:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
         return open_source(self.config.table.path)
-
-    def read_source(self) -> Table:
-        """The table counted from the data that the config names, in this process."""
-        return self.counted(IN_PROCESS).table
 
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
