@@ -12,13 +12,16 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
+from flows.embedded import no_server_left_behind
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
-from sdc.progress import Progress, Watched
-from sdc.stages import Build, Stage, open_build, run_stage, stages_of
+from sdc.progress import Progress, Watched, summary
+from sdc.stages import MEASURED, Build, Stage, open_build, run_stage, stages_of
 from sdc.storage.results import release_facts
 from sdc.storage.run_folder import StageRecord
+
+LINES_OF_A_PAGE = 40
 
 
 @flow(name="release-build")
@@ -33,9 +36,16 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
 
 def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
     """One coarse task a stage, in order; the Dask workers start when a stage first asks for them."""
-    with _LateExecutor(build.config.execution).open() as late, build.started(), Progress() as progress:
+    with (
+        _LateExecutor(build.config.execution).open() as late,
+        no_server_left_behind(),
+        build.started(),
+        Progress() as progress,
+    ):
         watched = Watched(late, progress)
         records = [_as_task(stage, build, watched, progress)() for stage in stages]
+        for line in summary(records):
+            progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
     return records
 
@@ -45,14 +55,29 @@ def _as_task(stage: Stage, build: Build, executor: Executor, progress: Progress)
 
     @task(name=stage.name, cache_policy=NO_CACHE, persist_result=False)
     def run() -> StageRecord:
-        return run_stage(stage, build, executor, progress.say)
+        said: list[str] = []
+
+        def say(text: str) -> None:
+            said.append(text)
+            progress.say(text)
+
+        record = run_stage(stage, build, executor, say)
+        create_markdown_artifact(key=f"stage-{stage.name}", markdown=_stage_page(stage, record, said))
+        return record
 
     return run
 
 
 def stage_facts(records: list[StageRecord]) -> list[dict[str, Any]]:
     """What the command prints of each stage."""
-    return [{"name": r.name, "status": r.status, "seconds": r.seconds} for r in records]
+    return [{"name": r.name, **{fact: getattr(r, fact) for fact in MEASURED}} for r in records]
+
+
+def _stage_page(stage: Stage, record: StageRecord, said: list[str]) -> str:
+    """What a stage did, what it took, and what it said of it last."""
+    facts = [f"| {fact} | {getattr(record, fact)} |" for fact in MEASURED if getattr(record, fact) is not None]
+    lines = [f"- {line}" for line in said[-LINES_OF_A_PAGE:]]
+    return "\n".join([f"# {stage.name}: {stage.does}", "", "| | |", "| --- | --- |", *facts, "", *lines])
 
 
 def _frontier(frontier: list[list[str]]) -> str:

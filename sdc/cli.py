@@ -30,6 +30,8 @@ TablePath = Annotated[
     str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
 ]
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
+RunFolderPath = Annotated[Path, typer.Argument(metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")]
+RunsPath = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where run folders are, output.folder of a config.")]
 Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
 StructuralZeros = Annotated[
     Path | None, typer.Option(metavar="FILE", help="YAML list of patterns that everybody knows to be impossible.")
@@ -303,10 +305,7 @@ def enumerate_command(
 
 
 @app.command()
-def verify(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")],
-    as_json: Json = False,
-) -> None:
+def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
     """Checks a build's claims from its table, its release and its certificate alone."""
     from sdc.verify import verify as verify_run
 
@@ -330,6 +329,81 @@ def verify(
             print(f"not certified {line}")
     if not found.verified:
         raise RunFolderError(f"{run_folder} is not verified: {_first(found.failures)}")
+
+
+@app.command()
+def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
+    """How far a build is: its stages, what is at work now, and why it ended."""
+    from sdc.storage.runs import read_run
+
+    facts = read_run(run_folder).status
+    if as_json:
+        _print_json(facts)
+        return
+    print(f"{facts['name']} {facts['digest']}: {facts['state']}, started {facts['started']}")
+    print(f"{'stage':14}{'status':8}{'seconds':>9}{'this process':>15}{'largest worker':>17}")
+    for stage in facts["stages"]:
+        seconds = "" if stage["seconds"] is None else f"{stage['seconds']:.1f}"
+        memory = ["" if stage[key] is None else f"{stage[key]} MiB" for key in ("driver_mib", "worker_mib")]
+        print(f"{stage['name']:14}{stage['status']:8}{seconds:>9}{memory[0]:>15}{memory[1]:>17}".rstrip())
+    for name in facts["checkpoints"]:
+        print(f"checkpoint    {name} goes on from where it was")
+    if (now := facts["running"]) is not None:
+        work = now["said"] or now["stage"]
+        print(f"running       process {now['pid']} on {now['host']} since {now['since']}: {work}")
+    if facts["error"]:
+        print(f"ended with    {facts['error']}")
+
+
+@app.command("list")
+def list_command(folder: RunsPath = Path("runs"), as_json: Json = False) -> None:
+    """The runs in a folder, by name, and what became of each."""
+    from sdc.storage.runs import read_runs
+
+    runs = [run.facts for run in read_runs(folder)]
+    if as_json:
+        _print_json({"folder": str(folder), "runs": runs})
+        return
+    print(f"{'name':24}{'digest':18}{'state':12}{'stages':>8}{'size':>12}  started")
+    for run in runs:
+        stages = f"{run['stages_done']} of {run['stages']}"
+        size = _megabytes(run["size_bytes"])
+        print(f"{run['name']:24}{run['digest']:18}{run['state']:12}{stages:>8}{size:>12}  {run['started']}")
+
+
+@app.command()
+def clean(
+    folder: RunsPath = Path("runs"),
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of the runs with a release keep so many of each name, the newest; else all."),
+    ] = None,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Remove runs without a release also where no later run has one.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Removes runs without a release that a later release of the same name supersedes; says which, unless --yes."""
+    from sdc.storage.runs import finish_removals, read_runs, remove, superfluous
+
+    chosen = superfluous(read_runs(folder), keep, unfinished)
+    facts = [run.facts for run in chosen]
+    for run, fact in zip(chosen, facts, strict=True):
+        print(f"{'removing' if yes else 'would remove'} {fact['run_folder']}: {fact['state']}", file=sys.stderr)
+        if yes:
+            remove(run)
+    if yes:
+        finish_removals(folder)
+    size = sum(fact["size_bytes"] for fact in facts)
+    if as_json:
+        _print_json({"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size})
+        return
+    print(f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 def _first(failures: tuple[str, ...], listed: int = 5) -> str:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 MIB = 1 << 20
 
 
-def peak_bytes() -> int:
-    """The most memory this process has held, in bytes.
+def forget_peak() -> None:
+    """Lets `peak_bytes` begin anew, where the system can; otherwise it counts from the start of the process."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
-    From the system's own account where it tells: `ru_maxrss` of a child starts at its parent's.
+
+def peak_bytes() -> int:
+    """Largest resident memory of this process since `forget_peak`.
+
+    From the system's own account where it has one: `ru_maxrss` of a child starts at its parent's.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) << 10
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+    return most if sys.platform == "darwin" else most << 10

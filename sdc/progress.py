@@ -1,38 +1,42 @@
-"""Progress on standard error: a bar on a terminal, plain lines otherwise."""
+"""Seeing a build work: progress on standard error, the memory its processes needed, and where the time went."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
+from sdc.events import EXECUTION, EventText, heard, tell
 from sdc.executor import Executor, Input, Result, Unit
+from sdc.memory import MIB, forget_peak, peak_bytes
+from sdc.storage.run_folder import StageRecord
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
-    """Says what happens, and how many units of the current call are done."""
+    """Says what happens, how many units of the current call are done, and how long the rest will take.
+
+    A bar on a terminal; otherwise a line now and then, which goes to the log of the run in either case.
+    """
 
     def __init__(self) -> None:
         self._bar: Any = None
         self._last_line = time.monotonic()
 
     def __enter__(self) -> Progress:
+        self._stack = ExitStack()
         if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress as Bar
-
-            self._bar = Bar(console=Console(stderr=True), transient=True)
-            self._bar.start()
+            self._bar = self._stack.enter_context(_bar())
+        self._stack.enter_context(heard(EventText(self.say), EXECUTION))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._stack.close()
 
     def say(self, text: str) -> None:
         """One line."""
@@ -44,19 +48,43 @@ class Progress:
     @contextmanager
     def units(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
         """A function to call with the number of units done; the bar goes when the block ends."""
-        if self._bar is None:
-            yield lambda done: self._line(name, done, total)
-            return
-        task = self._bar.add_task(name, total=total)
-        try:
-            yield lambda done: self._bar.update(task, completed=done)
-        finally:
-            self._bar.remove_task(task)
+        begun = time.monotonic()
+        task = None if self._bar is None else self._bar.add_task(name, total=total)
 
-    def _line(self, name: str, done: int, total: int) -> None:
-        if done < total and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
-            self._last_line = time.monotonic()
-            self.say(f"{name}: {done} of {total} units")
+        def done(number: int) -> None:
+            if task is not None:
+                self._bar.update(task, completed=number)
+            self._line(name, number, total, time.monotonic() - begun)
+
+        try:
+            yield done
+        finally:
+            if task is not None:
+                self._bar.remove_task(task)
+
+    def _line(self, name: str, done: int, total: int, seconds: float) -> None:
+        if done >= total or time.monotonic() - self._last_line < SECONDS_BETWEEN_LINES:
+            return
+        self._last_line = time.monotonic()
+        left = seconds_left(done, total, seconds)
+        line = f"{name}: {done} of {total} units, about {left:.0f} s left"
+        tell("progress", line, units=done, of=total, seconds_left=round(left, 1))
+        if self._bar is None:
+            self.say(line)
+
+
+def seconds_left(done: int, total: int, seconds: float) -> float:
+    """Time that the rest takes if it goes on as so far; `done` is at least 1."""
+    return seconds / done * (total - done)
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Bar(*columns, console=Console(stderr=True), transient=True)
 
 
 class Watched:
@@ -76,3 +104,65 @@ class Watched:
             for number, result in enumerate(self._executor.run(function, table, units), start=1):
                 done(number)
                 yield result
+
+
+# Memory and time
+
+
+class Measured:
+    """An executor that measures a stage: its seconds, its units, and the memory they need.
+
+    driver_mib  largest memory of this process since the executor was made
+    worker_mib  largest memory of a worker that ran a unit, None where no unit ran in another process
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.workers = executor.workers
+        self.units = 0
+        self.worker_mib: int | None = None
+        self._begun = time.perf_counter()
+        forget_peak()
+
+    @property
+    def seconds(self) -> float:
+        return round(time.perf_counter() - self._begun, 3)
+
+    @property
+    def driver_mib(self) -> int:
+        return peak_bytes() // MIB
+
+    @property
+    def scratch(self) -> Path | None:
+        return self._executor.scratch
+
+    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+        if units and self.scratch is None:
+            for result in self._executor.run(function, table, units):
+                self.units += 1
+                yield result
+        elif units:
+            measuring = update_wrapper(partial(_with_peak, function), function)
+            for result, mib in self._executor.run(measuring, table, units):
+                self.units, self.worker_mib = self.units + 1, max(self.worker_mib or 0, mib)
+                yield result
+
+
+def _with_peak(function: Callable[[Any, Unit], Result], table: Any, unit: Unit) -> tuple[Result, int]:
+    forget_peak()
+    return function(table, unit), peak_bytes() // MIB
+
+
+def summary(records: Sequence[StageRecord]) -> list[str]:
+    """Where time and memory went, as the lines of a table."""
+    total = sum(record.seconds for record in records)
+    lines = [f"{'stage':14}{'status':8}{'seconds':>9}{'share':>7}{'this process':>15}{'largest worker':>17}"]
+    for r in records:
+        share = f"{r.seconds / total:.0%}" if total else ""
+        memory = f"{_mib(r.driver_mib):>15}{_mib(r.worker_mib):>17}"
+        lines.append(f"{r.name:14}{r.status:8}{r.seconds:9.1f}{share:>7}{memory}")
+    return [*lines, f"{'in all':22}{total:9.1f}"]
+
+
+def _mib(value: int | None) -> str:
+    return "" if value is None else f"{value} MiB"

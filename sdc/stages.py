@@ -6,15 +6,17 @@ its outputs depend on, so that a rerun takes over whatever was made with the sam
 
 from __future__ import annotations
 
-import time
+import os
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
+from sdc.events import tell
 from sdc.execution.settings import worker_memory
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -24,6 +26,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.needs import require_fit
+from sdc.progress import Measured
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.annealing import Schedule
@@ -52,6 +55,7 @@ from sdc.utility.measures import Utility, Weights, utility_of
 Say = Callable[[str], None]
 
 BAD_RECORDS = "bad_records.json"
+MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
@@ -176,11 +180,21 @@ class Build:
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Holds the run folder and makes its manifest."""
+        """Holds the run folder, makes its manifest, and tells how the run begins and ends."""
         with self.folder.locked():
-            content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
-            self.folder.begin({"name": self.config.name, **content}, [stage.name for stage in stages_of(self.config)])
-            yield
+            workers = self.config.execution.workers
+            tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
+            try:
+                content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
+                self.folder.begin(
+                    {"name": self.config.name, **content}, [stage.name for stage in stages_of(self.config)]
+                )
+                yield
+            except BaseException as error:
+                ended = "refused" if isinstance(error, ReleaseError) else "failed"
+                tell("run ended", str(error), outcome=ended, error=type(error).__name__)
+                raise
+            tell("run ended", outcome="finished")
 
 
 def open_build(config: Path, data: str | Path | None = None, workers: int | None = None) -> Build:
@@ -210,21 +224,48 @@ class Stage:
 
 def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> StageRecord:
     """Takes the stage over from a build that made it with the same key, or makes it; notes it in the manifest."""
-    begun = time.perf_counter()
-    folder = build.folder
+    folder, measured = build.folder, Measured(executor)
     key = stage.key(build, {name: record.output for name, record in folder.records().items()})
-    output, status = folder.adopt(stage.name, key), "reused"
-    if output is None:
-        status = "done"
-        say(f"{stage.name}: {stage.does}")
-        with folder.writing(stage.name) as into:
-            stage.make(build, into, executor, say)
-        output = folder_digest(folder.stage(stage.name))
-    record = StageRecord(stage.name, key, output, status, round(time.perf_counter() - begun, 3))
-    folder.record(record)
+
+    def note(text: str) -> None:
+        say(text)
+        tell("note", text)
+
+    def record(output: str, status: str) -> StageRecord:
+        seconds, memory = measured.seconds, (measured.driver_mib, measured.worker_mib)
+        found = StageRecord(stage.name, key, output, status, seconds, *memory)
+        folder.record(found)
+        return found
+
+    with _told(stage):
+        output = folder.adopt(stage.name, key)
+        if output is not None:
+            found = record(output, "reused")
+        else:
+            say(f"{stage.name}: {stage.does}")
+            with folder.writing(stage.name) as into:
+                stage.make(build, into, measured, note)
+                found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
     folder.checkpoint(stage.name).unlink(missing_ok=True)
-    say(f"{stage.name}: {status} in {record.seconds:.1f} s")
-    return record
+    say(f"{stage.name}: {found.status} in {found.seconds:.1f} s")
+    _tell_finished(found, measured.units)
+    return found
+
+
+def _tell_finished(record: StageRecord, units: int) -> None:
+    facts = asdict(record)
+    tell("stage finished", stage=record.name, units=units, **{fact: facts[fact] for fact in MEASURED})
+
+
+@contextmanager
+def _told(stage: Stage) -> Iterator[None]:
+    """Tells of a stage that begins, and of one that fails."""
+    tell("stage started", stage.does, stage=stage.name)
+    try:
+        yield
+    except BaseException as error:
+        tell("stage failed", str(error), stage=stage.name, error=type(error).__name__)
+        raise
 
 
 def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> list[StageRecord]:

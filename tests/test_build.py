@@ -113,7 +113,7 @@ def test_the_run_folder(config: Config) -> None:
     folder = build.folder.path
     assert statuses == dict.fromkeys(NAMES, "done")
     assert {path.name for path in folder.iterdir()} == {
-        ".lock", "manifest.json", "table", "widths", "search", "assessment", "confidential", "release",
+        ".lock", "log.jsonl", "manifest.json", "table", "widths", "search", "assessment", "confidential", "release",
     }  # fmt: skip
     assert {path.name for path in (folder / "confidential").iterdir()} == {"report.html"}
     assert {path.name for path in (folder / "release").iterdir()} == PUBLISHED
@@ -134,7 +134,7 @@ def test_the_manifest(config: Config) -> None:
     assert all(len(digest) == 64 for digest in manifest["digests"].values())
     assert [(entry["name"], entry["status"]) for entry in manifest["stages"]] == [(name, "done") for name in NAMES]
     for entry in manifest["stages"]:
-        assert set(entry) == {"name", "key", "output", "status", "seconds"}
+        assert set(entry) == {"name", "key", "output", "status", "seconds", "driver_mib", "worker_mib"}
         assert entry["output"] == folder_digest(build.folder.stage(entry["name"]))
 
 
@@ -252,7 +252,7 @@ def test_a_rerun_reuses_everything_and_rewrites_nothing(config: Config) -> None:
     assert again.folder.path == build.folder.path
     assert statuses == dict.fromkeys(NAMES, "reused")
     after = written(build.folder.path)
-    assert {name for name in after if after[name] != before.get(name)} <= {"manifest.json", ".lock"}
+    assert {name for name in after if after[name] != before.get(name)} <= {"manifest.json", "log.jsonl", ".lock"}
     assert after.keys() == before.keys()
 
 
@@ -514,7 +514,7 @@ def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Ex
     assert json.loads(whole.folder.checkpoint("search").read_text())["state"]["round"] == 2
     build, _ = made(file, two_workers)
     assert contents(build.folder.stage("search")) == expected
-    assert {path.name for path in build.folder.path.iterdir()} == {".lock", "manifest.json", *NAMES}
+    assert {path.name for path in build.folder.path.iterdir()} == {".lock", "log.jsonl", "manifest.json", *NAMES}
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

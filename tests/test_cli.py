@@ -34,7 +34,12 @@ from sdc.storage.run_folder import RunFolder, folder_digest
 CONFIGS = Path(__file__).parents[1] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
 
-COMMANDS = ("run", "plan", "widths", "bounds", "assess", "release", "enumerate")
+COMMANDS = ("run", "plan", "widths", "bounds", "assess", "release", "enumerate", "verify", "status", "list", "clean")
+ARGUMENTS = {
+    **dict.fromkeys(("run", "plan"), "CONFIG"),
+    **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
+    **dict.fromkeys(("list", "clean"), "FOLDER"),
+}
 CZECH = str(CZECH_CSV)
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 RELEASE = [word for name in FRONTIER for word in ("--release", name)]
@@ -127,7 +132,7 @@ def test_each_command_explains_itself(command: str, sdc: Sdc) -> None:
     answer = sdc(command, "--help")
     assert answer.status == 0
     assert "--json" in answer.out
-    assert ("CONFIG" if command in ("run", "plan") else "TABLE") in answer.out
+    assert f"{ARGUMENTS.get(command, 'TABLE')} " in answer.out
 
 
 @pytest.mark.parametrize(
@@ -1006,7 +1011,9 @@ def test_a_run_answers_with_one_document(runs: tuple[Path, dict[str, Answer]]) -
     assert list(found["release"]) == ["frontier", "sub_tables", "sub_tables_with_total"]
     assert found["release"]["frontier"] == [name.split("*") for name in FRONTIER]
     assert (found["release"]["sub_tables"], found["release"]["sub_tables_with_total"]) == (59, 60)
-    assert [list(stage) for stage in found["stages"]] == [["name", "status", "seconds"]] * len(STAGES)
+    assert [list(stage) for stage in found["stages"]] == [
+        ["name", "status", "seconds", "driver_mib", "worker_mib"]
+    ] * len(STAGES)
     assert [(s["name"], s["status"]) for s in found["stages"]] == [(stage.name, "done") for stage in STAGES]
     assert (Path(found["run_folder"]) / "release" / "datapackage.json").is_file()
     for stage in STAGES:  # progress
@@ -1035,3 +1042,57 @@ def test_a_plan_after_a_run_reuses_every_stage(runs: tuple[Path, dict[str, Answe
     folder, _ = runs
     stages = sdc("plan", folder / "good" / "build.yaml", "--json").document["stages"]
     assert [(s["name"], s["status"]) for s in stages] == [(stage.name, "to reuse") for stage in STAGES]
+
+
+# Run folders
+
+
+def test_a_run_ends_with_where_time_and_memory_went(runs: tuple[Path, dict[str, Answer]]) -> None:
+    _, answers = runs
+    lines = answers["good"].err.splitlines()
+    table = lines[lines.index(next(line for line in lines if line.startswith("stage  "))) :]
+    assert [line.split()[:2] for line in table[1:]] == [*([stage.name, "done"] for stage in STAGES), ["in", "all"]]
+    assert all(re.search(r" \d+%  +\d+ MiB", line) for line in table[1:-1])
+
+
+def test_the_status_of_a_run(runs: tuple[Path, dict[str, Answer]], sdc: Sdc) -> None:
+    _, answers = runs
+    folder = answers["good"].document["run_folder"]
+    status = sdc("status", folder, "--json").document
+    assert (status["state"], status["stages_done"], status["running"], status["error"]) == ("released", 6, None, None)
+    assert [(stage["name"], stage["status"]) for stage in status["stages"]] == [(s.name, "reused") for s in STAGES]
+    text = sdc("status", folder).out
+    assert text.startswith(f"czech_auto_workers {Path(folder).name}: released, started 20")
+    assert re.search(r"^release +reused +\d+\.\d +\d+ MiB", text, re.MULTILINE)
+
+
+def test_a_list_of_runs(runs: tuple[Path, dict[str, Answer]], sdc: Sdc) -> None:
+    folder, answers = runs
+    found = sdc("list", folder / "good" / "runs", "--json").document
+    assert [(run["run_folder"], run["state"]) for run in found["runs"]] == [
+        (answers["good"].document["run_folder"], "released")
+    ]
+    text = sdc("list", folder / "good" / "runs").out.splitlines()
+    assert text[1].split()[:6] == ["czech_auto_workers", found["runs"][0]["digest"], "released", "6", "of", "6"]
+
+
+def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
+    for digest in "ab":
+        folder = RunFolder(tmp_path / "runs" / "build" / digest)
+        with folder.locked():
+            folder.begin({"name": "build"}, ["table"])
+    before = tree(tmp_path)
+    assert sdc("clean", tmp_path / "runs", "--json").document["runs"] == []
+    found = sdc("clean", tmp_path / "runs", "--unfinished", "--json").document
+    assert (found["removed"], [run["digest"] for run in found["runs"]]) == (False, ["a", "b"])
+    answer = sdc("clean", tmp_path / "runs", "--unfinished")
+    assert answer.out.startswith("2 runs, 0.0 MB; --yes removes them")
+    assert answer.err.splitlines()[0] == f"would remove {tmp_path}/runs/build/a: unfinished"
+    assert tree(tmp_path) == before
+    assert sdc("clean", tmp_path / "runs", "--unfinished", "--yes", "--json").document["removed"] is True
+    assert tree(tmp_path) == {"runs", "runs/build"}
+
+
+@pytest.mark.parametrize("words", [["status", "none"], ["list", "none"], ["clean", "none"]])
+def test_run_folders_that_are_not_there(words: list[str], sdc: Sdc) -> None:
+    sdc(*words).assert_refused(r"^sdc: none is no (run )?folder")

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,10 @@ from sdc.execution.settings import (
     worker_memory,
 )
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, SdcError
+from sdc.storage.scratch import own_scratch
+
+TRIES = 3
 
 SUBMISSION_SECONDS = 60
 STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
@@ -94,22 +97,34 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
     dask.config.set({"distributed.nanny.pre-spawn-environ": ONE_THREAD})
-    with (
-        tempfile.TemporaryDirectory(prefix="sdc-") as scratch,
-        LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=settings.fewest,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            memory_limit=memory,
-            local_directory=scratch,
-        ) as cluster,
-        Client(cluster) as client,  # type: ignore[no-untyped-call]
-    ):
-        if settings.adaptive:
-            cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
-        yield DaskExecutor(client, Path(scratch), settings.most)
+    with own_scratch(Path(tempfile.gettempdir())) as scratch:
+
+        def start() -> Any:
+            return LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=settings.fewest,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                memory_limit=memory,
+                local_directory=str(scratch),
+            )
+
+        with _in_a_few_tries(start) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+            if settings.adaptive:
+                cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
+            yield DaskExecutor(client, scratch, settings.most)
+
+
+def _in_a_few_tries(start: Callable[[], Any]) -> Any:
+    """The cluster that is started; a worker that dies before it is up fails the start of all of them."""
+    failures: list[RuntimeError] = []
+    while len(failures) < TRIES:
+        try:
+            return start()
+        except RuntimeError as error:
+            failures.append(error)
+    raise SdcError(f"the workers did not start, {TRIES} times: {failures[-1]}; is there memory for them?")
 
 
 @contextmanager

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sdc.events import EXECUTION, tell
 from sdc.executor import Input, Result, Unit
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.storage.parquet import open_memory_form, write_memory_form
+
+MOST_LOSSES = 3
+SECONDS_BETWEEN_LOOKS = 2.0
+RUN_AGAIN = "then run again: stages that are done are reused"
 
 
 class DaskExecutor:
@@ -20,44 +28,104 @@ class DaskExecutor:
     The table is written once in its memory-mapped form below `scratch`, which every worker must
     see, and is never scattered: scattered data is lost with its worker, a file is opened again.
     Results come in the order of the units, so they do not depend on which worker was quickest; the
-    units of a worker that died are computed again.
+    units of a worker that died are computed again, and so are those that a lost scheduler had not answered.
+
+    patience  seconds to wait for a lost scheduler to come back, and for a worker where there is none
     """
 
-    def __init__(self, client: Any, scratch: Path, workers: int) -> None:
-        self.client, self.scratch, self.workers = client, scratch, workers
+    def __init__(self, client: Any, scratch: Path, workers: int, patience: float = 300.0) -> None:
+        self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
+        client._timeout = patience  # how long the client itself tries to reach a scheduler that it lost
+        link = client.dashboard_link
+        _tell("cluster opened", f"Dask dashboard: {link or 'none'}", dashboard=link, workers=workers)
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
-        """The results in order; SdcError where a unit killed every worker that tried it."""
-        if not units:
-            return
-        folder = None if table is None else self._memory_form(table)
-        same = [function] * len(units), [folder] * len(units)
-        futures = self.client.map(_call, *same, list(units), pure=False)
+        """The results in order; SdcError where a unit killed every worker that tried it, or nobody works for long."""
+        folder = None if table is None or not units else self._memory_form(table)
+        done = losses = 0
+        while done < len(units):
+            try:
+                for result in self._results(function, folder, units, done):
+                    done, losses = done + 1, 0
+                    yield result
+            except _lost() as error:
+                losses += 1
+                self._await_scheduler(error if losses > MOST_LOSSES else None)
+
+    def _results(
+        self, function: Callable[[Input, Unit], Result], folder: str | None, units: Sequence[Unit], first: int
+    ) -> Iterator[Result]:
+        """Those of the units from the first on that is missing; raises one of `_lost()` where the scheduler is lost."""
+        self.client.subscribe_topic("all", _tell_of_worker)
+        rest = list(units[first:])
+        same = [function] * len(rest), [folder] * len(rest)
+        futures = self.client.map(_call, *same, rest, pure=False, key=function.__name__)
         try:
-            yield from self._in_order(futures, function)
+            yield from self._in_order(futures, f"of {len(units)} of {function.__name__}", first)
         finally:
-            self.client.cancel(futures)
+            if self.client.status == "running":
+                self.client.cancel(futures)
+                with suppress(ValueError):  # another call has just done it
+                    self.client.unsubscribe_topic("all")
 
-    def _in_order(self, futures: list[Any], function: Callable[..., Result]) -> Iterator[Result]:
+    def _in_order(self, futures: list[Any], units: str, first: int) -> Iterator[Any]:
         """Waits for the first that is missing, then fetches at one stroke all that are there in a row."""
-        from distributed import wait
-
         start = 0
         while start < len(futures):
-            wait(futures[start])  # type: ignore[no-untyped-call]
+            name = f"unit {first + start} {units}"
+            self._await(futures[start], name)
             stop = start + 1
             while stop < len(futures) and futures[stop].status == "finished":
                 stop += 1
-            yield from self._gathered(futures[start:stop], f"unit {start} of {len(futures)} of {function.__name__}")
+            yield from self._gathered(futures[start:stop], name)
             start = stop
+
+    def _await(self, future: Any, name: str) -> None:
+        """Waits until the future is done; SdcError where there is no worker for long."""
+        from distributed import wait
+
+        worked = time.monotonic()
+        while True:
+            with suppress(TimeoutError):
+                wait(future, timeout=min(SECONDS_BETWEEN_LOOKS, self.patience))  # type: ignore[no-untyped-call]
+                return
+            if self._has_workers():
+                worked = time.monotonic()
+            elif time.monotonic() - worked > self.patience:
+                raise SdcError(f"{name}: there was no worker for {self.patience:g} s; start workers, {RUN_AGAIN}")
+
+    def _has_workers(self) -> bool:
+        try:
+            return bool(self.client.scheduler_info(n_workers=0)["n_workers"])
+        except (OSError, AttributeError):  # the scheduler is just being lost, which the futures will say
+            return True
+
+    def _await_scheduler(self, last: Exception | None) -> None:
+        """Waits until the client has found a scheduler again; SdcError where it does not, or this was the last loss."""
+        _tell("scheduler lost", "the Dask scheduler is lost; waiting for it to come back")
+        deadline = time.monotonic() + self.patience
+        while self.client.status == "connecting" and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if last is not None or self.client.status != "running":
+            again = f"{MOST_LOSSES + 1} times in a row" if last is not None else f"for {self.patience:g} s"
+            raise SdcError(f"the Dask scheduler was lost {again}; start it, {RUN_AGAIN}") from last
+        _tell("scheduler back", "the Dask scheduler is back; its units are computed again")
 
     def _memory_form(self, table: Table) -> str:
         folder = self.scratch / table.digest
         if not folder.exists():
             unfinished = self.scratch / f"{table.digest}.{uuid.uuid4().hex[:8]}"
-            write_memory_form(table, unfinished)
-            with suppress(OSError):  # another run has just made the same
-                unfinished.rename(folder)
+            try:
+                write_memory_form(table, unfinished)
+                with suppress(OSError):  # another run has just made the same
+                    unfinished.rename(folder)
+            except OSError as error:
+                raise SdcError(
+                    f"scratch folder {self.scratch} cannot be written: {error}; free its disk or name another in the "
+                    f"cluster file, {RUN_AGAIN}"
+                ) from error
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
         return str(folder)
 
     def _gathered(self, futures: list[Any], first: str) -> list[Any]:
@@ -76,3 +144,28 @@ class DaskExecutor:
 
 def _call(function: Callable[[Any, Unit], Result], folder: str | None, unit: Unit) -> Result:
     return function(None if folder is None else open_memory_form(Path(folder)), unit)
+
+
+def _lost() -> tuple[type[Exception], ...]:
+    """What a client raises whose scheduler went away."""
+    from distributed.client import ClosedClientError
+    from distributed.comm.core import CommClosedError
+
+    return CancelledError, ClosedClientError, CommClosedError
+
+
+def _tell(event: str, text: str, **fields: Any) -> None:
+    tell(event, text, EXECUTION, **fields)
+
+
+def _tell_of_worker(event: tuple[float, Any]) -> None:
+    """Tells of a worker that went away unasked."""
+    what = event[1] if isinstance(event[1], dict) else {}
+    if what.get("action") == "remove-worker" and not what.get("expected"):
+        units = len(what["processing-tasks"])
+        _tell(
+            "worker lost",
+            f"worker {what['worker']} is lost; its units are computed again",
+            worker=what["worker"],
+            units=units,
+        )

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from sdc.events import EventLog, heard, read_events
 from sdc.model.errors import RunFolderError
 from sdc.storage.whole_file import replacing
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 LOCK = ".lock"
+LOG = "log.jsonl"
+SECONDS_TO_LOCK = 0.5  # so that no run is refused because somebody looks whether the folder is held
 
 
 @dataclass(frozen=True)
 class StageRecord:
     """What the manifest says of a stage that is done.
 
-    key     digest of all that the stage's outputs depend on: code, settings, inputs
-    output  digest of the stage's folder
-    status  "done" where it was computed for this run, "reused" where it was found
+    key         digest of all that the stage's outputs depend on: code, settings, inputs
+    output      digest of the stage's folder
+    status      "done" where it was computed for this run, "reused" where it was found
+    driver_mib  largest memory of the process that ran the build meanwhile, None where it was not measured
+    worker_mib  largest memory of a worker that ran a unit of it, None where none did
     """
 
     name: str
@@ -37,6 +43,8 @@ class StageRecord:
     output: str
     status: str
     seconds: float
+    driver_mib: int | None = None
+    worker_mib: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,55 +63,99 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes the folder and holds it; RunFolderError where it cannot be written or another run holds it."""
+        """Makes the folder and holds it, with a log of what happens meanwhile.
+
+        RunFolderError where it cannot be written or another run holds it.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / LOCK)
-            lock.acquire(timeout=0)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with self.alone(), heard(EventLog(self.path / LOG)):
+            self._remove_leftovers()
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the folder, which is there; RunFolderError where it cannot be written or another run holds it."""
+        lock = FileLock(self.path / LOCK)
+        try:
+            lock.acquire(timeout=SECONDS_TO_LOCK)
         except Timeout as error:
             raise RunFolderError(
-                f"another run of the same build is at work in {self.path}; wait until it ends, then run again"
+                f"another run of the same build is at work in {self.path}{self._holder()}; wait until it ends, then "
+                "run again"
             ) from error
         except OSError as error:
-            raise RunFolderError(
-                f"run folder {self.path} cannot be written: {error.strerror}; set output.folder to one that can"
-            ) from error
+            raise self._unwritable(error) from error
         try:
-            self._remove_leftovers()
             yield
         finally:
             lock.release()
 
+    def _unwritable(self, error: OSError) -> RunFolderError:
+        return RunFolderError(
+            f"run folder {self.path} cannot be written: {error.strerror}; set output.folder to one that can"
+        )
+
+    def held(self) -> bool:
+        """Whether a run holds the folder now."""
+        try:
+            with (self.path / LOCK).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # what FileLock locks; gone when the file is closed
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def events(self) -> list[dict[str, Any]]:
+        """What the log tells, of all runs."""
+        return read_events(self.path / LOG)
+
+    def _holder(self) -> str:
+        begun = [event for event in self.events() if event["event"] == "run started"]
+        return " (process {pid} on {host} since {time})".format(**begun[-1]) if begun else ""
+
     def _remove_leftovers(self) -> None:
-        for left in self.path.glob(".*.unfinished"):
-            shutil.rmtree(left)
-        for left in self.path.glob(".*.tmp"):
-            left.unlink()
+        with self._on_disk("what a dead run left"):
+            for left in self.path.glob(".*.unfinished"):
+                shutil.rmtree(left)
+            for left in self.path.glob(".*.tmp"):
+                left.unlink()
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """A folder to write a stage in, renamed to its final name when the block ends without an error."""
         unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
         try:
-            unfinished.mkdir()
-            yield unfinished
-            self.discard(name)
-            unfinished.rename(self.stage(name))
+            with self._on_disk(f"stage {name}"):
+                unfinished.mkdir()
+                yield unfinished
+                self.discard(name)
+                unfinished.rename(self.stage(name))
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    @contextmanager
+    def _on_disk(self, what: str) -> Iterator[None]:
+        try:
+            yield
         except (ConnectionError, TimeoutError):
             raise
         except OSError as error:
             raise RunFolderError(
-                f"stage {name} cannot be written in {self.path}: {error}; free the disk or mend the permissions"
+                f"{what} cannot be written in {self.path}: {error}; free the disk or mend the permissions, then run "
+                "again: stages that are done are kept"
             ) from error
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
 
     def discard(self, name: str) -> None:
         """Removes a stage's folder; it loses its final name first, so that nobody reads it half removed."""
         if self.stage(name).exists():
             dying = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
-            self.stage(name).rename(dying)
-            shutil.rmtree(dying)
+            with self._on_disk(f"stage {name}"):
+                self.stage(name).rename(dying)
+                shutil.rmtree(dying)
 
     def manifest(self) -> dict[str, Any]:
         """The manifest, {} where there is none; RunFolderError where it is of another format or damaged."""
@@ -123,7 +175,8 @@ class RunFolder:
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Replaces the manifest at one stroke."""
-        write_json(self.path / MANIFEST, {"format": FORMAT, **content})
+        with self._on_disk("the manifest"):
+            write_json(self.path / MANIFEST, {"format": FORMAT, **content})
 
     def records(self) -> dict[str, StageRecord]:
         """What the manifest says of each stage."""
@@ -135,7 +188,7 @@ class RunFolder:
         whole = [record for record in records if self._made_with(record.name, record.key)]
         for name in set(stages) - {record.name for record in whole}:
             self.discard(name)
-        self.write_manifest({**content, "stages": [asdict(record) for record in whole]})
+        self.write_manifest({**content, "planned": list(stages), "stages": [asdict(record) for record in whole]})
 
     def record(self, record: StageRecord) -> None:
         """Adds a stage to the manifest, or replaces it."""
@@ -145,7 +198,7 @@ class RunFolder:
     def finds(self, name: str, key: str) -> str | None:
         """Digest of the outputs that `adopt` would take over; nothing is touched."""
         found = (other._made_with(name, key) for other in [self, *self._siblings()])
-        return next((digest for digest in found if digest is not None), None)
+        return next((record.output for record in found if record is not None), None)
 
     def adopt(self, name: str, key: str) -> str | None:
         """Finds a stage made with the same key, here or in a build of the same name, and makes it this run's.
@@ -153,27 +206,48 @@ class RunFolder:
         Returns the digest of its outputs, None where there is none that is whole: files that are
         missing or were changed do not count.
         """
-        for other in [self, *self._siblings()]:
-            digest = other._made_with(name, key)
-            if digest is None:
-                continue
-            if other is not self:
-                with self.writing(name) as folder:
-                    shutil.copytree(other.stage(name), folder, dirs_exist_ok=True)
-            return digest
+        if (whole := self._made_with(name, key)) is not None:
+            return whole.output
+        found = ((other, other._made_with(name, key)) for other in self._siblings())
+        copied = (self._copied(other, record) for other, record in found if record is not None)
+        return next((record.output for record in copied if record is not None), None)
+
+    def _copied(self, other: RunFolder, record: StageRecord) -> StageRecord | None:
+        """Takes another build's stage over; None where it was removed or changed meanwhile."""
+        with suppress(_GoneError), self.writing(record.name) as folder:
+            _copy(other.stage(record.name), folder)
+            if folder_digest(folder) != record.output:
+                raise _GoneError
+            self.record(replace(record, status="reused"))
+            return record
         return None
 
     def _siblings(self) -> list[RunFolder]:
-        return [RunFolder(m.parent) for m in sorted(self.path.parent.glob(f"*/{MANIFEST}")) if m.parent != self.path]
+        manifests = sorted(self.path.parent.glob(f"[!.]*/{MANIFEST}"))
+        return [RunFolder(manifest.parent) for manifest in manifests if manifest.parent != self.path]
 
-    def _made_with(self, name: str, key: str) -> str | None:
+    def _made_with(self, name: str, key: str) -> StageRecord | None:
+        """The record of a stage that is whole and was made with this key."""
         try:
             record = self.records().get(name)
-        except (RunFolderError, TypeError, KeyError):
+            if record is None or record.key != key or not self.stage(name).is_dir():
+                return None
+            return record if folder_digest(self.stage(name)) == record.output else None
+        except (RunFolderError, TypeError, KeyError, OSError):
             return None
-        if record is None or record.key != key or not self.stage(name).is_dir():
-            return None
-        return record.output if folder_digest(self.stage(name)) == record.output else None
+
+
+class _GoneError(Exception):
+    """Another build's stage is no longer what its manifest says."""
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    except OSError as error:
+        if source.exists():
+            raise
+        raise _GoneError from error
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +123,28 @@ def test_a_worker_that_dies_costs_nothing_but_time(czech: Table, tmp_path: Path)
         (tmp_path / name).touch()
     with open_executor(ExecutionConfig(workers=2)) as executor:
         assert list(executor.run(die_once, czech, units)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("failures", [2, 3])
+def test_workers_that_die_before_they_are_up(failures: int, czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask gives up the whole cluster then; it is started anew, but not for ever."""
+    import distributed
+
+    start, left = distributed.LocalCluster, iter(range(failures))
+
+    def fail_at_first(**settings: Any) -> Any:
+        if next(left, None) is not None:
+            raise RuntimeError("Nanny failed to start.")
+        return start(**settings)
+
+    monkeypatch.setattr(distributed, "LocalCluster", fail_at_first)
+    opened = open_executor(ExecutionConfig(workers=1))
+    if failures == 3:
+        with pytest.raises(SdcError, match=r"the workers did not start, 3 times: Nanny failed to start\.; is there"):
+            opened.__enter__()
+    else:
+        with opened as executor:
+            assert list(executor.run(total_and, czech, [1])) == [(1841, 1)]
 
 
 def test_a_unit_that_kills_every_worker_is_named(czech: Table) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -17,6 +20,7 @@ from flows.embedded import use_embedded_server
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.stages import STAGES, SWEEP, open_build, run_all
+from sdc.storage.run_folder import RunFolder
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
@@ -98,7 +102,34 @@ def test_prefect_holds_the_stages(flow_runs: dict[str, Any]) -> None:
     assert artifact.type == "table"
     rows = json.loads(artifact.data)
     assert [(row["name"], row["status"]) for row in rows] == list(statuses(flow_runs["build"]).items())
-    assert all(set(row) == {"name", "key", "output", "status", "seconds"} for row in rows)
+    assert all(set(row) == {"name", "key", "output", "status", "seconds", "driver_mib", "worker_mib"} for row in rows)
+
+
+def test_prefect_holds_a_page_of_each_stage(flow_runs: dict[str, Any]) -> None:
+    pages = {name: flow_runs["artifacts"][f"stage-{name}"].data for name in NAMES}
+    assert pages["search"].splitlines()[0] == "# search: finds a release"
+    for fact in (
+        r"| status | done |",
+        "| seconds |",
+        "| driver_mib |",
+        "- search: 59 sub-tables without the grand total",
+    ):
+        assert fact in pages["search"]
+    assert "| status | reused |" in pages["table"]
+    assert "| worker_mib |" in pages["search"]
+
+
+def test_the_log_tells_what_happened(flow_runs: dict[str, Any]) -> None:
+    """Of the sweep, the build and the build once more; the cluster of the first two has a dashboard."""
+    events = RunFolder(Path(flow_runs["build"]["run_folder"])).events()
+    assert [event["outcome"] for event in events if event["event"] == "run ended"] == ["finished"] * 3
+    finished = [(event["stage"], event["status"]) for event in events if event["event"] == "stage finished"]
+    done = [(name, "done" if name in NAMES[2:] else "reused") for name in NAMES]
+    assert finished == [("table", "done"), ("widths", "done"), *done, *((name, "reused") for name in NAMES)]
+    opened = [event for event in events if event["event"] == "cluster opened"]
+    assert [event["stage"] for event in opened] == ["widths", "search"]
+    assert all(re.fullmatch(r"http://127\.0\.0\.1:\d+/status", event["dashboard"]) for event in opened)
+    assert [event["units"] > 0 for event in events if event["event"] == "stage finished"][:2] == [False, True]
 
 
 def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
@@ -165,3 +196,28 @@ def test_the_embedded_server_has_its_analytics_off(prefect_server: None) -> None
 
     settings = get_current_settings()
     assert settings.server.analytics_enabled is False
+
+
+KILLED = """
+import os, signal, subprocess, sys
+from flows.embedded import no_server_left_behind
+server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "uvicorn"])
+with no_server_left_behind():
+    print(server.pid, flush=True)
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_server_outlives_a_build_that_is_killed() -> None:
+    """A stand-in for the server, which would sleep on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as build:
+        assert build.stdout is not None
+        server = psutil.Process(int(build.stdout.readline()))
+        assert server.is_running()
+        build.communicate("\n", timeout=60)
+    assert build.returncode == -signal.SIGKILL
+    _, alive = psutil.wait_procs([server], timeout=60)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []

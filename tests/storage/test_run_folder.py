@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sdc.events import tell
 from sdc.model.errors import RunFolderError
+from sdc.storage import run_folder
 from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest, write_json
 
 
@@ -107,6 +111,48 @@ def test_json_is_replaced_at_one_stroke(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"b": 1, "a": 2})
     assert (tmp_path / "a.json").read_text() == '{\n "a": 2,\n "b": 1\n}\n'
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("change", ["removed", "rewritten"])
+def test_a_stage_that_goes_while_it_is_taken_over_is_not(
+    folder: RunFolder, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process cleans up, or the disk decays, between the look at the manifest and the copy."""
+    make(folder, "table", "k1", "text")
+    other = RunFolder(folder.path.parent / "two")
+    copytree = shutil.copytree
+
+    def change_and_copy(source: Path, *rest: Any, **options: Any) -> Any:
+        shutil.rmtree(source) if change == "removed" else (source / "data.txt").write_text("other")
+        return copytree(source, *rest, **options)
+
+    monkeypatch.setattr(shutil, "copytree", change_and_copy)
+    with other.locked():
+        other.begin({}, ["table"])
+        assert other.adopt("table", "k1") is None
+    assert sorted(path.name for path in other.path.iterdir()) == [".lock", "manifest.json"]
+    assert other.records() == {}
+
+
+def test_a_folder_that_is_held_says_by_whom(folder: RunFolder) -> None:
+    assert not folder.held()
+    with folder.locked():
+        tell("run started", pid=7, host="there")
+        assert folder.held()
+        with pytest.raises(RunFolderError, match=r"at work in .*one \(process 7 on there since 20.*\); wait until"):
+            RunFolder(folder.path).locked().__enter__()
+    assert not folder.held()
+
+
+def test_the_manifest_on_a_full_disk_is_one_message(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_folder, "write_json", fail)
+    with pytest.raises(
+        RunFolderError, match=r"the manifest cannot be written in .*No space left.* stages that are done"
+    ):
+        folder.write_manifest({})
 
 
 def test_a_full_disk_is_one_message(folder: RunFolder) -> None:

@@ -1,0 +1,92 @@
+"""What happens in a build, one event at a time: told through `logging`, kept as one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+LOGGER = logging.getLogger("sdc")
+LOGGER.propagate = False  # a progress says what is for people; others ask this logger
+LOGGER.addHandler(logging.NullHandler())
+EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
+
+
+def tell(event: str, text: str = "", logger: logging.Logger = LOGGER, **fields: Any) -> None:
+    """Tells of an event; `fields` are JSON values."""
+    logger.info(text or event, extra={"event": event, "text": text, "fields": fields})
+
+
+class EventLog(logging.Handler):
+    """Appends each event to a file: `time` (UTC), `event`, the `stage` at work, `text`, and the event's fields.
+
+    A log that cannot be written does not stop a build.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path, self._stage = path, ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event, text, fields = _parts(record)
+        if event == "stage started":
+            self._stage = fields["stage"]
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        named = {"time": moment, "stage": self._stage, "event": event, "text": text}
+        line = json.dumps({**{key: value for key, value in named.items() if value}, **fields}, ensure_ascii=False)
+        try:
+            with self._path.open("ab+") as file:
+                cut_short = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
+                file.write(b"\n" * cut_short + line.encode() + b"\n")
+        except OSError:
+            return
+        if event in ("stage finished", "stage failed"):
+            self._stage = ""
+
+
+class EventText(logging.Handler):
+    """Calls a function with the text of each event."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
+
+
+def _parts(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]]:
+    return getattr(record, "event", "note"), getattr(record, "text", record.getMessage()), getattr(record, "fields", {})
+
+
+@contextmanager
+def heard(handler: logging.Handler, logger: logging.Logger = LOGGER) -> Iterator[None]:
+    """The handler hears the logger's events until the block ends."""
+    LOGGER.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of a log in order, none where there is no log; a line that a death cut short is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [event for line in lines if (event := _event(line)) is not None]
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "event" in found else None

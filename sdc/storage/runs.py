@@ -1,0 +1,191 @@
+"""The run folders below a folder: what became of each, and which may go."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sdc.model.errors import RunFolderError
+from sdc.storage.run_folder import MANIFEST, RunFolder, StageRecord
+
+RELEASE = "release"
+REMOVED = ".removed"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run folder, from its manifest, its log, its lock and the folders that are there.
+
+    state    released; running; refused: the release found was not safe; unfinished; damaged: a stage that it
+             records beside its release is gone; or unreadable: the manifest is
+    planned  names of the stages of the whole build
+    stages   records of those that are there
+    """
+
+    folder: RunFolder
+    state: str
+    planned: tuple[str, ...]
+    stages: tuple[StageRecord, ...]
+    events: tuple[Mapping[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        return self.folder.path.parent.name
+
+    @property
+    def started(self) -> str:
+        """When the last run began, ISO in UTC; of a folder without a log when its manifest was written."""
+        if (begun := self.last("run started")) is not None:
+            return str(begun["time"])
+        written = (self.folder.path / MANIFEST).stat().st_mtime
+        return datetime.fromtimestamp(written, UTC).isoformat(timespec="milliseconds")
+
+    def last(self, *events: str) -> Mapping[str, Any] | None:
+        """The last of these events of the log."""
+        return next((event for event in reversed(self.events) if event["event"] in events), None)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """One row of a list of runs, as JSON values."""
+        ended = self.last("run started", "run ended")
+        return {
+            "run_folder": str(self.folder.path),
+            "name": self.name,
+            "digest": self.folder.path.name,
+            "state": self.state,
+            "stages_done": len(self.stages),
+            "stages": len(self.planned),
+            "started": self.started,
+            "finished": ended["time"] if ended is not None and ended["event"] == "run ended" else None,
+            "size_bytes": _size(self.folder.path),
+        }
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Everything about a run, stage by stage, as JSON values."""
+        records = {record.name: record for record in self.stages}
+        ended = self.last("run started", "run ended")
+        return {
+            **self.facts,
+            "stages": [_stage_facts(name, records.get(name)) for name in self.planned],
+            "checkpoints": [name for name in self.planned if self.folder.checkpoint(name).exists()],
+            "running": self._at_work() if self.state == "running" else None,
+            "error": ended.get("text") if ended is not None else None,
+        }
+
+    def _at_work(self) -> dict[str, Any]:
+        """Who holds the folder, the stage at work, and the last that it said."""
+        begun, latest = self.last("run started") or {}, self.events[-1] if self.events else {}
+        progress = {key: latest[key] for key in ("units", "of", "seconds_left") if latest.get("event") == "progress"}
+        holder = {key: begun.get(key) for key in ("pid", "host", "workers")}
+        stage = {"stage": latest.get("stage"), "said": latest.get("text"), "at": latest.get("time")}
+        return {**holder, "since": begun.get("time"), **stage, "progress": progress or None}
+
+
+def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
+    if record is None:
+        return {"name": name, "status": "to do", "seconds": None, "driver_mib": None, "worker_mib": None}
+    facts = asdict(record)
+    return {key: facts[key] for key in ("name", "status", "seconds", "driver_mib", "worker_mib")}
+
+
+def read_run(path: Path) -> Run:
+    """The run in a folder; RunFolderError where it is none."""
+    folder = RunFolder(path)
+    if not (path / MANIFEST).is_file():
+        raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made")
+    events = tuple(folder.events())
+    try:
+        manifest, records = folder.manifest(), tuple(folder.records().values())
+        planned = tuple(manifest.get("planned", ())) or tuple(record.name for record in records)
+    except (RunFolderError, TypeError, KeyError):
+        return Run(folder, "unreadable", (), (), events)
+    there = tuple(record for record in records if folder.stage(record.name).is_dir())
+    return Run(folder, _state(folder, records, there, events), planned, there, events)
+
+
+def _state(
+    folder: RunFolder,
+    recorded: Sequence[StageRecord],
+    there: Sequence[StageRecord],
+    events: Sequence[Mapping[str, Any]],
+) -> str:
+    if folder.held():
+        return "running"
+    if any(record.name == RELEASE for record in there):
+        return "damaged" if len(there) < len(recorded) else "released"
+    last = events[-1] if events else {}
+    return "refused" if last.get("outcome") == "refused" else "unfinished"
+
+
+def read_runs(root: Path) -> list[Run]:
+    """All runs below a folder such as runs/, by name and then as they were started; RunFolderError where it is none."""
+    if not root.is_dir():
+        raise RunFolderError(f"{root} is no folder; name one with runs in it, as output.folder of a config does")
+    runs = [read_run(manifest.parent) for manifest in root.glob(f"[!.]*/[!.]*/{MANIFEST}")]
+    return sorted(runs, key=lambda run: (run.name, run.started, run.folder.path.name))
+
+
+def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool = False) -> list[Run]:
+    """Runs that may go: those without a release that a later release of the same name supersedes.
+
+    keep        also those with a release, but for so many of the newest of each name
+    unfinished  also those without a release that nothing supersedes
+
+    A run that is at work is never among them, nor one whose manifest cannot be read.
+    """
+    by_name: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: run.started):
+        by_name[run.name].append(run)
+    return [run for same in by_name.values() for run in _superfluous(same, keep, unfinished)]
+
+
+def _superfluous(runs: Sequence[Run], keep: int | None, unfinished: bool) -> Iterator[Run]:
+    """Of the runs of one name, oldest first."""
+    released = [i for i, run in enumerate(runs) if run.state == "released"]
+    kept = set(released if keep is None else released[max(0, len(released) - keep) :])
+    newest = released[-1] if released else -1
+    for i, run in enumerate(runs):
+        may_go = i not in kept if run.state == "released" else unfinished or i < newest
+        if may_go and run.state not in ("running", "unreadable"):
+            yield run
+
+
+def remove(run: Run) -> None:
+    """Removes a run folder, which loses its name first, so that nobody reads it half removed.
+
+    RunFolderError where it was run again since it was read, or cannot be removed.
+    """
+    path = run.folder.path
+    dying = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}{REMOVED}")
+    with run.folder.alone():
+        if run.folder.events() != list(run.events):
+            raise RunFolderError(f"{path} has changed meanwhile: it was run again; look at it anew")
+        try:
+            path.rename(dying)
+            shutil.rmtree(dying)
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be removed: {error}; mend the permissions") from error
+
+
+def finish_removals(root: Path) -> None:
+    """Removes what a removal that was interrupted has left."""
+    for dying in root.glob(f"[!.]*/.*{REMOVED}"):
+        shutil.rmtree(dying, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files below; a file that goes meanwhile does not count."""
+    sizes = 0
+    for path in folder.rglob("*"):
+        try:
+            sizes += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return sizes

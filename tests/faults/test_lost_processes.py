@@ -1,0 +1,141 @@
+"""Real schedulers and workers, started as processes of their own and killed: the same results, or one clear error."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sdc.config import ExecutionConfig
+from sdc.events import EXECUTION, EventText, heard
+from sdc.execution.cluster import open_executor
+from sdc.execution.dask_executor import DaskExecutor
+from sdc.model.errors import SdcError
+from sdc.model.table import Table
+
+
+class Cluster:
+    """A scheduler at a port of its own and one worker, which die and are started again at will."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+        self._folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, *names: str) -> None:
+        alone = ["--nthreads", "1", "--no-nanny", "--local-directory", str(self._folder)]
+        commands = {"scheduler": ["--host", self.address], "worker": [self.address, *alone]}
+        path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        for name in names:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "dask", name, "--no-dashboard", *commands[name]],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=path,
+            )
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            process = self._processes.pop(name)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def stop(self) -> None:
+        self.kill(*self._processes)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    cluster.start("scheduler", "worker")
+    yield cluster
+    cluster.stop()
+
+
+@contextmanager
+def connected(cluster: Cluster, scratch: Path, patience: float) -> Iterator[DaskExecutor]:
+    from distributed import Client
+
+    with Client(cluster.address, timeout=30) as client:
+        yield DaskExecutor(client, scratch, 1, patience)
+
+
+def total_and(table: Table, unit: int) -> tuple[int, int]:
+    return table.total, unit
+
+
+@contextmanager
+def told() -> Iterator[list[str]]:
+    lines: list[str] = []
+    with heard(EventText(lines.append), EXECUTION):
+        yield lines
+
+
+def test_a_scheduler_that_comes_back_answers_the_rest(cluster: Cluster, czech: Table, tmp_path: Path) -> None:
+    """What was answered is kept; what was not is asked again, of a scheduler that knows nothing."""
+    with connected(cluster, tmp_path, 60) as executor, told() as lines:
+        results = executor.run(total_and, czech, range(50))
+        found = [next(results) for _ in range(3)]
+        cluster.kill("scheduler", "worker")
+        cluster.start("scheduler", "worker")
+        assert found + list(results) == [(1841, unit) for unit in range(50)]
+        cluster.kill("scheduler", "worker")  # and once more, between two calls
+        results = executor.run(total_and, czech, [2])
+        cluster.start("scheduler", "worker")
+        assert list(results) == [(1841, 2)]
+    assert lines[:2] == [
+        "the Dask scheduler is lost; waiting for it to come back",
+        "the Dask scheduler is back; its units are computed again",
+    ]
+
+
+def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_path: Path) -> None:
+    """A worker and then the scheduler go, and each is one message; a worker that comes back is made use of."""
+    with connected(cluster, tmp_path, 1) as executor, told() as lines:
+        results = executor.run(total_and, czech, range(50))
+        assert next(results) == (1841, 0)
+        cluster.kill("worker")
+        with pytest.raises(SdcError, match=r"of 1 of total_and: there was no worker for 1 s; start workers, then run"):
+            list(executor.run(total_and, czech, [2]))
+        cluster.start("worker")
+        executor.patience = 60
+        assert list(executor.run(total_and, czech, [3])) == [(1841, 3)]
+        (line,) = lines
+        assert line.startswith("worker tcp://127.0.0.1:")
+        assert line.endswith(" is lost; its units are computed again")
+        cluster.kill("scheduler")
+        with pytest.raises(SdcError, match=r"scheduler was lost for .* s; start it, then run again: stages .* reused"):
+            list(results)
+        with pytest.raises(SdcError, match="scheduler was lost"):
+            list(executor.run(total_and, czech, [4]))
+
+
+def test_a_full_scratch_folder_is_one_message(czech: Table, tmp_path: Path) -> None:
+    with open_executor(ExecutionConfig(workers=1)) as executor, files_no_larger_than(100):
+        with pytest.raises(SdcError, match=r"scratch folder .* cannot be written: .*; free its disk or name another"):
+            list(executor.run(total_and, czech, [1]))
+        assert executor.scratch is not None
+        assert not [path for path in executor.scratch.iterdir() if path.name.startswith(czech.digest)]
+    with open_executor(ExecutionConfig(workers=1)) as executor:
+        assert list(executor.run(total_and, czech, [1])) == [(1841, 1)]
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """As a disk that is full: writing more to a file fails in this process."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

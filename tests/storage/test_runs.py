@@ -1,0 +1,172 @@
+"""Runs below a folder: what became of each, which may go, and that removing takes nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sdc.events import tell
+from sdc.model.errors import RunFolderError
+from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest
+from sdc.storage.runs import finish_removals, read_run, read_runs, remove, superfluous
+
+STAGES = ("table", "search", "release")
+
+
+def make(root: Path, name: str, digest: str, *stages: str, outcome: str = "finished") -> RunFolder:
+    """A run that made these stages and ended so."""
+    folder = RunFolder(root / name / digest)
+    with folder.locked():
+        tell("run started", pid=os.getpid(), host="here", workers=2)
+        folder.begin({"name": name}, STAGES)
+        for stage in stages:
+            with folder.writing(stage) as into:
+                (into / "data.txt").write_text(stage)
+                folder.record(StageRecord(stage, "key", folder_digest(into), "done", 1.0, 100, 200))
+        tell("run ended", "no release is safe" if outcome == "refused" else "", outcome=outcome)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Runs of two names in the order in which they are started here, which is the alphabet of their digests."""
+    root = tmp_path / "runs"
+    make(root, "births", "a", "table", outcome="failed")
+    make(root, "births", "b", *STAGES)
+    make(root, "births", "c", "table", "search", outcome="refused")
+    make(root, "births", "d", *STAGES)
+    make(root, "births", "e", "table", outcome="failed")
+    make(root, "deaths", "a", "table", outcome="failed")
+    return root
+
+
+def states(root: Path) -> dict[str, str]:
+    return {f"{run.name}/{run.folder.path.name}": run.state for run in read_runs(root)}
+
+
+def chosen(root: Path, keep: int | None = None, unfinished: bool = False) -> list[str]:
+    return [f"{run.name}/{run.folder.path.name}" for run in superfluous(read_runs(root), keep, unfinished)]
+
+
+def test_what_became_of_each(root: Path) -> None:
+    assert states(root) == {
+        "births/a": "unfinished", "births/b": "released", "births/c": "refused", "births/d": "released",
+        "births/e": "unfinished", "deaths/a": "unfinished",
+    }  # fmt: skip
+    facts = read_run(root / "births" / "c").facts
+    assert (facts["name"], facts["digest"], facts["stages_done"], facts["stages"]) == ("births", "c", 2, 3)
+    assert facts["started"] <= facts["finished"]
+    assert facts["size_bytes"] == sum(p.stat().st_size for p in (root / "births" / "c").rglob("*") if p.is_file())
+
+
+def test_the_status_of_a_run(root: Path) -> None:
+    folder = RunFolder(root / "births" / "c")
+    folder.checkpoint("release").touch()
+    status = read_run(folder.path).status
+    assert [(stage["name"], stage["status"], stage["worker_mib"]) for stage in status["stages"]] == [
+        ("table", "done", 200), ("search", "done", 200), ("release", "to do", None),
+    ]  # fmt: skip
+    assert status["checkpoints"] == ["release"]
+    assert status["running"] is None
+    assert status["error"] == "no release is safe"
+
+
+def test_a_run_at_work_says_what_it_does(root: Path) -> None:
+    folder = RunFolder(root / "births" / "e")
+    with folder.locked():
+        tell("run started", pid=7, host="there", workers=2)
+        tell("stage started", "finds a release", stage="search")
+        tell("progress", "chains: 3 of 8 units, about 5 s left", units=3, of=8, seconds_left=5.0)
+        run = read_run(folder.path)
+        assert run.state == "running"
+        now = run.status["running"]
+        assert (now["pid"], now["host"], now["stage"]) == (7, "there", "search")
+        assert now["progress"] == {"units": 3, "of": 8, "seconds_left": 5.0}
+        assert run.facts["finished"] is None
+        assert chosen(root, 1, True) == ["births/a", "births/b", "births/c", "deaths/a"]
+    assert read_run(folder.path).state == "unfinished"
+
+
+HOLDING = """
+import os, sys
+from pathlib import Path
+from sdc.storage.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_lock_of_a_process_that_is_killed_is_free(root: Path) -> None:
+    path = root / "births" / "e"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        run = read_run(path)
+        assert run.state == "running"
+        with pytest.raises(RunFolderError, match="another run of the same build is at work"):
+            remove(run)
+        process.kill()
+    assert read_run(path).state == "unfinished"
+
+
+def test_damage_is_seen(root: Path) -> None:
+    RunFolder(root / "births" / "d").discard("search")
+    (root / "births" / "e" / "manifest.json").write_text("{")
+    found = states(root)
+    assert (found["births/d"], found["births/e"]) == ("damaged", "unreadable")
+    assert chosen(root, 1, True) == ["births/a", "births/c", "births/d", "deaths/a"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "unfinished", "expected"),
+    [
+        (None, False, "births/a births/c"),
+        (1, False, "births/a births/b births/c"),
+        (2, False, "births/a births/c"),
+        (None, True, "births/a births/c births/e deaths/a"),
+        (1, True, "births/a births/b births/c births/e deaths/a"),
+    ],
+)
+def test_which_runs_may_go(keep: int | None, unfinished: bool, expected: str, root: Path) -> None:
+    assert chosen(root, keep, unfinished) == expected.split()
+
+
+def test_a_run_is_removed_whole(root: Path) -> None:
+    remove(read_run(root / "births" / "b"))
+    assert sorted(path.name for path in (root / "births").iterdir()) == ["a", "c", "d", "e"]
+
+
+def test_a_run_that_was_run_again_meanwhile_stays(root: Path) -> None:
+    run = read_run(root / "births" / "e")
+    make(root, "births", "e", *STAGES)
+    with pytest.raises(RunFolderError, match=r"births/e has changed meanwhile: it was run again"):
+        remove(run)
+    assert read_run(root / "births" / "e").state == "released"
+
+
+def test_what_an_interrupted_removal_left_is_no_run_and_goes(root: Path) -> None:
+    (root / "births" / "b").rename(root / "births" / ".b.12345678.removed")
+    assert "births/b" not in states(root)
+    assert len(states(root)) == 5
+    assert (
+        RunFolder(root / "births" / "new").finds("table", "key") is not None
+    )  # from another than the one half removed
+    finish_removals(root)
+    assert sorted(path.name for path in (root / "births").iterdir()) == ["a", "c", "d", "e"]
+
+
+def test_other_folders_are_no_runs(root: Path, tmp_path: Path) -> None:
+    (root / "births" / "notes").mkdir()
+    (root / "births" / "notes" / "manifest.txt").touch()
+    assert len(read_runs(root)) == 6
+    with pytest.raises(RunFolderError, match=r"notes is no run folder: it has no manifest.json"):
+        read_run(root / "births" / "notes")
+    with pytest.raises(RunFolderError, match=r"none is no folder; name one with runs in it"):
+        read_runs(tmp_path / "none")

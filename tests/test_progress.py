@@ -1,0 +1,112 @@
+"""Progress with the time left, the memory of stages and units, and the summary of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdc import progress
+from sdc.config import ExecutionConfig
+from sdc.events import EventLog, heard, read_events
+from sdc.execution.cluster import open_executor
+from sdc.executor import IN_PROCESS, Executor
+from sdc.memory import MIB, forget_peak, peak_bytes
+from sdc.model.table import Table
+from sdc.progress import Measured, Progress, Watched, seconds_left, summary
+from sdc.storage.run_folder import StageRecord
+
+
+def double(table: Table, unit: int) -> int:
+    return 2 * unit
+
+
+def fill(table: Table, unit: int) -> int:
+    """Needs so many MiB for a moment."""
+    return len(np.ones(unit * MIB, np.uint8))
+
+
+def test_the_time_left_is_said_and_logged(
+    czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with Progress() as shown, heard(EventLog(tmp_path / "log.jsonl")):
+        assert list(Watched(IN_PROCESS, shown).run(double, czech, [1, 2, 3])) == [2, 4, 6]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["double: 1 of 3 units, about 0 s left", "double: 2 of 3 units, about 0 s left"]
+    events = read_events(tmp_path / "log.jsonl")
+    assert [(e["event"], e["text"], e["units"], e["of"], e["seconds_left"]) for e in events] == [
+        ("progress", line, number, 3, 0.0) for number, line in enumerate(lines, start=1)
+    ]
+
+
+@pytest.mark.parametrize(("done", "total", "seconds", "left"), [(1, 4, 10, 30), (4, 4, 10, 0), (3, 4, 9, 3)])
+def test_the_rest_takes_as_long_as_so_far(done: int, total: int, seconds: float, left: float) -> None:
+    assert seconds_left(done, total, seconds) == left
+
+
+def test_a_terminal_gets_a_bar(
+    czech: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with Progress() as shown:
+        shown.say("a line [not markup]")
+        assert list(Watched(IN_PROCESS, shown).run(double, czech, [1, 2])) == [2, 4]
+    assert "a line [not markup]" in capsys.readouterr().err
+
+
+def test_a_peak_is_forgotten() -> None:
+    forget_peak()
+    before = peak_bytes() // MIB
+    fill(None, 200)  # type: ignore[arg-type]
+    assert 190 <= peak_bytes() // MIB - before <= 210
+    forget_peak()
+    assert peak_bytes() // MIB < before + 100
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Executor]:
+    with open_executor(ExecutionConfig(workers=2)) as executor:
+        yield executor
+
+
+def test_the_memory_of_workers_is_that_of_their_units(two_workers: Executor, czech: Table) -> None:
+    """Each stage has the largest of its own units, and nothing of this process."""
+    small, large, again = (Measured(two_workers) for _ in range(3))
+    assert list(small.run(fill, czech, [1, 2])) == [MIB, 2 * MIB]
+    assert list(large.run(fill, czech, [300, 1, 1])) == [300 * MIB, MIB, MIB]
+    assert list(again.run(fill, czech, [1])) == [MIB]
+    assert list(again.run(fill, czech, [])) == []
+    assert (small.units, large.units, again.units) == (2, 3, 1)
+    peaks = [measured.worker_mib for measured in (small, large, again)]
+    assert peaks[0] is not None
+    assert peaks[1] is not None
+    assert peaks[2] is not None
+    assert 280 <= peaks[1] - peaks[0] <= 340
+    assert peaks[2] < peaks[1] - 200
+
+
+def test_units_of_this_process_are_its_own_memory(czech: Table) -> None:
+    measured = Measured(IN_PROCESS)
+    before = measured.driver_mib
+    assert list(measured.run(fill, czech, [250])) == [250 * MIB]
+    assert measured.worker_mib is None
+    assert measured.units == 1
+    assert 240 <= measured.driver_mib - before <= 270
+
+
+def test_the_summary_of_a_run() -> None:
+    records = [
+        StageRecord("table", "k", "o", "reused", 0.5, 120, None),
+        StageRecord("widths", "k", "o", "done", 1.5, 240, 1000),
+        StageRecord("old", "k", "o", "done", 0.0),
+    ]
+    assert summary(records) == [
+        "stage         status    seconds  share   this process   largest worker",
+        "table         reused        0.5    25%        120 MiB                 ",
+        "widths        done          1.5    75%        240 MiB         1000 MiB",
+        "old           done          0.0     0%                                ",
+        "in all                      2.0",
+    ]
