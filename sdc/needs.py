@@ -5,7 +5,8 @@ from __future__ import annotations
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
-from sdc.risk.critical_width import sweep_bytes
+from sdc.risk.criterion import bounds_bytes
+from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 HERE_BYTES = 450 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
@@ -14,9 +15,10 @@ WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
 
 
 def require_fit(table: Table, small_count: int, floor: int, allowed: int) -> None:
-    """SdcError where a worker, or this process, would need more than the bytes allowed."""
-    require_memory("a worker", worker_bytes(table), allowed)
+    """SdcError where this process, or a worker with the smallest partition of the cells, needs more than allowed."""
     require_memory("this process", here_bytes(table, small_count, floor), allowed)
+    require_memory("a worker", _mapped_bytes(table) + bounds_bytes(len(table), len(table.schema)), allowed)
+    sweep_of(table, floor, allowed)
 
 
 def require_memory(who: str, needed: int, allowed: int) -> None:
@@ -28,10 +30,21 @@ def require_memory(who: str, needed: int, allowed: int) -> None:
         )
 
 
-def worker_bytes(table: Table) -> int:
-    """Of a worker that sweeps the critical widths, which every build does; the table is mapped."""
-    mapped = table.codes.nbytes + table.counts.nbytes
-    return WORKER_BYTES + mapped + sweep_bytes(len(table), len(table.schema))
+def sweep_of(table: Table, floor: int, allowed: int) -> SweepPlan:
+    """How the critical widths are computed by workers that may use so many bytes, the mapped table among them.
+
+    InputError where not even the smallest partition of the cells fits.
+    """
+    return sweep_plan(table, floor=floor, memory=sweep_bytes_allowed(table, allowed))
+
+
+def sweep_bytes_allowed(table: Table, allowed: int) -> int:
+    """What is left to a unit of the critical widths in a worker that may use so many bytes."""
+    return max(0, allowed - _mapped_bytes(table))
+
+
+def _mapped_bytes(table: Table) -> int:
+    return WORKER_BYTES + table.codes.nbytes + table.counts.nbytes
 
 
 def here_bytes(table: Table, small_count: int, floor: int) -> int:

@@ -20,7 +20,8 @@ from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.risk.criterion import CELLS_PER_UNIT, STEPS_PER_SECOND
-from sdc.risk.critical_width import require_at_risk, sub_lattices
+from sdc.risk.critical_width import require_at_risk
+from sdc.risk.sweep_plan import SweepPlan
 from sdc.stages import Build, stages_of
 from sdc.storage.parquet import write_table
 from sdc.trial import Kind, Trial, trials
@@ -36,6 +37,7 @@ class StagePlan:
 
     status      "to do", or "to reuse": that takes nothing
     units       how many the workers get, 0 where this process does it alone
+    way         of the widths: "whole", or "partitions" of the cells where the whole table does not fit a worker
     memory_mib  of the worker that needs most; a worker keeps what stages before have needed
     here_mib    of this process, likewise
     disk_mib    in the run folder
@@ -45,6 +47,7 @@ class StagePlan:
     name: str
     status: str
     units: int
+    way: str
     memory_mib: int
     here_mib: int
     disk_mib: float
@@ -108,7 +111,8 @@ def _kinds(build: Build) -> list[Kind]:
     chains = ["annealing"] * (method != "ordered" or build.config.curve is not None)
     moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
     names = ["start", "widths", *chains, *moves]
-    return [Kind(name, risk.small_count, risk.min_width, build.config.widths.floor or 0) for name in names]
+    floor = build.config.widths.floor or 0
+    return [Kind(name, risk.small_count, risk.min_width, floor, build.memory) for name in names]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +142,7 @@ class _Projection:
             name,
             "to reuse" if reused else "to do",
             self._units(name),
+            self._sweep.way if name == "widths" else "",
             0 if reused else self._worker_bytes(name) // MIB,
             0 if reused else self._here_bytes // MIB,
             0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
@@ -149,7 +154,7 @@ class _Projection:
         config, at_risk = self.build.config, len(self._at_risk)
         refined = at_risk if is_small(self.table.schema) else config.release.refute_cells
         chains = config.release.annealing.chains if config.release.method != "ordered" else 1
-        units = {"widths": self._sub_lattices, "search": chains, "curve": chains}
+        units = {"widths": self._sweep.units, "search": chains, "curve": chains}
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
 
     def _worker_bytes(self, name: str) -> int:
@@ -169,7 +174,7 @@ class _Projection:
         if name == "table":
             return self.read_seconds, False
         if name == "widths":
-            return START_SECONDS + self.tried["widths"].seconds * self._sub_lattices / workers, False
+            return START_SECONDS + self.tried["widths"].seconds * self._sweep.units / workers, False
         if name in ("search", "curve"):
             return self._chains_seconds(workers) + self._proof_seconds(workers), True
         return (self._proof_seconds(workers), True) if name == "assessment" else (WRITE_SECONDS, False)
@@ -208,5 +213,5 @@ class _Projection:
         return self.table.at_risk(self.build.config.risk.small_count)
 
     @cached_property
-    def _sub_lattices(self) -> int:
-        return len(sub_lattices(len(self.table.schema)))
+    def _sweep(self) -> SweepPlan:
+        return needs.sweep_of(self.table, self.build.config.widths.floor or 0, self.build.memory)

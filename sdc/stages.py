@@ -25,7 +25,7 @@ from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.needs import require_fit
+from sdc.needs import require_fit, sweep_bytes_allowed
 from sdc.progress import Measured
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
@@ -289,7 +289,8 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
     small_count, floor = build.config.risk.small_count, build.config.widths.floor or 0
     build.require_memory(build.table)
-    widths = critical_widths(build.table, small_count=small_count, floor=floor, executor=executor)
+    memory = sweep_bytes_allowed(build.table, build.memory)
+    widths = critical_widths(build.table, small_count=small_count, floor=floor, memory=memory, executor=executor)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
     results.write_widths(widths, build.table.schema, into)
 

@@ -18,12 +18,13 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
+from sdc.needs import sweep_of
 from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells
-from sdc.risk.critical_width import sub_lattices, widths_of_sub_lattice
+from sdc.risk.critical_width import widths_above, widths_of_sub_lattice
 from sdc.risk.evidence import Shift
 from sdc.search.annealing import Chain
 
-SUB_LATTICES, NODES, PROPOSALS = 6, 2_000, 2_000
+SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,14 @@ class Kind:
     small_count: int
     min_width: int
     floor: int
+    memory: int
 
 
 @dataclass(frozen=True)
 class Trial:
     """What a worker took.
 
-    seconds  for one of what is counted: a sub-lattice, a node of a chain of moves, a cell's bounds, a proposal
+    seconds  for one of what is counted: a unit of the widths, a node of a chain of moves, a cell's bounds, a proposal
     bytes    the most memory it has held so far
     """
 
@@ -63,10 +65,18 @@ def _start(table: Table, kind: Kind) -> float:
 
 
 def _widths(table: Table, kind: Kind) -> float:
-    """Sub-lattices from all over their list, after the cheapest, which loads the kernels."""
-    units = sub_lattices(len(table.schema))
-    chosen = [(kind.small_count, kind.floor, *unit) for unit in (units[-1], *units[:: -(-len(units) // SUB_LATTICES)])]
-    times = [_timed(widths_of_sub_lattice, table, unit)[0] for unit in chosen]
+    """Units from all over their list, after the last, which loads the kernels."""
+    if kind.floor:
+        places = range(len(table.schema))
+        above = [(kind.small_count, kind.floor, 0, 1 << v, st.full(v), (), 1) for v in places]
+        return _mean_seconds(widths_above, table, above)
+    cuts = [(kind.small_count, *cut) for cut in sweep_of(table, 0, kind.memory).cuts]
+    return _mean_seconds(widths_of_sub_lattice, table, cuts)
+
+
+def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
+    chosen = [units[-1], *units[:: -(-len(units) // SAMPLE)]]
+    times = [_timed(function, table, unit)[0] for unit in chosen]
     return sum(times[1:]) / len(times[1:])
 
 

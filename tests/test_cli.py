@@ -595,7 +595,7 @@ def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
 
 def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
     lines = sdc("plan", write_config(tmp_path)).out.splitlines()
-    assert lines[0].split() == ["stage", "status", "units", "a", "worker", "here", "disk", "seconds"]
+    assert lines[0].split() == ["stage", "status", "units", "way", "a", "worker", "here", "disk", "seconds"]
     assert [line.split()[0] for line in lines[1:-3]] == [stage.name for stage in STAGES]
     assert re.fullmatch(r"memory +\d+ MiB needed per worker, \d+ MiB allowed", lines[-3])
     assert re.fullmatch(r"disk +[\d.]+ MiB needed, \d+ MiB free", lines[-2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 
@@ -14,7 +15,7 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import CELLS_PER_CHUNK, Codes, Counts, Table
 
 MAX_BYTES = 256 << 20
 MAX_DENSE_CELLS = 1 << 20
@@ -25,8 +26,8 @@ class CellMarginals:
 
     A search asks for thousands of releases at the same at-risk cells, and their cliques repeat. At
     most `max_bytes` of answers are kept, the least recently asked go first. An answer kept costs
-    nothing; a new one is one pass over the table's non-zero cells, or a sort where the sub-table has
-    more than 2^20 cells. Arrays are shared and read-only; an instance is for one thread.
+    nothing; a new one is one pass over the table's non-zero cells, 2^20 at a time, and a search where
+    the sub-table has more than 2^20 cells. Arrays are shared and read-only; an instance is for one thread.
 
     InputError where a cell does not fit the table's schema.
     """
@@ -35,8 +36,8 @@ class CellMarginals:
         self.table = table
         self.cells: Codes = as_cells(cells, table.schema)
         self.counts: Counts = _read_only(table.count_at(self.cells))
-        self._table_columns = np.ascontiguousarray(table.codes.T, np.int64)
-        self._cell_columns = np.ascontiguousarray(self.cells.T, np.int64)
+        self._table_columns = _columns(table.codes)
+        self._cell_columns = _columns(self.cells)
         self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
         self._max_kept = max(1, max_bytes // (8 * max(1, len(self.cells))))
 
@@ -68,9 +69,21 @@ class CellMarginals:
             return self.counts
         if space > MAX_DENSE_CELLS:
             return self.table.marginal_at(subtable, self.cells)
-        dense = np.bincount(_key(self._table_columns, kept, sizes), self.table.counts, minlength=space)
-        at_cells: Counts = dense[_key(self._cell_columns, kept, sizes)].astype(np.int64)
+        dense, at_cells = np.zeros(space), np.empty(len(self), np.int64)
+        for part in _chunks(len(self.table)):
+            dense += np.bincount(_key(self._table_columns[:, part], kept, sizes), self.table.counts[part], space)
+        for part in _chunks(len(self)):
+            at_cells[part] = dense[_key(self._cell_columns[:, part], kept, sizes)]
         return at_cells
+
+
+def _columns(codes: Codes) -> npt.NDArray[np.integer]:
+    """One row a variable: copied for speed where they are few, else as they are."""
+    return np.ascontiguousarray(codes.T, np.int64) if len(codes) <= CELLS_PER_CHUNK else codes.T
+
+
+def _chunks(rows: int) -> Iterator[slice]:
+    return (slice(begin, begin + CELLS_PER_CHUNK) for begin in range(0, rows, CELLS_PER_CHUNK))
 
 
 def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
@@ -102,7 +115,7 @@ def check_release(release: Release, schema: Schema) -> None:
     check_within(release.variables, schema)
 
 
-def _key(columns: npt.NDArray[np.int64], kept: tuple[int, ...], sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _key(columns: npt.NDArray[np.integer], kept: tuple[int, ...], sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
     key = np.zeros(columns.shape[1], np.int64)
     for v in kept:
         key *= sizes[v]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +20,7 @@ Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint16]
 
 MAX_TOTAL = 1 << 53
+CELLS_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +88,8 @@ class Table:
     def digest(self) -> str:
         """SHA-256 over schema, codes and counts, and over the structural zeros where there are any."""
         sha = hashlib.sha256(repr(self.schema).encode())
-        sha.update(np.ascontiguousarray(self.codes, "<u2").tobytes())
-        sha.update(np.ascontiguousarray(self.counts, "<i8").tobytes())
+        sha.update(np.ascontiguousarray(self.codes, "<u2").reshape(-1).data)
+        sha.update(np.ascontiguousarray(self.counts, "<i8").data)
         if self.zeros:
             sha.update(repr(self.zeros).encode())
         return sha.hexdigest()
@@ -102,21 +104,28 @@ class Table:
         It has those structural zeros that name no other variable, see `StructuralZeros.within`.
         """
         kept = st.members(subtable)
-        summed = Table.of(self.schema.restrict(kept), self.codes[:, kept], self.counts)
+        schema, parts = self.schema.restrict(kept), []
+        for codes, counts in self.chunks():
+            parts.append(Table.of(schema, codes[:, kept], counts))
+            if sum(map(len, parts[1:])) > max(CELLS_PER_CHUNK, len(parts[0])):
+                parts = [_summed(schema, parts)]
+        summed = _summed(schema, parts)
         return summed.with_zeros(self.zeros.within(subtable)) if self.zeros else summed
 
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
         """n_T(i_T) for each of the given cells, (n, variables) codes; 0 where no record is."""
         kept = st.members(subtable)
-        both = np.concatenate([self.codes[:, kept], np.asarray(cells, np.uint16)[:, kept]])
-        ids = group_ids(both, [self.schema.sizes[v] for v in kept])
-        own, wanted = ids[: len(self)], ids[len(self) :]
-        groups, group = np.unique(own, return_inverse=True)
-        counts = _sum_by(group, self.counts, len(groups) + 1)
-        place = np.searchsorted(groups, wanted)
-        found = place < len(groups)
-        found[found] = groups[place[found]] == wanted[found]
-        return counts[np.where(found, place, len(groups))]
+        wanted = _Wanted(np.asarray(cells, np.uint16)[:, kept], [self.schema.sizes[v] for v in kept])
+        sums = np.zeros(wanted.groups + 1, np.int64)
+        for codes, counts in self.chunks(len(cells)):
+            sums += _sum_by(wanted.place(codes[:, kept]), counts, wanted.groups + 1)
+        return sums[wanted.own]
+
+    def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
+        """Codes and counts, 2^20 cells or so many at a time: what is mapped into memory is not copied as a whole."""
+        cells = max(cells, CELLS_PER_CHUNK)
+        for begin in range(0, max(1, len(self)), cells):
+            yield self.codes[begin : begin + cells], self.counts[begin : begin + cells]
 
     def count_at(self, cells: npt.NDArray[np.integer]) -> Counts:
         """Count of each of the given cells, (n, variables) codes."""
@@ -124,8 +133,64 @@ class Table:
 
     def one_way(self) -> list[Counts]:
         """Counts of each category of each variable."""
-        sizes = enumerate(self.schema.sizes)
-        return [_sum_by(self.codes[:, v], self.counts, size) for v, size in sizes]
+        sums = [np.zeros(size, np.int64) for size in self.schema.sizes]
+        for codes, counts in self.chunks():
+            for column, known in zip(codes.T, sums, strict=True):
+                known += _sum_by(column, counts, len(known))
+        return sums
+
+
+class _Wanted:
+    """Finds rows of codes among those wanted, however many cells the variables have.
+
+    Numbers that would exceed 62 bits on the way are replaced by ranks among those wanted; what has none is not wanted.
+
+    own     (n,) which group each of the wanted is in, equal codes being a group
+    groups  how many there are
+    """
+
+    def __init__(self, codes: Codes, sizes: list[int]) -> None:
+        self._sizes = sizes
+        self._ranked: dict[int, npt.NDArray[np.int64]] = {}
+        ids, space = np.zeros(len(codes), np.int64), 1
+        for column, size in enumerate(sizes):
+            if space * size >= 1 << 62:
+                self._ranked[column], ids = np.unique(ids, return_inverse=True)
+                space = len(codes)
+            ids = ids * size + codes[:, column]
+            space *= size
+        self._last, self.own = np.unique(ids, return_inverse=True)
+        self.groups = len(self._last)
+
+    def place(self, codes: Codes) -> npt.NDArray[np.int64]:
+        """The group of each row of codes, `groups` where it is not wanted."""
+        ids, wanted = np.zeros(len(codes), np.int64), np.ones(len(codes), bool)
+        for column, size in enumerate(self._sizes):
+            if column in self._ranked:
+                ids = _ranks(self._ranked[column], ids, wanted)
+            ids = ids * size + codes[:, column]
+        ids = _ranks(self._last, ids, wanted)
+        ids[~wanted] = self.groups
+        return ids
+
+
+def _ranks(
+    ascending: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """The place of each id; where it has none, 0, and it is no longer wanted."""
+    place = np.searchsorted(ascending, ids)
+    place[place == len(ascending)] = 0
+    wanted &= ascending[place] == ids if len(ascending) else False
+    return place
+
+
+def _summed(schema: Schema, parts: list[Table]) -> Table:
+    """The sum of tables with the same schema."""
+    if len(parts) == 1:
+        return parts[0]
+    return Table.of(
+        schema, *(np.concatenate(arrays) for arrays in zip(*((t.codes, t.counts) for t in parts), strict=True))
+    )
 
 
 def _sum_by(group: npt.NDArray[np.integer], weights: npt.NDArray[np.integer], groups: int) -> Counts:

@@ -344,6 +344,11 @@ def _batches(rows: Rows, first: int, most: int) -> Iterator[Rows]:
         rows, first = rows[first:], min(2 * first, most)
 
 
+def bounds_bytes(cells: int, variables: int) -> int:
+    """Memory that a unit of an assessment needs at most, measured: the columns of a component and its marginals."""
+    return cells * (16 * variables + 250)
+
+
 Unit = tuple[SubTable, tuple[SubTable, ...], Codes, Counts, Shift, int]
 
 

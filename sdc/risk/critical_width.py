@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, groupby
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
+from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
-from sdc.risk.prefix_trie import prefix_trie
+from sdc.risk.partitions import Partitions, renumbered, walked
+from sdc.risk.prefix_trie import PrefixTrie, prefix_trie
+from sdc.risk.rows import Rows, rows_of
+from sdc.risk.sweep_plan import SweepPlan, sweep_order, sweep_plan
 
 MAX_LISTED_VARIABLES = 26
+
+BitSets = npt.NDArray[np.uint64]
+SubLattice = tuple[int, int, int, int, int]
+Above = tuple[int, int, int, SubTable, SubTable, tuple[SubTable, ...], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +57,23 @@ class CriticalWidths:
 
 
 def critical_widths(
-    table: Table, *, small_count: int = 2, floor: int = 0, executor: Executor = IN_PROCESS
+    table: Table,
+    *,
+    small_count: int = 2,
+    floor: int = 0,
+    memory: int | None = None,
+    executor: Executor = IN_PROCESS,
 ) -> CriticalWidths:
     """Critical widths of all sub-tables, or of those whose width reaches the floor.
 
     The critical width never increases when a variable is added, so with a floor only the sub-tables
     that reach it and their border are visited. Widths are computed without structural zeros; zeros can
-    only narrow, so a sub-table whose width is below beta stays unreleasable. InputError without an
-    at-risk cell, or where all sub-tables of more than 26 variables would have to be listed.
+    only narrow, so a sub-table whose width is below beta stays unreleasable.
+
+    memory  bytes that a unit may use; where the whole table needs more, units are partitions of its cells
+
+    InputError without an at-risk cell, where all sub-tables of more than 26 variables would have to be listed, or
+    where the smallest partition needs more memory.
     """
     variables = len(table.schema)
     require_at_risk(table, small_count)
@@ -63,11 +82,15 @@ def critical_widths(
             f"{variables} variables have 2^{variables} sub-tables, at most 2^{MAX_LISTED_VARIABLES} are listed; "
             "give a floor, and only sub-tables that reach it are visited"
         )
-    units = [(small_count, floor, *unit) for unit in sub_lattices(variables)]
-    parts = list(executor.run(widths_of_sub_lattice, table, units))
-    found, widths = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    plan = sweep_plan(table, floor=floor, memory=memory)
+    if floor <= 0:
+        found, widths = _all(table, small_count, plan, executor)
+        visited = len(found)
+    else:
+        found, widths, visited = _reaching(table, small_count, floor, plan, executor)
+    found = renumbered(found, sweep_order(table.schema))
     order = np.lexsort([found, -np.bitwise_count(found).astype(np.int64), -widths])
-    return CriticalWidths(found[order], widths[order], max(floor, 0), sum(p[2] for p in parts))
+    return CriticalWidths(found[order], widths[order], max(floor, 0), visited)
 
 
 def require_at_risk(table: Table, small_count: int) -> None:
@@ -79,37 +102,127 @@ def require_at_risk(table: Table, small_count: int) -> None:
         )
 
 
-def sub_lattices(variables: int) -> list[tuple[int, int]]:
-    """(depth, taken) of the units: the last `depth` variables of the trie's order decided beforehand.
+# Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:
 
-    Always the same cut, so that results do not depend on the workers; the dearest, which keep most, first.
+
+def _all(table: Table, small_count: int, plan: SweepPlan, executor: Executor) -> tuple[BitSets, Counts]:
+    """Every sub-table, and of one whose cells are in several partitions the smallest width."""
+    units = [(small_count, *cut) for cut in plan.cuts]
+    results = zip(units, executor.run(widths_of_sub_lattice, table, units), strict=True)
+    found, widths = [], []
+    for _, same in groupby(results, key=lambda result: result[0][2]):
+        parts = [part for _, part in same]
+        found.append(parts[0][0])
+        widths.append(np.minimum.reduce([part[1] for part in parts]))
+    return np.concatenate(found), np.concatenate(widths)
+
+
+def widths_of_sub_lattice(table: Table, unit: SubLattice) -> tuple[BitSets, Counts]:
+    """Sub-tables and widths of the unit (small count, depth, taken, low, high).
+
+    The last `depth` variables of the order are decided: exactly those of the bit set `taken` are kept. Where `high` is
+    not 0, widths are those of the cells whose key of the variables taken is from `low` to below `high`.
     """
-    depth = min(variables - 1, max(4, variables // 5))
-    choices = sorted(range(1 << depth), key=lambda bits: (-bits.bit_count(), bits))
-    return [(depth, bits << (variables - depth)) for bits in choices]
+    small_count, depth, taken, low, high = unit
+    order = sweep_order(table.schema)
+    if not high:
+        return _swept(_whole_trie(table, small_count), depth, taken)
+    free, fixed = len(order) - depth, tuple(order[place] for place in st.members(taken))
+    rows = rows_of(table, small_count, (*order[:free], *fixed), tuple(sorted(fixed)), low, high)
+    found, widths = _swept(prefix_trie(rows), len(fixed), st.full(len(fixed)) << free)
+    return found & np.uint64(st.full(free)) | np.uint64(taken), widths
 
 
-def sweep_bytes(cells: int, variables: int) -> int:
-    """Memory that one unit of the sweep needs at most: its rows at every level, and the trie."""
-    return cells * ((variables + 1) * 40 + variables * 30)
-
-
-def widths_of_sub_lattice(table: Table, unit: tuple[int, int, int, int]) -> tuple[npt.NDArray[np.uint64], Counts, int]:
-    """Sub-tables, widths and number visited of the unit (small count, floor, depth, taken)."""
+def _swept(trie: PrefixTrie, depth: int, taken: int) -> tuple[BitSets, Counts]:
     from sdc.risk.width_kernel import sweep
 
-    small_count, floor, depth, taken = unit
-    trie = prefix_trie(table)
-    found, widths, visited = sweep(
-        len(trie.order), depth, np.uint64(taken), floor, trie.start, trie.up, trie.code, trie.cost, trie.least,
-        trie.spare, trie.counts, small_count, trie.total, max(table.schema.sizes),
+    rows = trie.rows
+    found, widths = sweep(
+        len(rows.variables), depth, np.uint64(taken), trie.start, trie.up, trie.cost, trie.code, rows.numbers,
+        rows.total, rows.ways.shape[1],
     )  # fmt: skip
-    return _in_schema_order(found, trie.order), widths, int(visited)
+    return found, widths
 
 
-def _in_schema_order(found: npt.NDArray[np.uint64], order: tuple[int, ...]) -> npt.NDArray[np.uint64]:
-    """Bit sets over the trie's order as bit sets over the schema's."""
-    result = np.zeros_like(found)
-    for position, v in enumerate(order):
-        result |= (found >> np.uint64(position) & np.uint64(1)) << np.uint64(v)
-    return result
+@lru_cache(maxsize=2)
+def _whole_rows(table: Table, small_count: int) -> Rows:
+    """All cells; kept for the units of the same process that follow."""
+    return rows_of(table, small_count, sweep_order(table.schema))
+
+
+@lru_cache(maxsize=2)
+def _whole_trie(table: Table, small_count: int) -> PrefixTrie:
+    return prefix_trie(_whole_rows(table, small_count))
+
+
+# Sub-tables that reach a floor
+
+
+def _reaching(
+    table: Table, small_count: int, floor: int, plan: SweepPlan, executor: Executor
+) -> tuple[BitSets, Counts, int]:
+    """Those that reach the floor: first those of at most two variables, then what is above each such pair.
+
+    With them the number visited: that of the sub-tables, not of the partitions in which they were.
+    """
+    variables = len(table.schema)
+    few: list[Above] = [(small_count, floor, plan.max_rows, 0, 0, (), 1)]
+    parts = list(executor.run(widths_above, table, few))
+    if not len(parts[0][0]):
+        return parts[0]
+    few = [(small_count, floor, plan.max_rows, 1 << v, st.full(v), (), 1) for v in reversed(range(variables))]
+    parts += executor.run(widths_above, table, few)
+    pairs = _pairs(np.concatenate([part[0] for part in parts]), variables)
+    above: list[Above] = []
+    for high, low in combinations(reversed(range(variables)), 2):
+        candidates = pairs[high] & pairs[low] & st.full(low)
+        if candidates and st.has(pairs[high], low):
+            above.append((small_count, floor, plan.max_rows, 1 << high | 1 << low, candidates, pairs, variables))
+    above.sort(key=lambda unit: -unit[4].bit_count())
+    for found, widths, visited in executor.run(widths_above, table, above):
+        parts.append((found[1:], widths[1:], visited - 1))
+    found, widths = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    visited = 1 + len(neighbours(found, variables)) if plan.max_rows else sum(part[2] for part in parts)
+    return found, widths, visited
+
+
+def _pairs(found: BitSets, variables: int) -> tuple[SubTable, ...]:
+    """Of each variable those with which it reaches the floor."""
+    pairs = [0] * variables
+    for pair in found[np.bitwise_count(found) == 2].tolist():
+        low, high = st.members(pair)
+        pairs[low] |= 1 << high
+        pairs[high] |= 1 << low
+    return tuple(pairs)
+
+
+def widths_above(table: Table, unit: Above) -> tuple[BitSets, Counts, int]:
+    """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it.
+
+    The unit is (small count, floor, rows that fit or 0, start, candidates, pairs, most): at most so many of the
+    candidates are added to the start, see `walk`.
+    """
+    small_count, floor, max_rows, start, candidates, pairs, most = unit
+    pairs = pairs or (st.full(len(table.schema)),) * len(table.schema)
+    if max_rows:
+        return *Partitions(table, small_count, floor, max_rows, pairs).above(start, candidates, most), 1
+    return walked(_whole_rows(table, small_count), floor, start, candidates, pairs, most)
+
+
+def neighbours(found: BitSets, variables: int) -> BitSets:
+    """What is visited beside the grand total where these reach the floor: they and their border.
+
+    Each is a sub-table found with a variable below its lowest, but only where the two lowest of it reach the floor
+    together, and so does it without its second lowest.
+    """
+    found = np.sort(found)
+    lowest = found & (~found + np.uint64(1))
+    visited = []
+    for v in range(variables):
+        bit = np.uint64(1 << v)
+        some = found[(found == 0) | (lowest > bit)]
+        low = some & (~some + np.uint64(1))
+        single = some == low
+        fits = np.isin(low | bit, found) & np.isin(some ^ low | bit, found)
+        visited.append(some[single | fits] | bit)
+    return np.concatenate(visited)

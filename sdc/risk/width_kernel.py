@@ -1,14 +1,20 @@
-"""The width sweep in compiled code: depth first over a sub-lattice, one refinement or coarsening a step.
-
-A step decides on one variable, the last of the prefix that is still open. At a node T holds the
-variables taken so far, and a row stands for the cells that agree on T and on the open prefix, so
-that a row is a cell of that marginal and there are ever fewer of them. Rows are sorted by (group of
-T, prefix). Leaving the variable out merges neighbours; taking it is one stable pass by its category.
+"""The width sweep in compiled code: all sub-tables of a sub-lattice, or only those that reach a floor.
 
 The width of a cell under MPR(T) is min(n_T, M, D, M + D - n_T) with M the smallest one-way count
 outside T and D the sum of N - n_v outside T ([KDSF] eq. 10 with the bounds of [DKS] theorem 1). The
 smallest width over the at-risk cells of a row needs only their smallest M, D and M + D, and
 these can be updated row by row as variables leave: so rows are merged, not cells.
+
+`sweep` visits every sub-table, depth first on a trie, one refinement or coarsening a step. A step decides
+on one variable, the last of the prefix that is still open. At a node T holds the variables taken so far, and a
+row stands for the cells that agree on T and on the open prefix, so that a row is a cell of that
+marginal and there are ever fewer of them. Rows are sorted by (group of T, prefix). Leaving the
+variable out merges neighbours; taking it is one stable pass by its category.
+
+`walk` visits the sub-tables that reach a floor, and their border. There groups are few and a sub-table
+that fails mostly fails in a small one: rows lie group by group, smallest first, and are not merged. M is
+smallest over all at-risk rows at once; where lower limits of D and of M + D - n_T show that these
+do not bind, n_T and M are the width, else it is summed up row by row.
 
 Kernels that call each other stay in this one module: Numba's cache does not see changes elsewhere.
 """
@@ -19,6 +25,9 @@ import numpy as np
 from numba import njit
 
 FAR = np.int64(1 << 60)  # above any count, and one bit: `D & FAR` tells that a row has no at-risk cell
+ONE = np.uint64(1)
+
+# All sub-tables
 
 
 @njit(cache=True)
@@ -75,32 +84,6 @@ def _take(j, rows, start, up, code, group, node, count, least, spare, both, plac
 
 
 @njit(cache=True)
-def _reaches(floor, j, rows, start, up, code, trie_least, trie_spare, group, node, count, least, spare, both, sums):  # type: ignore[no-untyped-def]
-    """Whether the critical width of T with the variable of level j reaches the floor; stops at the first no."""
-    offset, above, categories = start[j], start[j - 1], sums.shape[1]
-    i = 0
-    while i < rows:
-        own = group[j, i]
-        sums[0, :] = 0
-        sums[1:, :] = FAR
-        while i < rows and group[j, i] == own:
-            at = offset + node[j, i]
-            c, parent = code[at], above + up[at]
-            d_i = spare[j, i] + trie_spare[parent]
-            sums[0, c] += count[j, i]
-            if d_i < FAR:
-                low = trie_least[parent]
-                sums[1, c] = min(sums[1, c], least[j, i], low)
-                sums[2, c] = min(sums[2, c], d_i)
-                sums[3, c] = min(sums[3, c], both[j, i] + trie_spare[parent], low + d_i)
-            i += 1
-        for c in range(categories):
-            if sums[2, c] < FAR and min(sums[0, c], sums[1, c], sums[2, c], sums[3, c] - sums[0, c]) < floor:
-                return False
-    return True
-
-
-@njit(cache=True)
 def _last_pair(rows, start, cost, total, group, node, count, least, spare, both):  # type: ignore[no-untyped-def]
     """Critical widths of T and of T with variable 0, from the rows of level 1."""
     offset, without, with_it = start[1], FAR, FAR
@@ -125,63 +108,277 @@ def _last_pair(rows, start, cost, total, group, node, count, least, spare, both)
 
 
 @njit(cache=True)
-def sweep(variables, depth, taken, floor, start, up, code, cost, trie_least, trie_spare, counts, small, total, cats):  # type: ignore[no-untyped-def]
-    """All sub-tables of one sub-lattice whose critical width reaches the floor.
+def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):  # type: ignore[no-untyped-def]
+    """All sub-tables of one sub-lattice: of the last `depth` variables exactly those of `taken` are kept.
 
-    The sub-lattice: of the last `depth` variables (in the trie's order) exactly those of the bit set
-    `taken` are kept. Returns (sub_tables uint64, widths int64, number of sub-tables visited).
+    See `PrefixTrie` for the arrays, `Rows` for the numbers. Returns
+    (sub_tables uint64, widths int64).
     """
-    cells = len(counts)
+    cells = numbers.shape[1]
     shape = (variables + 1, cells)
     group, node = np.empty(shape, np.int32), np.empty(shape, np.int32)
     count, least = np.empty(shape, np.int64), np.empty(shape, np.int64)
     spare, both = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    for i in range(cells):
-        group[variables, i], node[variables, i] = 0, i
-        count[variables, i] = counts[i]
-        least[variables, i], both[variables, i] = FAR, FAR
-        spare[variables, i] = 0 if counts[i] <= small else FAR
+    group[variables], node[variables] = 0, np.arange(cells)
+    count[variables], least[variables], spare[variables], both[variables] = numbers
     rows = np.zeros(variables + 1, np.int64)
     rows[variables] = cells
     phase = np.zeros(variables + 1, np.int8)
     kept = np.zeros(variables + 1, np.uint64)
     place, last = np.empty(cats + 1, np.int64), np.empty(cats, np.int32)
-    sums = np.empty((4, cats), np.int64)
-    found, widths, size, visited = np.empty(64, np.uint64), np.empty(64, np.int64), 0, 0
-    j = variables
+    found, widths = np.empty(1 << (variables - depth), np.uint64), np.empty(1 << (variables - depth), np.int64)
+    size, j = 0, variables
     while j <= variables:
         v = j - 1
         if j == 1:
-            if size + 2 > len(found):
-                found, widths = np.append(found, np.empty_like(found)), np.append(widths, np.empty_like(widths))
-            pair = _last_pair(rows[1], start, cost, total, group, node, count, least, spare, both)
-            visited += 1 + (kept[1] == 0)
-            for with_it in range(2):
-                if pair[with_it] >= floor:
-                    found[size], widths[size] = kept[1] | np.uint64(with_it), pair[with_it]
-                    size += 1
-            j = 2
-            continue
-        if phase[j] == 0:
+            found[size], found[size + 1] = kept[1], kept[1] | ONE
+            widths[size], widths[size + 1] = _last_pair(
+                rows[1], start, cost, total, group, node, count, least, spare, both
+            )
+            size, j = size + 2, 2
+        elif phase[j] == 0:
             fixed = j > variables - depth
-            if not (fixed and taken >> np.uint64(v) & np.uint64(1)):
-                rows[v] = _leave(j, rows[j], start, up, cost, total, group, node, count, least, spare, both)
-                kept[v], phase[v] = kept[j], 0
-                phase[j] = 2 if fixed else 1
-                j = v
+            if fixed and taken >> np.uint64(v) & ONE:
+                phase[j] = 1
                 continue
-            phase[j] = 1
-        if phase[j] == 1:
-            phase[j] = 2
-            # a sub-table decided on the way to several sub-lattices is counted in the first of them
-            if not (j > variables - depth and taken & ((np.uint64(1) << np.uint64(v)) - np.uint64(1))):
+            rows[v] = _leave(j, rows[j], start, up, cost, total, group, node, count, least, spare, both)
+            kept[v], phase[v], phase[j] = kept[j], 0, 2 if fixed else 1
+            j = v
+        elif phase[j] == 1:
+            rows[v] = _take(j, rows[j], start, up, code, group, node, count, least, spare, both, place, last)
+            kept[v], phase[v], phase[j] = kept[j] | (ONE << np.uint64(v)), 0, 2
+            j = v
+        else:
+            j += 1
+    return found, widths
+
+
+# Sub-tables that reach a floor
+
+
+@njit(cache=True)
+def _counts_reach(floor, column, categories, first, stop, row, value):  # type: ignore[no-untyped-def]
+    """(smallest, largest) n_{T+v} at the at-risk cells, v the column's; (-1, 0) at the first below the floor."""
+    count, at_risk = np.empty(categories, np.int64), np.empty(categories, np.int64)
+    low, high = FAR, np.int64(0)
+    for g in range(len(first)):
+        count[:], at_risk[:] = 0, 0
+        for i in range(first[g], stop[g]):
+            c = column[row[i]]
+            count[c] += value[i] >> 1
+            at_risk[c] |= value[i] & 1
+        for c in range(categories):
+            if at_risk[c]:
+                if count[c] < floor:
+                    return np.int64(-1), np.int64(0)
+                low, high = min(low, count[c]), max(high, count[c])
+    return low, high
+
+
+@njit(cache=True)
+def _refine(column, categories, first, stop, row, value, top):  # type: ignore[no-untyped-def]
+    """The groups of T as those of T with the column's variable, in place: (first, stop), the smallest count first.
+
+    Groups without an at-risk cell have nothing more to say and are left out. Rows from `top` on are overwritten.
+    """
+    place, size = np.empty(categories + 1, np.int64), 0
+    count, at_risk = np.empty(categories, np.int64), np.empty(categories, np.int64)
+    firsts, stops, sums = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
+    for g in range(len(first)):
+        a, n = first[g], stop[g] - first[g]
+        place[:], count[:], at_risk[:] = 0, 0, 0
+        for i in range(n):
+            c = column[row[a + i]]
+            place[c + 1] += 1
+            count[c] += value[a + i] >> 1
+            at_risk[c] |= value[a + i] & 1
+            row[top + i], value[top + i] = row[a + i], value[a + i]
+        if size + categories > len(firsts):
+            more = np.empty(max(len(firsts), categories), np.int64)
+            firsts, stops, sums = np.append(firsts, more), np.append(stops, more), np.append(sums, more)
+        for c in range(categories):
+            place[c + 1] += place[c]
+            if at_risk[c]:
+                firsts[size], stops[size], sums[size] = a + place[c], a + place[c + 1], count[c]
+                size += 1
+        for i in range(top, top + n):
+            c = column[row[i]]
+            row[a + place[c]], value[a + place[c]] = row[i], value[i]
+            place[c] += 1
+    order = np.argsort(sums[:size])
+    return firsts[order], stops[order]
+
+
+@njit(cache=True)
+def _merge(lower, codes, cats, first, stop, row, value, top):  # type: ignore[no-untyped-def]
+    """Rows of T that agree on the variables `lower` as one, from `top` on: (first, stop, top after them).
+
+    A row is one of those it stands for, and has their codes of what can still be added. Merged where that at
+    least halves them, so that what is appended on the way down is no more than all rows.
+    """
+    space, rows, merged = 1, 0, 0
+    for v in range(len(codes)):
+        if lower >> np.uint64(v) & ONE and space <= len(row):
+            space *= cats[v]
+    for g in range(len(first)):
+        rows += stop[g] - first[g]
+        merged += min(stop[g] - first[g], space)
+    if 2 * merged > rows:
+        return first, stop, top
+    firsts, stops = np.empty_like(first), np.empty_like(stop)
+    sums, one = np.zeros(space, np.int64), np.zeros(space, np.int32)
+    for g in range(len(first)):
+        firsts[g] = top
+        for i in range(first[g], stop[g]):
+            key = 0
+            for v in range(len(codes)):
+                if lower >> np.uint64(v) & ONE:
+                    key = key * cats[v] + codes[v, row[i]]
+            sums[key] = (sums[key] + (value[i] >> 1 << 1)) | (value[i] & 1)
+            one[key] = row[i]
+        for key in range(space):
+            if sums[key]:
+                row[top], value[top] = one[key], sums[key]
+                sums[key] = 0
+                top += 1
+        stops[g] = top
+    return firsts, stops, top
+
+
+@njit(cache=True)
+def _groups(subtable, codes, rows, cats):  # type: ignore[no-untyped-def]
+    """The groups of a sub-table from all rows: (first, stop, row, value), with room for as many rows again.
+
+    A value is twice the count, and 1 more where a cell of the row is at risk.
+    """
+    cells = codes.shape[1]
+    row, value = np.empty(2 * cells, np.int32), np.empty(2 * cells, np.int64)
+    for i in range(cells):
+        row[i], value[i] = i, 2 * rows[0, i] + (rows[2, i] < FAR)
+    first, stop = np.zeros(1, np.int64), np.full(1, cells)
+    for v in range(len(codes)):
+        if subtable >> np.uint64(v) & ONE:
+            first, stop = _refine(codes[v], cats[v], first, stop, row, value, cells)
+    return first, stop, row, value
+
+
+@njit(cache=True)
+def _width_by_rows(subtable, codes, rows, ways, cats, total):  # type: ignore[no-untyped-def]
+    """The critical width, row by row."""
+    first, stop, row, _ = _groups(subtable, codes, rows, cats)
+    width = FAR
+    for g in range(len(first)):
+        n, m, d, b = np.int64(0), FAR, FAR, FAR
+        for r in row[first[g] : stop[g]]:
+            n += rows[0, r]
+            if rows[2, r] < FAR:
+                low, far = FAR, np.int64(0)
+                for u in range(len(codes)):
+                    if not subtable >> np.uint64(u) & ONE:
+                        low, far = min(low, ways[u, codes[u, r]]), far + total - ways[u, codes[u, r]]
+                m, d = min(m, rows[1, r], low), min(d, rows[2, r] + far)
+                b = min(b, rows[3, r] + far, low + rows[2, r] + far)
+        width = min(width, n | (d & FAR), m, d, b - n)
+    return width
+
+
+@njit(cache=True)
+def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, ways, cats, lowest, nearest, total):  # type: ignore[no-untyped-def]
+    """The critical width of a sub-table where it reaches the floor, else -1.
+
+    The groups are those of the sub-table without the column's variable. `lowest` and `nearest` are the
+    smallest one-way count and N - one-way count at the at-risk rows, of each variable, and last
+    what the rows have of these already.
+    """
+    m, d = lowest[-1], nearest[-1]
+    for u in range(len(codes)):
+        if not subtable >> np.uint64(u) & ONE:
+            m, d = min(m, lowest[u]), d + nearest[u]
+    if m < floor:
+        return np.int64(-1)
+    low, high = _counts_reach(floor, column, size, first, stop, row, value)
+    width = min(low, m)
+    if low >= 0 and (d < width or m + d - high < width):
+        width = _width_by_rows(subtable, codes, rows, ways, cats, total)
+    return width if width >= floor else np.int64(-1)
+
+
+@njit(cache=True)
+def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats, lowest, nearest, total):  # type: ignore[no-untyped-def]
+    """The sub-tables above `start` with some of the candidates that reach the floor, depth first.
+
+    T gets only variables below the lowest that was added, and of these only those with which T without that lowest
+    reaches the floor. So all that is visited and does not reach it is on the border: it does with a variable less.
+
+    start, candidates  bit sets; the first may be the grand total
+    pairs              (variables,) of each the others that it may be kept with
+    within             bit sets, ascending: no others are visited; any where there is none
+    most               candidates that are added at most
+    codes, rows        `columns` and `numbers` of `Rows`
+    ways, cats         (variables, categories) one-way counts, and how many categories each variable has
+    lowest, nearest    see `_width`
+
+    Returns (sub_tables uint64, widths int64, number of sub-tables visited), `start` first.
+    """
+    variables, cells = codes.shape
+    known = codes, rows, ways, cats, lowest, nearest, total
+    first, stop, row, value = _groups(start, codes, rows, cats)
+    found, widths, size, visited = np.empty(64, np.uint64), np.empty(64, np.int64), 1, 1
+    nothing = np.zeros(cells, np.uint16)
+    found[0], widths[0] = start, _width(nothing, 1, start, floor, first, stop, row, value, *known)
+    if widths[0] < 0:
+        return found[:0], widths[:0], visited
+    first, stop, end = _merge(candidates, codes, cats, first, stop, row, value, cells)
+    firsts, stops, begin = first, stop, np.zeros(variables + 2, np.int64)
+    top = np.full(variables + 1, end)
+    kept, reached, waiting = np.zeros((3, variables + 1), np.uint64)
+    kept[0], begin[1], opened, depth = start, len(first), candidates, 0
+    while depth >= 0:
+        first, stop = firsts[begin[depth] : begin[depth + 1]], stops[begin[depth] : begin[depth + 1]]
+        for v in range(variables):
+            added = kept[depth] | ONE << np.uint64(v)
+            if opened >> np.uint64(v) & ONE and (not len(within) or _is_among(added, within)):
                 visited += 1
-            if floor <= 0 or _reaches(
-                floor, j, rows[j], start, up, code, trie_least, trie_spare, group, node, count, least, spare, both, sums
-            ):
-                rows[v] = _take(j, rows[j], start, up, code, group, node, count, least, spare, both, place, last)
-                kept[v], phase[v] = kept[j] | (np.uint64(1) << np.uint64(v)), 0
-                j = v
+                width = _width(codes[v], cats[v], added, floor, first, stop, row, value, *known)
+                if width >= 0:
+                    if size == len(found):
+                        found, widths = np.append(found, found), np.append(widths, widths)
+                    found[size], widths[size] = added, width
+                    size += 1
+                    reached[depth] |= ONE << np.uint64(v)
+                    waiting[depth] |= ONE << np.uint64(v)
+        opened = np.uint64(0)
+        if not waiting[depth]:
+            depth -= 1
             continue
-        j += 1
+        v = _highest(waiting[depth])
+        bit = ONE << np.uint64(v)
+        waiting[depth] ^= bit
+        lower = reached[depth] & (bit - ONE) & pairs[v]
+        if lower and depth + 1 < most:
+            first, stop = _refine(codes[v], cats[v], first, stop, row, value, top[depth])
+            first, stop, top[depth + 1] = _merge(lower, codes, cats, first, stop, row, value, top[depth])
+            depth, opened = depth + 1, lower
+            kept[depth], reached[depth] = kept[depth - 1] | bit, 0
+            begin[depth + 1] = begin[depth] + len(first)
+            if begin[depth + 1] > len(firsts):
+                more = np.empty(begin[depth + 1], np.int64)
+                firsts, stops = np.append(firsts, more), np.append(stops, more)
+            firsts[begin[depth] : begin[depth + 1]] = first
+            stops[begin[depth] : begin[depth + 1]] = stop
     return found[:size], widths[:size], visited
+
+
+@njit(cache=True)
+def _highest(variables):  # type: ignore[no-untyped-def]
+    v = -1
+    while variables:
+        variables >>= ONE
+        v += 1
+    return v
+
+
+@njit(cache=True)
+def _is_among(subtable, ascending):  # type: ignore[no-untyped-def]
+    at = np.searchsorted(ascending, subtable)
+    return at < len(ascending) and ascending[at] == subtable

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from sdc.model import subtable as st
+from sdc.model import table as table_module
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Table
@@ -49,6 +50,34 @@ def test_marginals_are_sums(rows: list[tuple[int, ...]], subtable: int) -> None:
     at = table.marginal_at(subtable, cells)
     assert np.array_equal(at, expected[tuple(cells[:, v] for v in st.members(subtable))])
     assert np.array_equal(table.count_at(cells), dense(table).ravel())
+
+
+@given(records, some.integers(1, 7))
+def test_marginals_chunk_by_chunk(rows: list[tuple[int, ...]], subtable: int) -> None:
+    whole = Table.of(schema_of(SIZES), np.array(rows))
+    cells = np.indices(SIZES).reshape(3, -1).T[::5]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "CELLS_PER_CHUNK", 3)
+        in_chunks = Table.of(schema_of(SIZES), np.array(rows))
+        assert len(list(in_chunks.chunks())) == max(1, -(-len(whole) // 3))
+        marginal, at, one_way = (
+            in_chunks.marginal(subtable),
+            in_chunks.marginal_at(subtable, cells),
+            in_chunks.one_way(),
+        )
+    assert marginal == whole.marginal(subtable)
+    assert np.array_equal(at, whole.marginal_at(subtable, cells))
+    assert all(map(np.array_equal, one_way, whole.one_way()))
+
+
+def test_cells_beyond_62_bits_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.random.default_rng(2).integers(0, 4, (300, 40))
+    table = Table.of(schema_of((4,) * 40), codes)
+    absent = (codes[:50] + 1) % 4
+    monkeypatch.setattr(table_module, "CELLS_PER_CHUNK", 64)
+    assert np.array_equal(table.count_at(np.concatenate([codes, absent, codes])), np.repeat([1, 0, 1], [300, 50, 300]))
+    assert table.marginal(st.full(40)) == table
+    assert not len(table.count_at(codes[:0]))
 
 
 @given(records, some.lists(some.integers(0, 5), min_size=1))

@@ -16,13 +16,12 @@ from sdc.model.errors import InputError
 from sdc.model.release import most_parsimonious
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
+from sdc.risk import rows
+from sdc.risk import sweep_plan as sweep_plan_module
 from sdc.risk.criterion import Criterion
-from sdc.risk.critical_width import (
-    CriticalWidths,
-    critical_widths,
-    sub_lattices,
-    widths_of_sub_lattice,
-)
+from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
+from sdc.risk.partitions import renumbered
+from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
 from sdc.storage.reading import read_table
 
 # [KDSF] table 3, as printed; the printed letters are the data's reversed (A<->F, B<->E, C<->D)
@@ -99,7 +98,6 @@ def test_a_floor_lists_exactly_what_reaches_it(table: Table, floor: int) -> None
         return
     everything, cut = critical_widths(table), critical_widths(table, floor=floor)
     assert as_dict(cut) == {t: w for t, w in as_dict(everything).items() if w >= floor}
-    assert cut.visited <= everything.visited
     assert cut.sub_tables.tolist() == [t for t in everything.sub_tables.tolist() if t in as_dict(cut)]
 
 
@@ -110,11 +108,76 @@ def test_the_width_never_increases_when_a_variable_is_added(table: Table) -> Non
         assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, len(table.schema)))
 
 
+@given(tables(), some.integers(0, 12), some.floats(0.1, 1))
+@settings(max_examples=150)
+def test_partitions_of_any_memory_give_the_same(table: Table, floor: int, share: float) -> None:
+    if not len(table.at_risk(2)):
+        return
+    memory = int(share * sweep_bytes(len(table), table.schema, floor=floor))
+    try:
+        found = critical_widths(table, floor=floor, memory=memory)
+    except InputError as error:
+        assert "the smallest partition of" in str(error)  # noqa: PT017
+        return
+    whole = critical_widths(table, floor=floor)
+    assert np.array_equal(found.sub_tables, whole.sub_tables)
+    assert np.array_equal(found.widths, whole.widths)
+    assert found.visited == whole.visited
+
+
+@pytest.mark.parametrize("floor", [0, 5])
+def test_partitions_of_a_table_of_many_chunks(
+    public_data: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, floor: int
+) -> None:
+    table = read_table(public_data("cps8.parquet"))
+    whole = critical_widths(table, floor=floor)
+    for module in (rows, sweep_plan_module):
+        monkeypatch.setattr(module, "CELLS_PER_CHUNK", 100)
+    memory = sweep_bytes(len(table), table.schema, floor=floor) // 5
+    plan = sweep_plan(table, floor=floor, memory=memory)
+    assert (plan.way, plan.max_rows < len(table) // 4) == ("partitions", True)
+    found = critical_widths(table, floor=floor, memory=memory)
+    assert np.array_equal(found.sub_tables, whole.sub_tables)
+    assert np.array_equal(found.widths, whole.widths)
+
+
+def test_the_smallest_partition_does_not_fit(czech: Table) -> None:
+    for floor in (0, 5):
+        with pytest.raises(InputError, match=r"smallest partition of 63 cells needs 1 MiB .* 0 MiB are allowed"):
+            critical_widths(czech, floor=floor, memory=100)
+
+
+def test_the_plan_says_which_way(czech: Table) -> None:
+    plan = sweep_plan(czech)
+    assert (plan.way, plan.units, plan.bytes_per_unit) == ("whole", 16, sweep_bytes(63, czech.schema))
+    plan = sweep_plan(czech, memory=plan.bytes_per_unit - 1)
+    assert (plan.way, plan.units) == ("partitions", len(plan.cuts))
+    assert plan.max_rows < 63
+
+
+@given(tables(), some.integers(1, 8))
+@settings(max_examples=60)
+def test_what_is_visited_is_found_or_on_the_border(table: Table, floor: int) -> None:
+    if len(table.at_risk(2)):
+        check_visited(table, critical_widths(table, floor=floor), as_dict(critical_widths(table)))
+
+
+def check_visited(table: Table, cut: CriticalWidths, widths: dict[int, int]) -> None:
+    """The border: sub-tables that do not reach the floor, and do with one variable less."""
+    variables, order = len(table.schema), sweep_order(table.schema)
+    found, place = as_dict(cut), np.argsort(order).tolist()
+    visited = renumbered(neighbours(renumbered(cut.sub_tables, place), variables), order).tolist()
+    assert cut.visited == 1 + len(visited) == 1 + len(set(visited))
+    assert set(found) <= {0, *visited}
+    border = {t for t, w in widths.items() if w < cut.floor and any(child in found for child in st.children(t))}
+    assert set(visited) - set(found) <= border
+
+
 @given(tables())
 def test_sub_lattices_partition_the_query_space(table: Table) -> None:
     if len(table.at_risk(2)):
         variables = len(table.schema)
-        parts = [widths_of_sub_lattice(table, (2, 0, *unit))[0] for unit in sub_lattices(variables)]
+        parts = [widths_of_sub_lattice(table, (2, *unit, 0, 0))[0] for unit in sub_lattices(variables)]
         assert sorted(np.concatenate(parts).tolist()) == list(range(1 << variables))
 
 
@@ -134,8 +197,25 @@ def test_forty_variables_need_a_floor() -> None:
     found = critical_widths(table, floor=30)
     assert found.visited < len(found) * 40
     assert {st.dimension(t) for t in found.sub_tables.tolist()} == {0, 1, 2, 3}
+    parts = critical_widths(table, floor=300, memory=sweep_bytes(len(table), table.schema, floor=300) * 2 // 3)
+    assert parts.sub_tables.tolist() == list(found.reaching(300))
     sample = found.sub_tables[:: len(found) // 50].tolist()
     assert [found.of(t) for t in sample] == [one_by_definition(table, t) for t in sample]
+
+
+def test_twelve_variables_at_every_floor(public_data: Callable[[str], Path]) -> None:
+    cells = read_table(public_data("cps13.parquet"))
+    people = Table.of(cells.schema.restrict(range(12)), cells.codes[::60, :12], cells.counts[::60])
+    codes = np.random.default_rng(3).binomial(3, np.linspace(0.02, 0.4, 12), (2000, 12))
+    made = Table.of(Schema(tuple(Variable(f"v{i}", ("a", "b", "c", "d")) for i in range(12))), codes)
+    for table in (people, made):
+        widths = by_definition(table, 2)
+        everything = critical_widths(table)
+        assert as_dict(everything) == widths
+        for floor in sorted({1, *widths.values()} - {0}):
+            cut = critical_widths(table, floor=floor)
+            assert as_dict(cut) == {t: w for t, w in widths.items() if w >= floor}
+            check_visited(table, cut, widths)
 
 
 def one_by_definition(table: Table, subtable: int) -> int:

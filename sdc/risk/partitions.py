@@ -1,0 +1,121 @@
+"""Walks over the sub-tables that reach a floor, on the whole table or on partitions of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.subtable import SubTable
+from sdc.model.table import Counts, Table
+from sdc.risk.rows import Rows, rows_of
+from sdc.risk.sweep_plan import key_ranges, sweep_order
+
+BitSets = npt.NDArray[np.uint64]
+Found = tuple[BitSets, Counts]
+EVERY = np.empty(0, np.uint64)
+
+
+def walked(
+    rows: Rows,
+    floor: int,
+    start: SubTable,
+    candidates: SubTable,
+    pairs: Sequence[SubTable],
+    most: int,
+    within: BitSets = EVERY,
+) -> tuple[BitSets, Counts, int]:
+    """The kernel's `walk` over the variables of these rows."""
+    from sdc.risk.width_kernel import walk
+
+    found, widths, visited = walk(
+        np.uint64(start), np.uint64(candidates), np.array(pairs, np.uint64), within, most, floor, rows.columns,
+        rows.numbers, rows.ways, rows.sizes, *rows.nearest, rows.total,
+    )  # fmt: skip
+    return found, widths, visited
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The cells of a table, of which no more than `max_rows` rows are held at once.
+
+    Bit sets number the variables in the sweep's order. A sub-table above a start falls apart by the start's
+    categories, and its width is the smallest of those in each part; variables in no sub-table are summed out.
+    """
+
+    table: Table
+    small_count: int
+    floor: int
+    max_rows: int
+    pairs: tuple[SubTable, ...]
+
+    def above(self, start: SubTable, candidates: SubTable, most: int) -> Found:
+        """The start and what is above it; first what has one candidate more where one category has too many rows."""
+        ranges = self._ranges(start, candidates)
+        if ranges:
+            return self._in_turn(start, candidates, most, ranges)
+        level = [self._in_turn(start, few, 1, self._ranges(start, few)) for few in self._groups(candidates)]
+        parts = [level[0], *(_without_start(part) for part in level[1:])]
+        reached = int(np.bitwise_or.reduce(np.concatenate([found for found, _ in parts]), initial=0)) & candidates
+        for v in st.members(reached) if most > 1 else ():
+            if lower := reached & self.pairs[v] & st.full(v):
+                parts.append(_without_start(self.above(start | 1 << v, lower, most - 1)))
+        return np.concatenate([found for found, _ in parts]), np.concatenate([widths for _, widths in parts])
+
+    def _in_turn(self, start: SubTable, candidates: SubTable, most: int, ranges: list[tuple[int, int]]) -> Found:
+        """Part after part, each for what those before have left over."""
+        places, free = (*st.members(candidates), *st.members(start)), st.dimension(candidates)
+        pairs = [st.of(bit for bit, other in enumerate(places) if st.has(self.pairs[v], other)) for v in places]
+        local = st.full(len(places)) ^ st.full(free), st.full(free), pairs, most
+        found, widths = EVERY, np.empty(0, np.int64)
+        for low, high in ranges:
+            rows = rows_of(self.table, self.small_count, self._variables(places), self._taken(start), low, high)
+            if not rows.at_risk.any():
+                continue
+            left, smaller, _ = walked(rows, self.floor, *local, found)
+            if not len(left):
+                return left, smaller
+            order = np.argsort(left)
+            left, smaller = left[order], smaller[order]
+            found, widths = left, np.minimum(smaller, widths[np.searchsorted(found, left)]) if len(found) else smaller
+        return renumbered(found, places), widths
+
+    def _ranges(self, start: SubTable, candidates: SubTable) -> list[tuple[int, int]]:
+        """Ranges of keys of the start; none where one key may have too many rows."""
+        space = prod(self._sizes(candidates))
+        return key_ranges(self.table, self._taken(start), space, self.max_rows)
+
+    def _groups(self, candidates: SubTable) -> list[SubTable]:
+        """The candidates in groups that have no more cells than fit."""
+        groups, space = [0], 1
+        for v, size in zip(st.members(candidates), self._sizes(candidates), strict=True):
+            if space * size > self.max_rows and groups[-1]:
+                groups, space = [*groups, 0], 1
+            groups[-1], space = groups[-1] | 1 << v, space * size
+        return groups
+
+    def _variables(self, places: Sequence[int]) -> tuple[int, ...]:
+        order = sweep_order(self.table.schema)
+        return tuple(order[place] for place in places)
+
+    def _taken(self, start: SubTable) -> tuple[int, ...]:
+        return tuple(sorted(self._variables(st.members(start))))
+
+    def _sizes(self, subtable: SubTable) -> list[int]:
+        return [self.table.schema.sizes[v] for v in self._variables(st.members(subtable))]
+
+
+def _without_start(found: Found) -> Found:
+    return found[0][1:], found[1][1:]
+
+
+def renumbered(found: BitSets, places: Sequence[int]) -> BitSets:
+    """The bit sets with bit i moved to places[i]."""
+    result = np.zeros_like(found)
+    for bit, place in enumerate(places):
+        result |= (found >> np.uint64(bit) & np.uint64(1)) << np.uint64(place)
+    return result

@@ -1,0 +1,145 @@
+"""Rows: the cells of a table, or of a part of it, with some variables summed out; what widths are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Counts, Table, group_ids
+
+FAR = 1 << 60  # `least`, `spare` and `both` of a row without an at-risk cell
+CELLS_PER_CHUNK = 1 << 16
+CHUNK_BYTES = 100  # a cell of a chunk, beside its codes
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Cells that agree on the variables that are left, with what their at-risk cells have of those summed out.
+
+    variables  those that are left
+    columns    (variables, rows) uint16, their codes
+    numbers    (4, rows) int64: the count, and over the at-risk cells the smallest M, D and M + D, where M is
+               the smallest one-way count of the variables summed out and D the sum of N - one-way count
+    one_way    of each variable left its counts in the whole table
+    total      N, the records of the whole table
+    """
+
+    variables: tuple[int, ...]
+    columns: Codes
+    numbers: Counts
+    one_way: list[Counts]
+    total: int
+
+    def __len__(self) -> int:
+        return len(self.numbers[0])
+
+    @property
+    def at_risk(self) -> npt.NDArray[np.bool_]:
+        """(rows,) which of them have an at-risk cell."""
+        at_risk: npt.NDArray[np.bool_] = self.numbers[2] < FAR
+        return at_risk
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """(variables,) numbers of categories."""
+        return np.array([len(counts) for counts in self.one_way], np.int64)
+
+    @cached_property
+    def ways(self) -> Counts:
+        """(variables, categories) one-way counts, filled up with 0."""
+        padded = np.zeros((len(self.variables), max(map(len, self.one_way), default=1)), np.int64)
+        for row, counts in zip(padded, self.one_way, strict=True):
+            row[: len(counts)] = counts
+        return padded
+
+    @cached_property
+    def nearest(self) -> tuple[Counts, Counts]:
+        """(variables + 1,) each: smallest one-way count, and smallest N - one-way count, at the at-risk cells.
+
+        Of each variable left, and last of those summed out together. There must be such a row.
+        """
+        lowest, nearest = [], []
+        for codes, counts in zip(self.columns, self.one_way, strict=True):
+            seen = counts[np.bincount(codes[self.at_risk], minlength=len(counts)) > 0]
+            lowest.append(seen.min())
+            nearest.append(self.total - seen.max())
+        smallest = self.numbers[1:3, self.at_risk].min(axis=1)
+        return np.array([*lowest, smallest[0]], np.int64), np.array([*nearest, smallest[1]], np.int64)
+
+    def merged(self) -> Rows:
+        """Rows of the same codes as one, ascending by their codes."""
+        ids = group_ids(self.columns.T, [len(counts) for counts in self.one_way])
+        order = np.argsort(ids, kind="stable")
+        begin = np.flatnonzero(np.diff(ids[order], prepend=-1))
+        numbers = np.empty((4, len(begin)), np.int64)
+        np.add.reduceat(self.numbers[0, order], begin, out=numbers[0])
+        for mine, out in zip(self.numbers[1:], numbers[1:], strict=True):
+            np.minimum.reduceat(mine[order], begin, out=out)
+        columns = np.ascontiguousarray(self.columns[:, order[begin]])
+        return Rows(self.variables, columns, numbers, self.one_way, self.total)
+
+
+def rows_of(
+    table: Table, small_count: int, variables: tuple[int, ...], taken: tuple[int, ...] = (), low: int = 0, high: int = 0
+) -> Rows:
+    """The rows of these variables, chunk by chunk; where some are `taken` of the cells whose key of them is in a range.
+
+    The keys run from `low` to below `high`; see `keys_of`.
+    """
+    one_way = ways_of(table)
+    kept: list[Rows] = []
+    for begin in range(0, len(table), CELLS_PER_CHUNK):
+        codes, counts = table.codes[begin : begin + CELLS_PER_CHUNK], table.counts[begin : begin + CELLS_PER_CHUNK]
+        if taken:
+            key = keys_of(table.schema, taken, codes)
+            wanted = (key >= low) & (key < high)
+            codes, counts = codes[wanted], counts[wanted]
+        kept.append(_chunk(table, small_count, variables, codes, counts, one_way))
+        if len(kept) > 1 and sum(map(len, kept[1:])) > max(len(kept[0]), CELLS_PER_CHUNK):
+            kept = [_together(kept)]
+    return _together(kept)
+
+
+def keys_of(schema: Schema, variables: tuple[int, ...], codes: Codes) -> npt.NDArray[np.int64]:
+    """One number for each cell's codes of these variables; InputError where they have 2^62 cells or more."""
+    sizes = [schema.sizes[v] for v in variables]
+    if prod(sizes) >= 1 << 62:
+        raise InputError(
+            f"partitions by {len(sizes)} variables have {prod(sizes)} keys; allow more memory for a worker"
+        )
+    return group_ids(codes[:, variables], sizes)
+
+
+@lru_cache(maxsize=2)
+def ways_of(table: Table) -> list[Counts]:
+    """The one-way counts; kept for the units of the same process that follow."""
+    return table.one_way()
+
+
+def _chunk(
+    table: Table, small_count: int, variables: tuple[int, ...], codes: Codes, counts: Counts, one_way: list[Counts]
+) -> Rows:
+    numbers = np.empty((4, len(counts)), np.int64)
+    numbers[0], numbers[1], numbers[2] = counts, FAR, 0
+    for v in sorted(set(range(len(table.schema))) - set(variables)):
+        at = one_way[v][codes[:, v]]
+        np.minimum(numbers[1], at, out=numbers[1])
+        numbers[2] += table.total - at
+    numbers[1:3, counts > small_count] = FAR
+    numbers[3] = np.minimum(numbers[1] + numbers[2], FAR)
+    columns = np.ascontiguousarray(codes[:, variables].T)
+    return Rows(variables, columns, numbers, [one_way[v] for v in variables], table.total)
+
+
+def _together(pieces: list[Rows]) -> Rows:
+    """One Rows of several; where variables are summed out they are merged."""
+    first = pieces[0]
+    columns = np.concatenate([piece.columns for piece in pieces], axis=1)
+    numbers = np.concatenate([piece.numbers for piece in pieces], axis=1)
+    return Rows(first.variables, columns, numbers, first.one_way, first.total).merged()

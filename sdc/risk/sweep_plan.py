@@ -1,0 +1,140 @@
+"""How a sweep of critical widths is cut into units, and the memory that one of them needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.rows import CELLS_PER_CHUNK, keys_of
+
+MAX_SPLIT = 12
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The units of a sweep.
+
+    bytes_per_unit  memory that one needs at most
+    cuts            without a floor (depth, taken, low, high) of each unit, see `widths_of_sub_lattice`
+    units           how many there are, with a floor at most
+    max_rows        rows that a unit may hold; 0 where each has the whole table
+    """
+
+    bytes_per_unit: int
+    units: int
+    cuts: tuple[tuple[int, SubTable, int, int], ...] = ()
+    max_rows: int = 0
+
+    @property
+    def way(self) -> str:
+        """`whole`, or `partitions` where no unit has all cells."""
+        return "partitions" if self.max_rows else "whole"
+
+
+def sweep_plan(table: Table, *, floor: int = 0, memory: int | None = None) -> SweepPlan:
+    """The whole table in each unit where that fits, else partitions of its cells.
+
+    InputError where the smallest partition needs more than `memory` bytes.
+    """
+    variables, cells = len(table.schema), len(table)
+    needed = sweep_bytes(cells, table.schema, floor=floor)
+    if memory is None or needed <= memory:
+        cuts = () if floor > 0 else tuple((*cut, 0, 0) for cut in sub_lattices(variables))
+        return SweepPlan(needed, len(cuts) or 1 + variables * (variables + 1) // 2, cuts)
+    max_rows = max(0, memory - _chunk_bytes(cells, variables)) // _row_bytes(variables, floor)
+    if floor > 0:
+        if max_rows < max(table.schema.sizes):
+            raise _too_little(max(table.schema.sizes), table, floor, memory)
+        return SweepPlan(memory, 1 + variables * (variables + 1) // 2, max_rows=max_rows)
+    cuts = tuple(_partitions(table, max_rows, memory))
+    return SweepPlan(memory, len(cuts), cuts, max_rows)
+
+
+def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[tuple[int, SubTable, int, int]]:
+    """Cuts by the fewest last variables of the order without which the rows fit."""
+    order, rows = sweep_order(table.schema), len(table)
+    for depth in range(1, min(len(order) - 1, MAX_SPLIT) + 1):
+        rows = len(table.marginal(st.of(order[:-depth])))
+        if rows <= max_rows:
+            break
+    else:
+        raise _too_little(rows, table, 0, memory)
+    for choice in range(1 << depth):
+        taken = choice << (len(order) - depth)
+        for low, high in key_ranges(table, tuple(sorted(order[place] for place in st.members(taken))), rows, max_rows):
+            yield depth, taken, low, high
+
+
+def key_ranges(table: Table, taken: tuple[int, ...], most: int, max_rows: int) -> list[tuple[int, int]]:
+    """Ranges (low, high) of the keys of these variables, the cells of each at most `max_rows` rows.
+
+    A key has no more than `most` rows, nor than cells. None where that is too many.
+    """
+    keys, cells = _cells_by(table, taken)
+    rows = np.minimum(cells, min(most, len(table)))
+    if rows.max() > max_rows:
+        return []
+    ranges, size, low = [], 0, 0
+    for key, more in zip(keys.tolist(), rows.tolist(), strict=True):
+        if size + more > max_rows:
+            ranges.append((low, key))
+            size, low = 0, key
+        size += more
+    return [*ranges, (low, int(keys[-1]) + 1)]
+
+
+@lru_cache(maxsize=256)
+def _cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The keys of these variables that some cell has, ascending, and how many cells have each."""
+    found, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for begin in range(0, len(table), CELLS_PER_CHUNK):
+        own = keys_of(table.schema, variables, table.codes[begin : begin + CELLS_PER_CHUNK])
+        found, group = np.unique(np.concatenate([found, own]), return_inverse=True)
+        cells = np.bincount(group, np.concatenate([cells, np.ones(len(own), np.int64)])).astype(np.int64)
+    return found, cells
+
+
+def _too_little(rows: int, table: Table, floor: int, memory: int) -> InputError:
+    needed = rows * _row_bytes(len(table.schema), floor) + _chunk_bytes(len(table), len(table.schema))
+    return InputError(
+        f"the smallest partition of {len(table)} cells needs {-(-needed >> 20)} MiB for its critical widths, "
+        f"{memory >> 20} MiB are allowed; raise execution.memory_per_worker, use fewer workers, or fewer variables"
+    )
+
+
+def sweep_order(schema: Schema) -> tuple[int, ...]:
+    """The variables, fewest categories first, so that the deepest levels of the trie, visited most, are small."""
+    return tuple(sorted(range(len(schema)), key=lambda v: (schema.sizes[v], v)))
+
+
+def sub_lattices(variables: int) -> list[tuple[int, SubTable]]:
+    """(depth, taken) of the units on the whole table: the last `depth` variables of the order are decided beforehand.
+
+    Always the same cut, so that results do not depend on the workers; the dearest, which keep most, first.
+    """
+    depth = min(variables - 1, max(4, variables // 5))
+    choices = sorted(range(1 << depth), key=lambda bits: (-bits.bit_count(), bits))
+    return [(depth, bits << (variables - depth)) for bits in choices]
+
+
+def sweep_bytes(cells: int, schema: Schema, *, floor: int = 0) -> int:
+    """Memory that a unit on the whole table needs at most."""
+    return cells * _row_bytes(len(schema), floor)
+
+
+def _row_bytes(variables: int, floor: int) -> int:
+    """Measured: a row at each level of the sweep; or its codes while they are sorted, and what the walk moves."""
+    return 6 * variables + 120 if floor > 0 else 40 * (variables + 1) + 110
+
+
+def _chunk_bytes(cells: int, variables: int) -> int:
+    return min(cells, CELLS_PER_CHUNK) * (2 * variables + 80)
