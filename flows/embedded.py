@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,18 +26,28 @@ def use_embedded_server() -> None:
         os.environ.setdefault(name, value)
 
 
+_END_SERVERS = """
+import sys
+sys.stdin.read()  # until the build has ended, however that was
+import psutil
+for process in psutil.process_iter(["cmdline", "environ"]):
+    if sys.argv[1] in (process.info["environ"] or ()) and "uvicorn" in (process.info["cmdline"] or ()):
+        process.terminate()
+"""
+
+
 @contextmanager
 def no_server_left_behind() -> Iterator[None]:
-    """Ends the embedded server, a process of its own, also where this one is killed: a shell waits for that."""
-    import psutil
+    """Ends the embedded server, a process of its own, also where this one is killed, at whatever moment.
 
-    children = {child.pid: child.as_dict(["cmdline"])["cmdline"] for child in psutil.Process().children()}
-    servers = [str(pid) for pid, words in children.items() if "uvicorn" in (words or ())]
-    command, null = ["sh", "-c", 'cat; kill "$@"', "sh", *servers], subprocess.DEVNULL
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
-    ) as waits_for_our_end:
+    Open it before the server starts, which inherits the mark that it is found by.
+    """
+    mark, null = f"SDC_BUILD_{uuid.uuid4().hex}", subprocess.DEVNULL
+    os.environ[mark] = "1"
+    command = [sys.executable, "-c", _END_SERVERS, mark]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as watcher:
         try:
             yield
         finally:
-            waits_for_our_end.kill()
+            del os.environ[mark]
+            watcher.kill()

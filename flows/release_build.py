@@ -12,7 +12,6 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
-from flows.embedded import no_server_left_behind
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
@@ -38,7 +37,6 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
     """One coarse task a stage, in order; the Dask workers start when a stage first asks for them."""
     with (
         _LateExecutor(build.config.execution).open() as late,
-        no_server_left_behind(),
         build.started(),
         Progress() as progress,
     ):

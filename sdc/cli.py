@@ -71,9 +71,12 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     settings = open_build(config, data, workers).config  # refuse what is plainly wrong before a server starts
     open_source(settings.table.path)
     check_cluster(settings.execution)
-    from flows.release_build import release_build
+    from flows.embedded import no_server_left_behind
 
-    result = release_build(str(config), data, workers)
+    with no_server_left_behind():
+        from flows.release_build import release_build
+
+        result = release_build(str(config), data, workers)
     if as_json:
         _print_json(result)
         return

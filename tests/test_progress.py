@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,13 +60,25 @@ def test_a_terminal_gets_a_bar(
     assert "a line [not markup]" in capsys.readouterr().err
 
 
-def test_a_peak_is_forgotten() -> None:
+def in_a_new_process(work: Callable[[], Any]) -> Any:
+    """What it returns in a process that has needed no memory before."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work).result(timeout=60)
+
+
+def peaks_of_200_mib() -> list[int]:
     forget_peak()
-    before = peak_bytes() // MIB
+    peaks = [peak_bytes() // MIB]
     fill(None, 200)  # type: ignore[arg-type]
-    assert 190 <= peak_bytes() // MIB - before <= 210
+    peaks.append(peak_bytes() // MIB)
     forget_peak()
-    assert peak_bytes() // MIB < before + 100
+    return [*peaks, peak_bytes() // MIB]
+
+
+def test_a_peak_is_forgotten() -> None:
+    before, then, after = in_a_new_process(peaks_of_200_mib)
+    assert 190 <= then - before <= 210
+    assert after < before + 100
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +103,17 @@ def test_the_memory_of_workers_is_that_of_their_units(two_workers: Executor, cze
     assert peaks[2] < peaks[1] - 200
 
 
-def test_units_of_this_process_are_its_own_memory(czech: Table) -> None:
+def units_of_250_mib() -> tuple[Any, ...]:
     measured = Measured(IN_PROCESS)
     before = measured.driver_mib
-    assert list(measured.run(fill, czech, [250])) == [250 * MIB]
-    assert measured.worker_mib is None
-    assert measured.units == 1
-    assert 240 <= measured.driver_mib - before <= 270
+    found = list(measured.run(fill, None, [250]))
+    return found, measured.worker_mib, measured.units, measured.driver_mib - before
+
+
+def test_units_of_this_process_are_its_own_memory() -> None:
+    *facts, grown = in_a_new_process(units_of_250_mib)
+    assert facts == [[250 * MIB], None, 1]
+    assert 240 <= grown <= 270
 
 
 def test_the_summary_of_a_run() -> None:

@@ -253,7 +253,10 @@ def test_two_builds_of_the_same_cannot_run_at_once(project: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD], env=environment, text=True, **pipes) as other:
         assert other.stdout.readline() == "held\n"
         build = open_build(Path("build.yaml"))
-        message = re.escape(f"another run of the same build is at work in {build.folder.path}; wait until it ends")
+        where = re.escape(str(build.folder.path))
+        message = (
+            rf"another run of the same build is at work in {where} \(process {other.pid} on .*\); wait until it ends"
+        )
         with pytest.raises(RunFolderError, match=message), build.started():
             pass
         other.stdin.close()

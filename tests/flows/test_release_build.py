@@ -201,8 +201,8 @@ def test_the_embedded_server_has_its_analytics_off(prefect_server: None) -> None
 KILLED = """
 import os, signal, subprocess, sys
 from flows.embedded import no_server_left_behind
-server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "uvicorn"])
 with no_server_left_behind():
+    server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "uvicorn"])
     print(server.pid, flush=True)
     sys.stdin.readline()
     os.kill(os.getpid(), signal.SIGKILL)
