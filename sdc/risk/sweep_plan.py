@@ -133,7 +133,7 @@ def sweep_bytes(cells: int, schema: Schema, *, floor: int = 0) -> int:
 
 def _row_bytes(variables: int, floor: int) -> int:
     """Measured: a row at each level of the sweep; or its codes while they are sorted, and what the walk moves."""
-    return 6 * variables + 120 if floor > 0 else 40 * (variables + 1) + 110
+    return 8 * variables + 130 if floor > 0 else 40 * (variables + 1) + 110
 
 
 def _chunk_bytes(cells: int, variables: int) -> int:
