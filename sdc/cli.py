@@ -101,14 +101,14 @@ def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as
         return
     print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = f"{'at most ' if stage['at_most'] else ''}{stage['seconds']:.0f}"
+        seconds = f"{'budget ' if stage['budgeted'] else ''}{stage['seconds']:.0f}"
         sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
         print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
     print(
         f"memory        {result['memory_needed_mib']} MiB needed per worker, {result['memory_allowed_mib']} MiB allowed"
     )
     print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
-    print(f"time          at most {result['seconds']:.0f} s")
+    print(f"time          about {result['seconds']:.0f} s")
 
 
 @app.command()

@@ -41,7 +41,7 @@ class StagePlan:
     memory_mib  of the worker that needs most; a worker keeps what stages before have needed
     here_mib    of this process, likewise
     disk_mib    in the run folder
-    seconds     of wall time; where `at_most`, it may end sooner, when there is nothing more to find
+    seconds     of wall time; where `budgeted`, of the whole budget, which a search may not need
     """
 
     name: str
@@ -52,7 +52,7 @@ class StagePlan:
     here_mib: int
     disk_mib: float
     seconds: float
-    at_most: bool
+    budgeted: bool
 
 
 def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class _Projection:
         return plans
 
     def _plan(self, name: str, reused: bool) -> StagePlan:
-        seconds, at_most = self._seconds(name)
+        seconds, budgeted = self._seconds(name)
         return StagePlan(
             name,
             "to reuse" if reused else "to do",
@@ -147,7 +147,7 @@ class _Projection:
             0 if reused else self._here_bytes // MIB,
             0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
             0.0 if reused else round(seconds, 1),
-            at_most,
+            budgeted,
         )
 
     def _units(self, name: str) -> int:

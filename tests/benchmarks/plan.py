@@ -92,7 +92,7 @@ def compared(name: str, config: dict[str, Any], folder: Path) -> list[list[objec
         _row(f"{name}: MiB of a worker", plan["memory_needed_mib"], workers, GOAL),
         _row("  MiB of this process", max(stage["here_mib"] for stage in plan["stages"]), here, GOAL),
         _row("  MiB of disk, at most", plan["disk_needed_mib"], round(disk, 1), None),
-        _row("  seconds, at most", plan["seconds"], round(seconds, 1), None),
+        _row("  seconds", plan["seconds"], round(seconds, 1), None),
     ]
 
 
