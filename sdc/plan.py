@@ -14,7 +14,7 @@ from typing import Any
 from sdc import needs
 from sdc.bounds.method import is_small
 from sdc.config import ExecutionConfig
-from sdc.execution.settings import worker_memory
+from sdc.execution.settings import Started, cluster_of, worker_memory
 from sdc.executor import Executor
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
@@ -170,7 +170,7 @@ class _Projection:
         return needs.here_bytes(self.table, self.build.config.risk.small_count, self.build.config.widths.floor or 0)
 
     def _seconds(self, name: str) -> tuple[float, bool]:
-        workers = self.build.config.execution.workers
+        workers = self._workers
         if name == "table":
             return self.read_seconds, False
         if name == "widths":
@@ -207,6 +207,11 @@ class _Projection:
         with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
             write_table(self.table, folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
+
+    @cached_property
+    def _workers(self) -> int:
+        cluster = cluster_of(self.build.config.execution)
+        return cluster.most if isinstance(cluster, Started) else self.build.config.execution.workers
 
     @cached_property
     def _at_risk(self) -> Any:

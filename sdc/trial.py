@@ -66,12 +66,12 @@ def _start(table: Table, kind: Kind) -> float:
 
 def _widths(table: Table, kind: Kind) -> float:
     """Units from all over their list, after the last, which loads the kernels."""
+    plan = sweep_of(table, kind.floor, kind.memory)
     if kind.floor:
         places = range(len(table.schema))
-        above = [(kind.small_count, kind.floor, 0, 1 << v, st.full(v), (), 1) for v in places]
+        above = [(kind.small_count, kind.floor, plan.max_rows, 1 << v, st.full(v), (), 1) for v in places]
         return _mean_seconds(widths_above, table, above)
-    cuts = [(kind.small_count, *cut) for cut in sweep_of(table, 0, kind.memory).cuts]
-    return _mean_seconds(widths_of_sub_lattice, table, cuts)
+    return _mean_seconds(widths_of_sub_lattice, table, [(kind.small_count, *cut) for cut in plan.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:

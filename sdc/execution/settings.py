@@ -84,7 +84,7 @@ class AdaptiveSettings(_Settings):
         return self
 
 
-class _Started(_Settings):
+class Started(_Settings):
     """A cluster that a build starts and ends: it has so many workers, or as many as there is work for."""
 
     workers: Annotated[Workers | None, Field(description=WORKERS)] = None
@@ -93,7 +93,7 @@ class _Started(_Settings):
     ] = None
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> _Started:
+    def _one_of_two(self) -> Started:
         if (self.workers is None) == (self.adaptive is None):
             given = "both workers and adaptive are" if self.workers else "neither workers nor adaptive is"
             raise ValueError(f"{given} given; give workers: 8, or adaptive: {{minimum: 1, maximum: 8}}")
@@ -108,7 +108,7 @@ class _Started(_Settings):
         return self.adaptive.maximum if self.adaptive else self.workers or 1
 
 
-class LocalSettings(_Started):
+class LocalSettings(Started):
     """Workers as separate processes of this machine."""
 
     kind: Literal["local"]
@@ -117,7 +117,7 @@ class LocalSettings(_Started):
     ] = "auto"
 
 
-class SlurmSettings(_Started):
+class SlurmSettings(Started):
     """Each worker is a SLURM job with one core. Jobs leave before their wall time ends, and are replaced."""
 
     kind: Literal["slurm"]
@@ -146,7 +146,7 @@ class SlurmSettings(_Started):
         return walltime_seconds(self.walltime) - 2 * margin, margin
 
 
-class KubernetesSettings(_Started):
+class KubernetesSettings(Started):
     """Workers are pods that the Dask operator starts. The scratch folder is a volume claim, mounted here as well."""
 
     kind: Literal["kubernetes"]

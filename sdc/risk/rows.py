@@ -15,7 +15,6 @@ from sdc.model.table import Codes, Counts, Table, group_ids
 
 FAR = 1 << 60  # `least`, `spare` and `both` of a row without an at-risk cell
 CELLS_PER_CHUNK = 1 << 16
-CHUNK_BYTES = 100  # a cell of a chunk, beside its codes
 
 
 @dataclass(frozen=True, eq=False)
