@@ -25,7 +25,9 @@ from sdc.risk.critical_width import require_at_risk
 from sdc.risk.evidence import Component, Rows, Shift, Support
 
 CELLS_PER_UNIT = 8
-FIRST_ROUND, LAST_ROUND, UNITS_PER_ROUND = 4, 2048, 16
+FIRST_ROUND, LAST_ROUND = 4, 2048
+UNITS_PER_ROUND = 16
+MOST_PER_UNIT = {Shift.QUICK_DOWN: 32, Shift.QUICK_UP: 32, Shift.DOWN: 8, Shift.UP: 8, Shift.SPARSEST_UP: 1}
 FIRST_BATCH, LAST_BATCH = 2, 32
 CHAIN_STEPS = 3_000
 STEPS_PER_SECOND = 10_000  # measured: 0.1 ms a node
@@ -316,7 +318,7 @@ class Criterion:
         for component, cells, changes in self.support.wanted(rows, self.min_width, shift):
             if not can_search(component.table):
                 continue
-            pieces = len(cells) if shift is Shift.SPARSEST_UP else min(len(cells), UNITS_PER_ROUND)
+            pieces = min(len(cells), max(UNITS_PER_ROUND, -(-len(cells) // MOST_PER_UNIT[shift])))
             for piece in np.array_split(np.arange(len(cells)), pieces):
                 moved = component.cells[cells[piece]], changes[piece]
                 units.append((component.variables, component.release.frontier, *moved, shift, min(CHAIN_STEPS, steps)))
