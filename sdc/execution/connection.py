@@ -8,6 +8,8 @@ import socket
 import ssl
 import time
 import uuid
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -137,18 +139,28 @@ def check_workers(client: Any, scratch: Path, timeout: float, memory: int | None
     return len(answers)
 
 
-def worker_facts(token: str | None = None) -> dict[str, Any]:
-    """Of the process that runs it: code, versions, and whether it reads the token and writes beside it."""
-    facts: dict[str, Any] = {"sdc code": code_digest()[:12], "python": ".".join(platform.python_version_tuple()[:2])}
-    facts |= {name: importlib.metadata.version(name) for name in SAME}
-    if token is None:
-        return facts
+def worker_facts(token: str) -> dict[str, str]:
+    """Of the process that runs it: its software, and whether it reads the token and writes beside it."""
     try:
         seen = Path(token).read_text()
         Path(f"{token}-{uuid.uuid4().hex}").touch()
     except OSError as error:
-        return {**facts, "scratch": error.strerror}
-    return {**facts, "scratch": seen}
+        return {**software(), "scratch": error.strerror or str(error)}
+    return {**software(), "scratch": seen}
+
+
+@lru_cache(maxsize=1)
+def software() -> dict[str, str]:
+    """Of this process: the code and the versions that what it computes depends on."""
+    facts = {"sdc code": code_digest()[:12], "python": ".".join(platform.python_version_tuple()[:2])}
+    return facts | {name: importlib.metadata.version(name) for name in SAME}
+
+
+def require_software(worker: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """ConfigError where a worker has other software than the process of the build."""
+    other = [f"{name} {there.get(name)} (here {value})" for name, value in here.items() if there.get(name) != value]
+    if other:
+        raise ConfigError(f"{worker} differs from this process: {', '.join(other)}; install the same versions there")
 
 
 def _check_worker(worker: str, answer: Any, token: Path) -> None:
@@ -156,10 +168,7 @@ def _check_worker(worker: str, answer: Any, token: Path) -> None:
         raise ConfigError(
             f"{worker} has no sdc, or another one: {answer!r}; install the same version there"
         ) from answer
-    here = worker_facts()
-    other = [f"{name} {answer.get(name)} (here {value})" for name, value in here.items() if answer.get(name) != value]
-    if other:
-        raise ConfigError(f"{worker} differs from this process: {', '.join(other)}; install the same versions there")
+    require_software(worker, answer, software())
     if answer["scratch"] != token.name:
         raise ConfigError(
             f"{worker} does not see or cannot write the scratch folder {token.parent} ({answer['scratch']}); name a "

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sdc.events import EXECUTION, tell
+from sdc.execution.connection import require_software, software
 from sdc.executor import Input, Result, Unit
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
@@ -59,7 +60,7 @@ class DaskExecutor:
         self.client.subscribe_topic("all", _tell_of_worker)
         rest = list(units[first:])
         same = [function] * len(rest), [folder] * len(rest)
-        futures = self.client.map(_call, *same, rest, pure=False, key=function.__name__)
+        futures = self.client.map(_call, *same, rest, here=software(), pure=False, key=function.__name__)
         try:
             yield from self._in_order(futures, f"of {len(units)} of {function.__name__}", first)
         finally:
@@ -142,7 +143,15 @@ class DaskExecutor:
         return results
 
 
-def _call(function: Callable[[Any, Unit], Result], folder: str | None, unit: Unit) -> Result:
+def _call(function: Callable[[Any, Unit], Result], folder: str | None, unit: Unit, here: Mapping[str, str]) -> Result:
+    """In a worker, which may have come long after the cluster was checked; ConfigError where it is not as it must be.
+
+    here  the software of the process of the build
+    """
+    if software() != here:
+        from distributed import get_worker
+
+        require_software(f"worker {get_worker().address}", software(), here)
     return function(None if folder is None else open_memory_form(Path(folder)), unit)
 
 

@@ -13,9 +13,11 @@ import pytest
 
 from sdc.api import ordered_release
 from sdc.config import ExecutionConfig
+from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
+from sdc.execution.connection import software
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.errors import SdcError
+from sdc.model.errors import ConfigError, SdcError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
@@ -123,6 +125,16 @@ def test_a_worker_that_dies_costs_nothing_but_time(czech: Table, tmp_path: Path)
         (tmp_path / name).touch()
     with open_executor(ExecutionConfig(workers=2)) as executor:
         assert list(executor.run(die_once, czech, units)) == ["a", "b", "c"]
+
+
+def test_a_worker_with_other_software_gets_no_unit_done(
+    two_workers: Executor, czech: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that joins a running build late, where nobody checks it before."""
+    here = {**software(), "numpy": "1.0"}
+    monkeypatch.setattr(dask_executor, "software", lambda: here)
+    with pytest.raises(ConfigError, match=r"worker tcp://\S+ differs from this process: numpy \S+ \(here 1\.0\); inst"):
+        list(two_workers.run(total_and, czech, [0]))
 
 
 @pytest.mark.parametrize("failures", [2, 3])

@@ -256,9 +256,11 @@ def test_workers_that_do_not_see_the_scratch_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+OTHER = {**connection.software(), "sdc code": "0" * 12, "python": "3.99"}
+
+
 def test_workers_with_other_code(folder: Path, tls_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "code_digest", lambda: "0" * 64)
-    monkeypatch.setattr(connection.platform, "python_version_tuple", lambda: ("3", "99", "0"))
+    monkeypatch.setattr(connection, "software", lambda: OTHER)
     with pytest.raises(
         ConfigError, match=r"differs from this process: sdc code \w{12} \(here 0{12}\), python 3\.\d+ \(here"
     ):
