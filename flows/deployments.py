@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, V
 
 from sdc.config import Positive, Text, Workers, load_yaml, read_config, validated
 from sdc.execution.settings import cluster_of
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, SdcError, as_command
 from sdc.storage.source import open_source
 
 DEPLOY_SECONDS = 300
@@ -187,8 +187,5 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
+    with as_command():
         typer.run(main)
-    except SdcError as error:
-        print(f"sdc: {error}", file=sys.stderr)
-        sys.exit(1)

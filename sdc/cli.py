@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.model.errors import ConfigError, RunFolderError, SdcError
+from sdc.model.errors import ConfigError, RunFolderError, as_command
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
@@ -51,10 +51,8 @@ MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an
 def main() -> None:
     """Runs a command; 0 done, 1 a clean refusal in one message, 2 wrong usage."""
     try:
-        app()
-    except SdcError as error:
-        print(f"sdc: {error}", file=sys.stderr)
-        sys.exit(1)
+        with as_command():
+            app()
     except SystemExit as exit_:
         if exit_.code == 130:  # what typer makes of an interrupt, without a word
             print("sdc: interrupted; nothing was published", file=sys.stderr)

@@ -11,7 +11,7 @@ import yaml
 
 from sdc.config import size_in_bytes
 from sdc.execution.settings import KubernetesSettings, SlurmSettings, read_cluster
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, as_command
 
 NANNY_BYTES = 256 << 20  # the process that watches a worker lives in its job too, and is not in the worker's limit
 
@@ -154,8 +154,5 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
+    with as_command():
         typer.run(main)
-    except SdcError as error:
-        print(f"sdc: {error}", file=sys.stderr)
-        sys.exit(1)

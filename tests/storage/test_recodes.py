@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
@@ -20,6 +18,7 @@ from sdc.model.table import Table
 from sdc.storage.reading import CountedRecords, count_records, read_table
 from sdc.storage.source import open_source
 from sdc.storage.vocabulary import Fault
+from tests.storage.test_reading import write
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -29,15 +28,6 @@ RECODES: dict[str, dict[str, Any]] = {
     "children": {"bottom": 1, "top": 4},
     "decade": {"column": "age", "bins": {f"{n}0s": [10 * n, 10 * n + 10] for n in range(13)}},
 }
-
-
-def write(path: Path, columns: Mapping[str, Any]) -> Path:
-    table = pa.table(dict(columns))
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        pyarrow.csv.write_csv(table, path)
-    return path
 
 
 def counted(path: Path, **settings: Any) -> CountedRecords:
