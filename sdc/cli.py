@@ -102,9 +102,9 @@ def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as
         seconds = f"{'budget ' if stage['budgeted'] else ''}{stage['seconds']:.0f}"
         sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
         print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
-    print(
-        f"memory        {result['memory_needed_mib']} MiB needed per worker, {result['memory_allowed_mib']} MiB allowed"
-    )
+    for who, key in ("per worker", "memory"), ("here", "here"):
+        needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
+        print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
     print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
     print(f"time          about {result['seconds']:.0f} s")
 

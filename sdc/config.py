@@ -293,6 +293,12 @@ class ReleaseConfig(_Section):
     seconds: Annotated[
         Seconds, Field(description="search for all feasible tables, in seconds of a reference core, more than 0")
     ] = 1200.0
+    cells_per_slice: Annotated[
+        Positive,
+        Field(
+            description="the most cells that a search for feasible tables holds; larger tables are searched in slices"
+        ),
+    ] = 2_000_000
     annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
 

@@ -37,7 +37,8 @@ class StagePlan:
 
     status      "to do", or "to reuse": that takes nothing
     units       how many the workers get, 0 where this process does it alone
-    way         of the widths: "whole", or "partitions" of the cells where the whole table does not fit a worker
+    way         of the widths: "whole", or "partitions" of the cells where the whole table does not fit a worker; of
+                searches for feasible tables "whole", or "slices" where it has more than `release.cells_per_slice` cells
     memory_mib  of the worker that needs most; a worker keeps what stages before have needed
     here_mib    of this process, likewise
     disk_mib    in the run folder
@@ -59,8 +60,8 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     """Stages with their units, memory, disk and time, projected from trials on a worker of the executor.
 
     Reads the table, and touches nothing but temporary files. SdcError, with what is needed and what is allowed, where
-    a worker or this process would need more memory than `execution.memory_per_worker`, or the run folder more room
-    than the disk has.
+    a worker would need more memory than `execution.memory_per_worker`, this process more than workers of this machine
+    leave it, or the run folder more room than the disk has.
     """
     begun = time.perf_counter()
     table = build.counted(executor).table
@@ -68,9 +69,10 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     require_at_risk(table, build.config.risk.small_count)
     build.check_names(table.schema)
     build.require_memory(table)
-    projection = _Projection(build, table, seconds, trials(table, _kinds(build), executor))
+    sweep = needs.sweep_of(table, build.floor, build.memory)
+    projection = _Projection(build, table, seconds, sweep, trials(table, _kinds(build, sweep), executor))
     stages = projection.stages()
-    needs.require_memory("a worker", max(s.memory_mib for s in stages) * MIB, build.memory)
+    needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.memory)
     needed = sum(s.disk_mib for s in stages if s.status == "to do")
     free = _free_bytes(Path(build.config.output.folder)) // MIB
     if needed > free:
@@ -86,6 +88,8 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
         "memory_allowed_mib": build.memory // MIB,
+        "here_needed_mib": build.here_bytes(table) // MIB,
+        "here_allowed_mib": build.own_memory // MIB,
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
         "seconds": round(sum(stage.seconds for stage in stages), 1),
@@ -105,14 +109,14 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def _kinds(build: Build) -> list[Kind]:
+def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     """What is tried: what the build's method has units of."""
     risk, method = build.config.risk, build.config.release.method
     chains = ["annealing"] * (method != "ordered" or build.config.curve is not None)
     moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
     names = ["start", "widths", *chains, *moves]
-    floor = build.config.widths.floor or 0
-    return [Kind(name, risk.small_count, risk.min_width, floor, build.memory) for name in names]
+    shared = risk.small_count, risk.min_width, build.floor, sweep, build.config.release.cells_per_slice
+    return [Kind(name, *shared) for name in names]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +126,7 @@ class _Projection:
     build: Build
     table: Table
     read_seconds: float
+    sweep: SweepPlan
     tried: Mapping[str, Trial]
 
     def stages(self) -> list[StagePlan]:
@@ -142,9 +147,9 @@ class _Projection:
             name,
             "to reuse" if reused else "to do",
             self._units(name),
-            self._sweep.way if name == "widths" else "",
+            self._way(name),
             0 if reused else self._worker_bytes(name) // MIB,
-            0 if reused else self._here_bytes // MIB,
+            0 if reused else self.build.here_bytes(self.table) // MIB,
             0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
             0.0 if reused else round(seconds, 1),
             budgeted,
@@ -154,8 +159,16 @@ class _Projection:
         config, at_risk = self.build.config, len(self._at_risk)
         refined = at_risk if is_small(self.table.schema) else config.release.refute_cells
         chains = config.release.annealing.chains if config.release.method != "ordered" else 1
-        units = {"widths": self._sweep.units, "search": chains, "curve": chains}
+        units = {"widths": self.sweep.units, "search": chains, "curve": chains}
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
+
+    def _way(self, name: str) -> str:
+        if name == "widths":
+            return self.sweep.way
+        if name in ("search", "assessment", "curve"):
+            fits = is_small(self.table.schema) or len(self.table) <= self.build.config.release.cells_per_slice
+            return "whole" if fits else "slices"
+        return ""
 
     def _worker_bytes(self, name: str) -> int:
         """The trials are in the order of a build, and the stages after the widths use all of them."""
@@ -165,16 +178,12 @@ class _Projection:
             return self.tried["widths"].bytes
         return max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES
 
-    @cached_property
-    def _here_bytes(self) -> int:
-        return needs.here_bytes(self.table, self.build.config.risk.small_count, self.build.config.widths.floor or 0)
-
     def _seconds(self, name: str) -> tuple[float, bool]:
         workers = self._workers
         if name == "table":
             return self.read_seconds, False
         if name == "widths":
-            return START_SECONDS + self.tried["widths"].seconds * self._sweep.units / workers, False
+            return START_SECONDS + self.tried["widths"].seconds * self.sweep.units / workers, False
         if name in ("search", "curve"):
             return self._chains_seconds(workers) + self._proof_seconds(workers), True
         return (self._proof_seconds(workers), True) if name == "assessment" else (WRITE_SECONDS, False)
@@ -195,7 +204,7 @@ class _Projection:
         variables, at_risk = len(self.table.schema), len(self._at_risk)
         sizes = {
             "table": self._table_bytes,
-            "widths": WIDTH_DISK * needs.listed(self.table, self.build.config.widths.floor or 0),
+            "widths": WIDTH_DISK * needs.listed(self.table, self.build.floor),
             "assessment": 8 * at_risk,
             "confidential": MIB,
             "release": 8 * variables * len(self.table),  # published tables are smaller than the whole
@@ -216,7 +225,3 @@ class _Projection:
     @cached_property
     def _at_risk(self) -> Any:
         return self.table.at_risk(self.build.config.risk.small_count)
-
-    @cached_property
-    def _sweep(self) -> SweepPlan:
-        return needs.sweep_of(self.table, self.build.config.widths.floor or 0, self.build.memory)

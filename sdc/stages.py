@@ -17,7 +17,7 @@ from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.events import tell
-from sdc.execution.settings import worker_memory
+from sdc.execution.settings import own_memory, unit_memory
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
@@ -25,7 +25,7 @@ from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.needs import require_fit, sweep_bytes_allowed
+from sdc.needs import here_bytes, require_here, require_worker, search_bytes, sweep_bytes_allowed, sweep_of
 from sdc.progress import Measured
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
@@ -82,12 +82,27 @@ class Build:
 
     @cached_property
     def memory(self) -> int:
-        """Bytes that a worker may use, and this process too."""
-        return worker_memory(self.config.execution)
+        """Bytes that a worker's process may reach."""
+        return unit_memory(self.config.execution)
+
+    @cached_property
+    def own_memory(self) -> int:
+        """Bytes that this process may use."""
+        return own_memory(self.config.execution)
+
+    @cached_property
+    def floor(self) -> int:
+        return self.config.widths.floor or 0
+
+    def here_bytes(self, table: Table) -> int:
+        """What this process needs for the table."""
+        return here_bytes(table, self.config.risk.small_count, self.floor)
 
     def require_memory(self, table: Table) -> None:
-        """SdcError where the table is too much for a worker or for this process."""
-        require_fit(table, self.config.risk.small_count, self.config.widths.floor or 0, self.memory)
+        """SdcError where the table is too much for this process, or a slice or partition of it for a worker."""
+        require_here(self.here_bytes(table), self.own_memory)
+        require_worker(search_bytes(table, self.config.release.cells_per_slice), self.memory)
+        sweep_of(table, self.floor, self.memory)
 
     @cached_property
     def source(self) -> Source:
@@ -166,7 +181,8 @@ class Build:
     def criterion(self, executor: Executor) -> Criterion:
         risk, release = self.config.risk, self.config.release
         budget = Budget(release.seconds_per_cell, release.seconds)
-        return Criterion(self.table, risk.small_count, risk.min_width, release.refute_cells, executor, budget)
+        settings = release.refute_cells, executor, budget, release.cells_per_slice
+        return Criterion(self.table, risk.small_count, risk.min_width, *settings)
 
     def certificate(self, release: Release, proof: Proof) -> Certificate:
         """The evidence about a release under this build's table and risk criterion."""
@@ -287,7 +303,7 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    small_count, floor = build.config.risk.small_count, build.config.widths.floor or 0
+    small_count, floor = build.config.risk.small_count, build.floor
     build.require_memory(build.table)
     memory = sweep_bytes_allowed(build.table, build.memory)
     widths = critical_widths(build.table, small_count=small_count, floor=floor, memory=memory, executor=executor)
@@ -473,6 +489,7 @@ STAGES = (
             c.release.refute_cells,
             c.release.seconds_per_cell,
             c.release.seconds,
+            c.release.cells_per_slice,
         ],
         _make_assessment,
     ),

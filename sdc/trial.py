@@ -18,10 +18,11 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.needs import sweep_of
 from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells
 from sdc.risk.critical_width import widths_above, widths_of_sub_lattice
 from sdc.risk.evidence import Shift
+from sdc.risk.slices import slices
+from sdc.risk.sweep_plan import SweepPlan
 from sdc.search.annealing import Chain
 
 SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000
@@ -35,7 +36,8 @@ class Kind:
     small_count: int
     min_width: int
     floor: int
-    memory: int
+    sweep: SweepPlan
+    cells_per_slice: int
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,11 @@ def _start(table: Table, kind: Kind) -> float:
 
 def _widths(table: Table, kind: Kind) -> float:
     """Units from all over their list, after the last, which loads the kernels."""
-    plan = sweep_of(table, kind.floor, kind.memory)
     if kind.floor:
         places = range(len(table.schema))
-        above = [(kind.small_count, kind.floor, plan.max_rows, 1 << v, st.full(v), (), 1) for v in places]
+        above = [(kind.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v), (), 1) for v in places]
         return _mean_seconds(widths_above, table, above)
-    return _mean_seconds(widths_of_sub_lattice, table, [(kind.small_count, *cut) for cut in plan.cuts])
+    return _mean_seconds(widths_of_sub_lattice, table, [(kind.small_count, *cut) for cut in kind.sweep.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
@@ -88,10 +89,11 @@ def _moves(table: Table, kind: Kind) -> float:
     if not can_search(table):
         return 1 / STEPS_PER_SECOND
     cells, everything = table.codes[table.at_risk(kind.small_count)[:1]], st.full(len(table.schema))
-    unit = everything, _pairs(table).frontier, cells, -table.count_at(cells), Shift.DOWN, NODES
+    held = next(part for part in slices(table, kind.cells_per_slice) if part.holds(cells, table.schema).all())
+    unit = everything, held, _pairs(table).frontier, cells, -table.count_at(cells), Shift.DOWN, NODES
     move_cells(table, unit)
     seconds, found = _timed(move_cells, table, unit)
-    move_cells(table, (*unit[:3], np.ones(1, np.int64), Shift.SPARSEST_UP, NODES))
+    move_cells(table, (*unit[:4], np.ones(1, np.int64), Shift.SPARSEST_UP, NODES))
     return seconds / found.nodes if found.nodes >= NODES // 10 else 1 / STEPS_PER_SECOND
 
 

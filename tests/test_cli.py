@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -30,6 +31,7 @@ from sdc.model.errors import SdcError
 from sdc.plan import StagePlan
 from sdc.stages import STAGES, open_build, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
+from tests.strategies import scattered
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -582,7 +584,7 @@ def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
     found = sdc("plan", write_config(tmp_path), "--json").document
     assert list(found) == [
         "run_folder", "records", "cells", "at_risk_cells", "stages", "memory_needed_mib", "memory_allowed_mib",
-        "disk_needed_mib", "disk_free_mib", "seconds",
+        "here_needed_mib", "here_allowed_mib", "disk_needed_mib", "disk_free_mib", "seconds",
     ]  # fmt: skip
     assert (found["records"], found["cells"], found["at_risk_cells"]) == (1841, 63, 3)
     assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in STAGES]
@@ -596,15 +598,31 @@ def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
 def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
     lines = sdc("plan", write_config(tmp_path)).out.splitlines()
     assert lines[0].split() == ["stage", "status", "units", "way", "a", "worker", "here", "disk", "seconds"]
-    assert [line.split()[0] for line in lines[1:-3]] == [stage.name for stage in STAGES]
-    assert re.fullmatch(r"memory +\d+ MiB needed per worker, \d+ MiB allowed", lines[-3])
+    assert [line.split()[0] for line in lines[1:-4]] == [stage.name for stage in STAGES]
+    assert re.fullmatch(r"memory +\d+ MiB needed per worker, \d+ MiB allowed", lines[-4])
+    assert re.fullmatch(r"memory +\d+ MiB needed here, \d+ MiB allowed", lines[-3])
     assert re.fullmatch(r"disk +[\d.]+ MiB needed, \d+ MiB free", lines[-2])
     assert re.fullmatch(r"time +about \d+ s", lines[-1])
 
 
+@pytest.mark.parametrize(("cells", "way"), [(40, "slices"), (1000, "whole")])
+def test_a_plan_says_when_a_table_is_searched_in_slices(sdc: Sdc, tmp_path: Path, cells: int, way: str) -> None:
+    table = scattered()
+    records = np.repeat(table.codes, table.counts, axis=0).T.tolist()
+    path = tmp_path / "records.parquet"
+    pq.write_table(
+        pa.table({variable.name: column for variable, column in zip(table.schema.variables, records, strict=True)}),
+        path,
+    )
+    config = write_config(tmp_path, {"table": {"path": str(path)}}, release={"cells_per_slice": cells})
+    stages = sdc("plan", config, "--json").document["stages"]
+    ways = {"widths": "whole", "search": way, "assessment": way}
+    assert {stage["name"]: stage["way"] for stage in stages if stage["way"]} == ways
+
+
 def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
     config = write_config(tmp_path, execution={"memory_per_worker": "256MiB"})
-    refusal = r"does not fit: this process needs \d+ MiB, 256 MiB are allowed; raise execution.memory_per_worker"
+    refusal = r"does not fit: this process needs \d+ MiB, 256 MiB are allowed; use fewer workers on this"
     sdc("plan", config, "--json").assert_refused(refusal)
     build = open_build(config)
     with pytest.raises(SdcError, match=refusal):

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from sdc.config import BuildConfig, read_config, section_digest
 from sdc.model.errors import ConfigError
 from sdc.risk.criterion import Budget
+from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.search.annealing import Schedule
 from sdc.storage.reading import read_table
 
@@ -53,6 +54,7 @@ def test_defaults(file: Path) -> None:
             "extend": True,
             "refute_cells": 16,
             "seconds_per_cell": Budget().seconds_per_cell,
+            "cells_per_slice": CELLS_PER_SLICE,
             "seconds": Budget().seconds,
             "annealing": {
                 "chains": 4,

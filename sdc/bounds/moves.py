@@ -121,6 +121,11 @@ def _search(table: Table, release: Release) -> _Search:
     return _Search(table, release)
 
 
+def forget() -> None:
+    """Drops what the searches of this process share."""
+    _search.cache_clear()
+
+
 class _Search:
     """What the searches of one process share for a release: the moves, and the true table as a hash table."""
 

@@ -237,4 +237,26 @@ def worker_memory(execution: ExecutionConfig) -> int:
     if memory != "auto":
         return size_in_bytes(memory)
     workers = settings.most if isinstance(settings, LocalSettings) else execution.workers
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (workers + 1)
+    return _machine_memory() // (workers + 1)
+
+
+def unit_memory(execution: ExecutionConfig) -> int:
+    """Bytes that a worker's process may reach: Dask pauses a worker above four fifths of its memory, then ends it."""
+    memory = worker_memory(execution)
+    return memory if cluster_of(execution) is None else memory * 4 // 5
+
+
+def own_memory(execution: ExecutionConfig) -> int:
+    """Bytes that the process of the build may use: what workers of this machine leave it, and no less than one has.
+
+    In-process it is the worker.
+    """
+    settings, memory = cluster_of(execution), worker_memory(execution)
+    if settings is None:
+        return memory
+    workers = settings.most if isinstance(settings, LocalSettings) else 0
+    return max(memory, _machine_memory() - workers * memory)
+
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

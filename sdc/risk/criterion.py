@@ -23,6 +23,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.critical_width import require_at_risk
 from sdc.risk.evidence import Component, Rows, Shift, Support
+from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
 
 CELLS_PER_UNIT = 8
 FIRST_ROUND, LAST_ROUND = 4, 2048
@@ -129,7 +130,8 @@ class Criterion:
     Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the most exposed cells
     first. Small tables get exact ones. In larger tables each cell is certified by feasible tables that are searched
     for and kept as `support`, component by component; outer bounds of the `refute_cells` most exposed ones that stay
-    open may refute. InputError where the table has no at-risk cell.
+    open may refute. A table of more than `cells_per_slice` cells is searched slice by slice: less is found, and nothing
+    that is not so. InputError where the table has no at-risk cell.
     """
 
     table: Table
@@ -138,6 +140,7 @@ class Criterion:
     refute_cells: int = 16
     executor: Executor = IN_PROCESS
     budget: Budget = field(default_factory=Budget)
+    cells_per_slice: int = CELLS_PER_SLICE
     _hard: dict[int, int] = field(default_factory=dict, init=False)
     _spent: int = field(default=0, init=False)
 
@@ -318,11 +321,14 @@ class Criterion:
         for component, cells, changes in self.support.wanted(rows, self.min_width, shift):
             if not can_search(component.table):
                 continue
-            pieces = min(len(cells), max(UNITS_PER_ROUND, -(-len(cells) // MOST_PER_UNIT[shift])))
-            for piece in np.array_split(np.arange(len(cells)), pieces):
-                moved = component.cells[cells[piece]], changes[piece]
-                units.append((component.variables, component.release.frontier, *moved, shift, min(CHAIN_STEPS, steps)))
-                components.append(component)
+            released = component.release.frontier
+            for part in slices(component.table, self.cells_per_slice):
+                held = np.flatnonzero(part.holds(component.cells[cells], component.table.schema))
+                pieces = min(len(held), max(UNITS_PER_ROUND, -(-len(held) // MOST_PER_UNIT[shift])))
+                for piece in np.array_split(held, pieces) if pieces else ():
+                    moved = component.cells[cells[piece]], changes[piece]
+                    units.append((component.variables, part, released, *moved, shift, min(CHAIN_STEPS, steps)))
+                    components.append(component)
         return units, components
 
     def _with_support(self, bounds: CellBounds) -> CellBounds:
@@ -351,16 +357,18 @@ def bounds_bytes(cells: int, variables: int) -> int:
     return cells * (16 * variables + 250)
 
 
-Unit = tuple[SubTable, tuple[SubTable, ...], Codes, Counts, Shift, int]
+Unit = tuple[SubTable, Slice, tuple[SubTable, ...], Codes, Counts, Shift, int]
 
 
 def move_cells(table: Table, unit: Unit) -> Found:
     """Feasible tables of a component that move its marginal cells by the changes asked for, or as far as was found.
 
-    The unit is (component, what is released of it, (n, variables of the component) cells, (n,) changes, how, steps).
+    The unit is (component, slice of it that has the cells, what is released of it, (n, variables of the component)
+    cells, (n,) changes, how, steps).
     """
-    variables, frontier, cells, changes, shift, steps = unit
+    variables, held, frontier, cells, changes, shift, steps = unit
     part, release = _marginal(table, variables), Release(frontier)
+    part = part if held.is_whole else _slice(part, held)
     if shift is Shift.SPARSEST_UP:
         return sparsest.find(part, release, cells, changes)
     effort = 1 if shift.is_quick else moves.EFFORTS
@@ -370,6 +378,13 @@ def move_cells(table: Table, unit: Unit) -> Found:
 @lru_cache(maxsize=32)
 def _marginal(table: Table, variables: SubTable) -> Table:
     return table if variables == st.full(len(table.schema)) else table.marginal(variables)
+
+
+@lru_cache(maxsize=1)
+def _slice(table: Table, held: Slice) -> Table:
+    """One at a time, and nothing that was made of the one before."""
+    moves.forget()
+    return held.of(table)
 
 
 def bounds_of_cells(table: Table, unit: tuple[tuple[int, ...], Codes, str]) -> CellBounds:

@@ -132,8 +132,10 @@ def sweep_bytes(cells: int, schema: Schema, *, floor: int = 0) -> int:
 
 
 def _row_bytes(variables: int, floor: int) -> int:
-    """Measured: a row at each level of the sweep; or its codes while they are sorted, and what the walk moves."""
-    return 8 * variables + 130 if floor > 0 else 40 * (variables + 1) + 110
+    """Measured: a row at each level of the sweep, and of its trie where prefixes are shared by few; with a floor its
+    codes while they are sorted, and what the walk moves.
+    """
+    return 8 * variables + 130 if floor > 0 else 56 * (variables + 1) + 80
 
 
 def _chunk_bytes(cells: int, variables: int) -> int:

@@ -20,6 +20,7 @@ from sdc.execution.settings import (
     KINDS,
     KubernetesSettings,
     SlurmSettings,
+    own_memory,
     read_cluster,
     walltime_seconds,
     worker_memory,
@@ -167,6 +168,14 @@ def test_the_memory_of_a_worker(tmp_path: Path) -> None:
     assert worker_memory(ExecutionConfig(cluster=str(write(tmp_path, SLURM)))) == 3 << 30
     adaptive = write(tmp_path, {"kind": "local", "adaptive": {"minimum": 1, "maximum": 9}})
     assert worker_memory(ExecutionConfig(cluster=str(adaptive))) == MACHINE // 10
+
+
+def test_the_memory_of_the_process_of_a_build(tmp_path: Path) -> None:
+    """What workers beside it leave; workers elsewhere leave it the machine."""
+    assert own_memory(ExecutionConfig(workers=2, memory_per_worker="512MiB")) == MACHINE - (1 << 30)
+    assert own_memory(ExecutionConfig(workers=1000, memory_per_worker="2GiB")) == 2 << 30
+    assert own_memory(ExecutionConfig(cluster="in-process", memory_per_worker="1GB")) == 10**9
+    assert own_memory(ExecutionConfig(cluster=str(write(tmp_path, SLURM)))) == MACHINE
 
 
 @pytest.mark.parametrize("given", [{"workers": 3}, {"memory_per_worker": "4GiB"}])

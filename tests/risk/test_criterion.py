@@ -23,6 +23,7 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criterion import MAX_WITNESSES, Assessment, Budget, Criterion, judge
+from sdc.risk.slices import CELLS_PER_SLICE
 from tests.strategies import (
     all_ways,
     differences,
@@ -153,6 +154,26 @@ def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
     assert (found.outer[:, 1] >= sharp.outer[:, 1]).all()
     assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
     assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
+
+
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, SPLIT], ids=str)
+@pytest.mark.parametrize("most", [1, 40, 100])
+def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: int) -> None:
+    """What is shown for slices holds for the whole table, is within the sharp bounds, and is something."""
+    table, budget = scattered(), Budget(1, 60)
+    sharp, criterion = sharp_bounds(table, release), Criterion(table, 2, 3, budget=budget, cells_per_slice=most)
+    found, proof = criterion.proven(release)
+    assert (found.inner == shown_by(table, release, found.cells, proof)).all()
+    assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
+    assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
+    if most > 1:
+        assert (found.inner_width > 0).any()
+
+
+def test_a_table_that_fits_one_slice_is_the_whole() -> None:
+    table = scattered()
+    whole, one = (Criterion(table, 2, 3, cells_per_slice=most) for most in (CELLS_PER_SLICE, len(table)))
+    assert listed(whole.proven(PAIRS)[1]) == listed(one.proven(PAIRS)[1])
 
 
 class Backwards:
