@@ -22,8 +22,8 @@ REMOVED = ".removed"
 class Run:
     """What is known of a run folder, from its manifest, its log, its lock and the folders that are there.
 
-    state    released; running; refused: the release found was not safe; unfinished; damaged: a stage that it
-             records beside its release is gone; or unreadable: the manifest is
+    state    released; running; refused: the release found was not safe; unfinished; damaged: a stage of the build is
+             not there, or not whole, beside its release; or unreadable: the manifest is
     planned  names of the stages of the whole build
     stages   records of those that are there
     """
@@ -107,19 +107,14 @@ def read_run(path: Path) -> Run:
     except (RunFolderError, TypeError, KeyError):
         return Run(folder, "unreadable", (), (), events)
     there = tuple(record for record in records if folder.stage(record.name).is_dir())
-    return Run(folder, _state(folder, records, there, events), planned, there, events)
+    return Run(folder, _state(folder, planned, {record.name for record in there}, events), planned, there, events)
 
 
-def _state(
-    folder: RunFolder,
-    recorded: Sequence[StageRecord],
-    there: Sequence[StageRecord],
-    events: Sequence[Mapping[str, Any]],
-) -> str:
+def _state(folder: RunFolder, planned: Sequence[str], there: set[str], events: Sequence[Mapping[str, Any]]) -> str:
     if folder.held():
         return "running"
-    if any(record.name == RELEASE for record in there):
-        return "damaged" if len(there) < len(recorded) else "released"
+    if folder.stage(RELEASE).is_dir():
+        return "released" if there.issuperset(planned) else "damaged"
     last = events[-1] if events else {}
     return "refused" if last.get("outcome") == "refused" else "unfinished"
 
@@ -136,7 +131,7 @@ def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool =
     """Runs that may go: those without a release that a later release of the same name supersedes.
 
     keep        also those with a release, but for so many of the newest of each name
-    unfinished  also those without a release that nothing supersedes
+    unfinished  also those without a release that nothing supersedes, and damaged ones
 
     A run that is at work is never among them, nor one whose manifest cannot be read.
     """
@@ -152,7 +147,8 @@ def _superfluous(runs: Sequence[Run], keep: int | None, unfinished: bool) -> Ite
     kept = set(released if keep is None else released[max(0, len(released) - keep) :])
     newest = released[-1] if released else -1
     for i, run in enumerate(runs):
-        may_go = i not in kept if run.state == "released" else unfinished or i < newest
+        superseded = i < newest and run.state != "damaged"
+        may_go = i not in kept if run.state == "released" else unfinished or superseded
         if may_go and run.state not in ("running", "unreadable"):
             yield run
 

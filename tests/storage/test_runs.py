@@ -63,6 +63,17 @@ def test_what_became_of_each(root: Path) -> None:
     assert facts["size_bytes"] == sum(p.stat().st_size for p in (root / "births" / "c").rglob("*") if p.is_file())
 
 
+def test_a_release_beside_a_stage_that_is_not_whole_is_damaged(root: Path) -> None:
+    """As a run leaves it that was started again after the damage, and killed: its manifest no longer has the stage."""
+    folder = RunFolder(root / "births" / "d")
+    (folder.stage("search") / "data.txt").write_text("other")
+    with folder.locked():
+        folder.begin({"name": "births"}, STAGES)
+    assert read_run(folder.path).state == "damaged"
+    assert chosen(root, 1) == ["births/a"]
+    assert "births/d" in chosen(root, 1, True)
+
+
 def test_the_status_of_a_run(root: Path) -> None:
     folder = RunFolder(root / "births" / "c")
     folder.checkpoint("release").touch()
