@@ -245,8 +245,13 @@ def _too_many(coding: Coding) -> InputError:
 
 
 def namer(kind: pa.DataType, column: str) -> Callable[[Any], str]:
-    """How values of an Arrow type are named; an empty name is a missing value. InputError for types without names."""
-    return _NAMERS[kind_of(kind, column)]
+    """How values of an Arrow type are named; an empty name is a missing value. InputError for types without names.
+
+    A narrow float has the shortest numeral that is read as it, as it has in a text file.
+    """
+    name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
+    narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
+    return name if narrow is None else lambda value: name(float(str(narrow(value))))
 
 
 def kind_of(kind: pa.DataType, column: str) -> str:
@@ -277,9 +282,11 @@ def _number_name(value: float | Decimal) -> str:
         return ""
     if math.isinf(value):
         return str(value)
-    return plain(f"{Decimal(str(value)):f}")
+    numeral = f"{Decimal(str(value)):f}"
+    return plain(numeral.rstrip("0").rstrip(".") if "." in numeral else numeral)
 
 
+_NARROW = ((pa.float32(), np.float32), (pa.float16(), np.float16))
 _NAMERS: dict[str, Callable[[Any], str]] = {
     "truth value": lambda value: "true" if value else "false",
     "number": _number_name,

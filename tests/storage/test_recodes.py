@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,18 @@ RECODES: dict[str, dict[str, Any]] = {
     "children": {"bottom": 1, "top": 4},
     "decade": {"column": "age", "bins": {f"{n}0s": [10 * n, 10 * n + 10] for n in range(13)}},
 }
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.decimal128(5, 1), pa.decimal128(6, 3)], ids=str)
+def test_numbers_have_the_same_names_in_every_type(tmp_path: Path, kind: pa.DataType) -> None:
+    """As a text file has them: 0.7 of four bytes is not 0.699999988079071, and 1.500 is 1.5."""
+    read = Decimal if pa.types.is_decimal(kind) else float
+    column = pa.array([read(number) for number in ("0.7", "0.1", "1.5", "2")]).cast(kind)
+    path = write(tmp_path / "t.parquet", {"x": column, "y": ["a", "b", "a", "b"]})
+    bins = {"low": [None, 0.7], "high": [0.7, None]}
+    assert list(counted(path, recodes={"x": {"bins": bins}}).table.one_way()[0]) == [1, 3]
+    listed = counted(path, categories={"x": ["0.1", "0.7", "1.5", "2"]}).table
+    assert list(listed.one_way()[0]) == [1, 1, 1, 1]
 
 
 def counted(path: Path, **settings: Any) -> CountedRecords:
