@@ -13,9 +13,10 @@ import typer
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from sdc.config import Positive, Text, Workers, load_yaml, read_config, validated
+from sdc.config import Positive, Text, Workers, load_yaml, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError, as_command
+from sdc.stages import open_build
 from sdc.storage.source import open_source
 
 DEPLOY_SECONDS = 300
@@ -130,9 +131,9 @@ def _lines(path: Path) -> Iterator[int]:
 def _check_parameters(parameters: Parameters, place: str) -> None:
     """Reads all that a run would read before its work."""
     try:
-        config = read_config(parameters.config, data=parameters.data)
-        open_source(config.table.path)
-        cluster_of(config.execution)
+        build = open_build(Path(parameters.config), parameters.data, parameters.workers)
+        open_source(build.config.table.path)
+        cluster_of(build.config.execution)
     except SdcError as error:
         raise ConfigError(f"{place}: parameters.config = {parameters.config!r}: {error}") from error
 
@@ -145,7 +146,10 @@ def register(path: Path) -> list[Deployment]:
     pools, deployments = read_deployments(path)
     _make_pools(pools)
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEPLOY_SECONDS)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEPLOY_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise SdcError(f"{path}: Prefect has not taken it within {DEPLOY_SECONDS} s; is its server at work?") from error
     if done.returncode:
         raise SdcError(f"{path}: Prefect does not take it: {(done.stderr or done.stdout).strip()[-1000:]}")
     return deployments

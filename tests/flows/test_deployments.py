@@ -136,6 +136,14 @@ def test_a_config_that_is_refused(project: Path) -> None:
         read_deployments(project / "prefect.yaml")
 
 
+def test_workers_that_the_cluster_of_the_config_has_already(project: Path) -> None:
+    build = project / "build.yaml"
+    build.write_text(build.read_text().replace("in-process", "cluster.yaml"))
+    (project / "cluster.yaml").write_text("{kind: local, workers: 2}")
+    with pytest.raises(ConfigError, match=r"'nightly-release': .*execution\.workers = 4 is for the embedded cluster"):
+        read_deployments(edited(project, lambda c: first(c)["parameters"].update(workers=4)))
+
+
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *arguments],
