@@ -11,27 +11,18 @@ from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 HERE_BYTES = 450 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
 KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-risk cells that a search keeps
+MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
 
 
 def require_worker(needed: int, allowed: int) -> None:
     """SdcError where a worker needs more than allowed."""
-    _require(
-        "a worker",
-        needed,
-        allowed,
-        "raise execution.memory_per_worker (a fifth of it stays free), lower release.cells_per_slice",
-    )
+    _require("a worker", needed, allowed, "raise its memory_per_worker (a fifth stays free), lower cells_per_slice")
 
 
 def require_here(needed: int, allowed: int) -> None:
     """SdcError where this process needs more than allowed."""
-    _require(
-        "this process",
-        needed,
-        allowed,
-        "use fewer workers on this machine, raise execution.memory_per_worker in-process",
-    )
+    _require("this process", needed, allowed, "use fewer workers beside it, raise memory_per_worker where it has none")
 
 
 def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
@@ -42,11 +33,11 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
         )
 
 
-def search_bytes(table: Table, cells_per_slice: int) -> int:
-    """Of a worker that searches feasible tables: the table mapped, a component of it, and a slice while it is used."""
-    cells, whole = len(table), len(table) <= cells_per_slice
-    component = 0 if whole else _table_bytes(table)
-    return _mapped_bytes(table) + component + bounds_bytes(min(cells, cells_per_slice), len(table.schema))
+def worker_bytes(table: Table, cells_per_slice: int) -> int:
+    """Of a worker: the table mapped, and either a slice with the component it is of, or a marginal being made."""
+    component = _table_bytes(table) if len(table) > cells_per_slice else 0
+    in_slice = component + bounds_bytes(min(len(table), cells_per_slice), len(table.schema))
+    return WORKER_BYTES + _table_bytes(table) + max(in_slice, MARGINAL_BYTES * len(table))
 
 
 def sweep_of(table: Table, floor: int, allowed: int) -> SweepPlan:
@@ -62,11 +53,7 @@ def sweep_bytes_allowed(table: Table, allowed: int) -> int:
 
     Measured: after units of 560 MiB 200 MiB more than before.
     """
-    return max(0, allowed - _mapped_bytes(table)) * 2 // 3
-
-
-def _mapped_bytes(table: Table) -> int:
-    return WORKER_BYTES + _table_bytes(table)
+    return max(0, allowed - WORKER_BYTES - _table_bytes(table)) * 2 // 3
 
 
 def _table_bytes(table: Table) -> int:

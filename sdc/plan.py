@@ -14,7 +14,7 @@ from typing import Any
 from sdc import needs
 from sdc.bounds.method import is_small
 from sdc.config import ExecutionConfig
-from sdc.execution.settings import Started, cluster_of, worker_memory
+from sdc.execution.settings import worker_memory, workers_of
 from sdc.executor import Executor
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
@@ -100,7 +100,7 @@ def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
     """What trials run on: one worker of this machine with the memory that the build's have, whatever their cluster."""
     if execution.cluster == "in-process":
         return execution
-    return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // 1024}KiB")
+    return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // MIB}MiB")
 
 
 def _free_bytes(folder: Path) -> int:
@@ -219,8 +219,8 @@ class _Projection:
 
     @cached_property
     def _workers(self) -> int:
-        cluster = cluster_of(self.build.config.execution)
-        return cluster.most if isinstance(cluster, Started) else self.build.config.execution.workers
+        """At an address one, for its scheduler is not asked: a time that more of them shorten."""
+        return workers_of(self.build.config.execution) or 1
 
     @cached_property
     def _at_risk(self) -> Any:

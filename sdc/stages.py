@@ -17,7 +17,7 @@ from typing import Any
 
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.events import tell
-from sdc.execution.settings import own_memory, unit_memory
+from sdc.execution.settings import cluster_of, own_memory, unit_memory, workers_of
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
@@ -25,7 +25,7 @@ from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.needs import here_bytes, require_here, require_worker, search_bytes, sweep_bytes_allowed, sweep_of
+from sdc.needs import WORKER_BYTES, here_bytes, require_here, require_worker, sweep_bytes_allowed, worker_bytes
 from sdc.progress import Measured
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
@@ -95,14 +95,18 @@ class Build:
         return self.config.widths.floor or 0
 
     def here_bytes(self, table: Table) -> int:
-        """What this process needs for the table."""
-        return here_bytes(table, self.config.risk.small_count, self.floor)
+        """What this process needs for the table; in-process it is a worker besides."""
+        needed = here_bytes(table, self.config.risk.small_count, self.floor)
+        return needed + (self.worker_bytes(table) - WORKER_BYTES if cluster_of(self.config.execution) is None else 0)
+
+    def worker_bytes(self, table: Table) -> int:
+        """What a worker needs that searches for feasible tables."""
+        return worker_bytes(table, self.config.release.cells_per_slice)
 
     def require_memory(self, table: Table) -> None:
         """SdcError where the table is too much for this process, or a slice or partition of it for a worker."""
         require_here(self.here_bytes(table), self.own_memory)
-        require_worker(search_bytes(table, self.config.release.cells_per_slice), self.memory)
-        sweep_of(table, self.floor, self.memory)
+        require_worker(self.worker_bytes(table), self.memory)
 
     @cached_property
     def source(self) -> Source:
@@ -198,7 +202,7 @@ class Build:
     def started(self) -> Iterator[None]:
         """Holds the run folder, makes its manifest, and tells how the run begins and ends."""
         with self.folder.locked():
-            workers = self.config.execution.workers
+            workers = workers_of(self.config.execution)
             tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
             try:
                 content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}

@@ -622,7 +622,7 @@ def test_a_plan_says_when_a_table_is_searched_in_slices(sdc: Sdc, tmp_path: Path
 
 def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
     config = write_config(tmp_path, execution={"memory_per_worker": "256MiB"})
-    refusal = r"does not fit: this process needs \d+ MiB, 256 MiB are allowed; use fewer workers on this"
+    refusal = r"does not fit: this process needs \d+ MiB, 256 MiB are allowed; use fewer workers beside it"
     sdc("plan", config, "--json").assert_refused(refusal)
     build = open_build(config)
     with pytest.raises(SdcError, match=refusal):

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sdc.config import ExecutionConfig, size_in_bytes
+from sdc.config import ExecutionConfig
 from sdc.execution.connection import check_workers, connect
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import ONE_THREAD, job_script, job_settings, manifest
@@ -53,7 +53,7 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
     elif isinstance(settings, KubernetesSettings):
         opened = _kubernetes(settings)
     else:
-        opened = _at_address(settings)
+        opened = _at_address(settings, worker_memory(execution))
     with ExitStack() as stack:
         with _named(execution.cluster):
             executor = stack.enter_context(opened)
@@ -133,22 +133,30 @@ def _slurm(settings: SlurmSettings) -> Iterator[Executor]:
     from dask_jobqueue.slurm import SLURMCluster
     from distributed import Client
 
-    if settings.log_folder is not None:
-        settings.log_folder.mkdir(parents=True, exist_ok=True)
     with (
         _scratch_below(settings.scratch) as scratch,
-        SLURMCluster(
-            n_workers=settings.fewest,
-            security=True,
-            shared_temp_directory=str(settings.scratch),
-            scheduler_options={"dashboard_address": ":0"},
-            **job_settings(settings),
-        ) as cluster,
+        _submitted(settings, SLURMCluster) as cluster,
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
         check_workers(client, scratch, settings.timeout_seconds)
         yield DaskExecutor(client, scratch, settings.most)
+
+
+def _submitted(settings: SlurmSettings, cluster: Any) -> Any:
+    """The Dask cluster whose workers are jobs; ConfigError where its scheduler does not start or none is submitted."""
+    try:
+        if settings.log_folder is not None:
+            settings.log_folder.mkdir(parents=True, exist_ok=True)
+        return cluster(
+            n_workers=settings.fewest,
+            security=True,
+            shared_temp_directory=str(settings.scratch),
+            scheduler_options={"dashboard_address": ":0"},
+            **job_settings(settings),
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"the Dask cluster of SLURM jobs did not start: {error}; mend the cluster file") from error
 
 
 @contextmanager
@@ -186,8 +194,7 @@ def _started(settings: KubernetesSettings, cluster: Any) -> Any:
 
 
 @contextmanager
-def _at_address(settings: AddressSettings) -> Iterator[Executor]:
-    memory = None if settings.memory_per_worker == "auto" else size_in_bytes(settings.memory_per_worker)
+def _at_address(settings: AddressSettings, memory: int) -> Iterator[Executor]:
     with _scratch_below(settings.scratch) as scratch, connect(settings) as client:
         workers = check_workers(client, scratch, settings.timeout_seconds, memory)
         yield DaskExecutor(client, scratch, workers)

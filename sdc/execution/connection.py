@@ -114,7 +114,7 @@ def _refused(settings: AddressSettings, why: str) -> ConfigError:
 # Workers
 
 
-def check_workers(client: Any, scratch: Path, timeout: float, memory: int | None = None) -> int:
+def check_workers(client: Any, scratch: Path, timeout: float, memory: int = 0) -> int:
     """How many workers there are; ConfigError where in time there is none, or one is not as it must be.
 
     Each must have the code of this process, the versions of `SAME`, the scratch folder, and the memory, in bytes.
@@ -176,12 +176,12 @@ def _check_worker(worker: str, answer: Any, token: Path) -> None:
         )
 
 
-def _check_memory(client: Any, memory: int | None) -> None:
+def _check_memory(client: Any, memory: int) -> None:
     """A worker without a limit says 0."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     for worker, facts in workers.items():
-        if memory is not None and 0 < facts["memory_limit"] < memory:
+        if 0 < facts["memory_limit"] < memory:
             raise ConfigError(
                 f"worker {worker} has {facts['memory_limit']} bytes of memory, less than memory_per_worker ({memory}); "
-                "start it with a larger limit, or lower the setting"
+                "start it with a larger limit, or set memory_per_worker in the cluster file to what workers have"
             )

@@ -1,4 +1,4 @@
-"""Dask executor: the units of one call are futures, and the table is opened by path in each worker."""
+"""Dask executor: the units of one call are tasks, and the table is opened by path in each worker."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any
 from sdc.events import EXECUTION, tell
 from sdc.execution.connection import require_software, software
 from sdc.executor import Input, Result, Unit
-from sdc.model.errors import SdcError
+from sdc.model.errors import ConfigError, SdcError
 from sdc.model.table import Table
 from sdc.storage.parquet import open_memory_form, write_memory_form
 
 MOST_LOSSES = 3
 SECONDS_BETWEEN_LOOKS = 2.0
+TASK_SECONDS = 0.1  # Dask takes 3 ms for a task, measured: units that take less than this share one
 RUN_AGAIN = "then run again: stages that are done are reused"
 
 
@@ -29,14 +30,17 @@ class DaskExecutor:
     The table is written once in its memory-mapped form below `scratch`, which every worker must
     see, and is never scattered: scattered data is lost with its worker, a file is opened again.
     Results come in the order of the units, so they do not depend on which worker was quickest; the
-    units of a worker that died are computed again, and so are those that a lost scheduler had not answered.
+    units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units as
+    short as those of the same function were in its last call share a task, but each worker has one.
 
     patience  seconds to wait for a lost scheduler to come back, and for a worker where there is none
     """
 
     def __init__(self, client: Any, scratch: Path, workers: int, patience: float = 300.0) -> None:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
+        self._seconds: dict[str, float] = {}
         client._timeout = patience  # how long the client itself tries to reach a scheduler that it lost
+        client.scheduler_comm.interval = 0.0  # else it sends every 10 ms, which a search waits for at each of its steps
         link = client.dashboard_link
         _tell("cluster opened", f"Dask dashboard: {link or 'none'}", dashboard=link, workers=workers)
 
@@ -58,27 +62,42 @@ class DaskExecutor:
     ) -> Iterator[Result]:
         """Those of the units from the first on that is missing; raises one of `_lost()` where the scheduler is lost."""
         self.client.subscribe_topic("all", _tell_of_worker)
-        rest = list(units[first:])
-        same = [function] * len(rest), [folder] * len(rest)
-        futures = self.client.map(_call, *same, rest, here=software(), pure=False, key=function.__name__)
+        name, rest = function.__name__, units[first:]
+        size = self._units_per_task(name, len(rest))
+        tasks = [rest[begin : begin + size] for begin in range(0, len(rest), size)]
+        same = [function] * len(tasks), [folder] * len(tasks)
+        futures = self.client.map(_call, *same, tasks, here=software(), pure=False, key=name)
+        names = [f"unit {first + size * number} of {len(units)} of {name}" for number in range(len(tasks))]
+        seconds = 0.0
         try:
-            yield from self._in_order(futures, f"of {len(units)} of {function.__name__}", first)
+            for taken, results in self._in_order(futures, names):
+                seconds += taken
+                yield from results
+            self._seconds[name] = seconds / len(rest)
         finally:
             if self.client.status == "running":
-                self.client.cancel(futures)
+                if not all(future.done() for future in futures):
+                    self.client.cancel(futures)
                 with suppress(ValueError):  # another call has just done it
                     self.client.unsubscribe_topic("all")
 
-    def _in_order(self, futures: list[Any], units: str, first: int) -> Iterator[Any]:
-        """Waits for the first that is missing, then fetches at one stroke all that are there in a row."""
+    def _units_per_task(self, name: str, units: int) -> int:
+        """One where nothing is known of them."""
+        seconds = self._seconds.get(name, TASK_SECONDS)
+        return max(1, min(int(TASK_SECONDS / max(seconds, 1e-6)), units // self.workers))
+
+    def _in_order(self, futures: list[Any], names: list[str]) -> Iterator[Any]:
+        """Waits for the first that is missing, then fetches at one stroke all that are there in a row.
+
+        names  of the first unit of each
+        """
         start = 0
         while start < len(futures):
-            name = f"unit {first + start} {units}"
-            self._await(futures[start], name)
+            self._await(futures[start], names[start])
             stop = start + 1
             while stop < len(futures) and futures[stop].status == "finished":
                 stop += 1
-            yield from self._gathered(futures[start:stop], name)
+            yield from self._gathered(futures[start:stop], names[start])
             start = stop
 
     def _await(self, future: Any, name: str) -> None:
@@ -90,16 +109,23 @@ class DaskExecutor:
             with suppress(TimeoutError):
                 wait(future, timeout=min(SECONDS_BETWEEN_LOOKS, self.patience))  # type: ignore[no-untyped-call]
                 return
-            if self._has_workers():
+            nobody = self._why_nobody_works()
+            if not nobody:
                 worked = time.monotonic()
             elif time.monotonic() - worked > self.patience:
-                raise SdcError(f"{name}: there was no worker for {self.patience:g} s; start workers, {RUN_AGAIN}")
+                raise SdcError(f"{name}: for {self.patience:g} s {nobody}, {RUN_AGAIN}")
 
-    def _has_workers(self) -> bool:
+    def _why_nobody_works(self) -> str:
+        """Empty where a worker takes units or is at one; else what is wrong, and what to do."""
         try:
-            return bool(self.client.scheduler_info(n_workers=0)["n_workers"])
+            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         except (OSError, AttributeError):  # the scheduler is just being lost, which the futures will say
-            return True
+            return ""
+        if any(worker["status"] == "running" or _is_busy(worker) for worker in workers):
+            return ""
+        if not workers:
+            return "there was no worker; start workers"
+        return f"all {len(workers)} workers were paused, short of memory; give them more (memory_per_worker)"
 
     def _await_scheduler(self, last: Exception | None) -> None:
         """Waits until the client has found a scheduler again; SdcError where it does not, or this was the last loss."""
@@ -130,7 +156,7 @@ class DaskExecutor:
         return str(folder)
 
     def _gathered(self, futures: list[Any], first: str) -> list[Any]:
-        """Results of units of which only the first may have failed; it raises what it raised in the worker."""
+        """Results of tasks of which only the first may have failed; it raises what it raised in the worker."""
         from distributed.scheduler import KilledWorker
 
         try:
@@ -143,16 +169,32 @@ class DaskExecutor:
         return results
 
 
-def _call(function: Callable[[Any, Unit], Result], folder: str | None, unit: Unit, here: Mapping[str, str]) -> Result:
-    """In a worker, which may have come long after the cluster was checked; ConfigError where it is not as it must be.
+def _call(
+    function: Callable[[Any, Unit], Result], folder: str | None, units: Sequence[Unit], here: Mapping[str, str]
+) -> tuple[float, list[Result]]:
+    """The seconds that the units of a task took in a worker, and their results.
 
-    here  the software of the process of the build
+    ConfigError where the worker, which may have come long after the cluster was checked, has other software than
+    `here`, or does not see the scratch folder.
     """
     if software() != here:
-        from distributed import get_worker
+        require_software(_worker(), software(), here)
+    if folder is not None and not Path(folder).is_dir():
+        raise ConfigError(f"{_worker()} does not see the scratch folder {folder}; mount it there")
+    table = None if folder is None else open_memory_form(Path(folder))
+    begun = time.perf_counter()
+    results = [function(table, unit) for unit in units]
+    return time.perf_counter() - begun, results
 
-        require_software(f"worker {get_worker().address}", software(), here)
-    return function(None if folder is None else open_memory_form(Path(folder)), unit)
+
+def _is_busy(worker: Mapping[str, Any]) -> bool:
+    return bool(worker["metrics"].get("task_counts", {}).get("executing"))
+
+
+def _worker() -> str:
+    from distributed import get_worker
+
+    return f"worker {get_worker().address}"
 
 
 def _lost() -> tuple[type[Exception], ...]:

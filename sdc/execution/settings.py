@@ -230,14 +230,24 @@ def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
     return read_cluster(Path(execution.cluster))
 
 
+def workers_of(execution: ExecutionConfig) -> int | None:
+    """How many workers a build has at most; None at an address, whose scheduler knows."""
+    settings = cluster_of(execution)
+    if settings is None:
+        return 1
+    return settings.most if isinstance(settings, Started) else None
+
+
 def worker_memory(execution: ExecutionConfig) -> int:
-    """Bytes that a worker may use; for auto, a share of this machine's memory, the process itself having one too."""
+    """Bytes that a worker has; for auto, a share of this machine's memory, the process itself having one too."""
     settings = cluster_of(execution)
     memory = execution.memory_per_worker if settings is None else settings.memory_per_worker
     if memory != "auto":
         return size_in_bytes(memory)
+    if settings is None:
+        return machine_memory()
     workers = settings.most if isinstance(settings, LocalSettings) else execution.workers
-    return _machine_memory() // (workers + 1)
+    return machine_memory() // (workers + 1)
 
 
 def unit_memory(execution: ExecutionConfig) -> int:
@@ -247,16 +257,16 @@ def unit_memory(execution: ExecutionConfig) -> int:
 
 
 def own_memory(execution: ExecutionConfig) -> int:
-    """Bytes that the process of the build may use: what workers of this machine leave it, and no less than one has.
-
-    In-process it is the worker.
-    """
+    """Bytes that the process of the build may use: what workers of this machine leave of it; in-process it is one."""
     settings, memory = cluster_of(execution), worker_memory(execution)
     if settings is None:
         return memory
     workers = settings.most if isinstance(settings, LocalSettings) else 0
-    return max(memory, _machine_memory() - workers * memory)
+    return max(0, machine_memory() - workers * memory)
 
 
-def _machine_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def machine_memory() -> int:
+    """Bytes of this machine, or of the container that limits this process."""
+    from distributed.system import MEMORY_LIMIT
+
+    return int(MEMORY_LIMIT)

@@ -177,7 +177,7 @@ class _Wanted:
 def _ranks(
     ascending: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
-    """The place of each id; where it has none, 0, and it is no longer wanted."""
+    """The place of each id; where it has none, any, and it is no longer wanted."""
     place = np.searchsorted(ascending, ids)
     place[place == len(ascending)] = 0
     wanted &= ascending[place] == ids if len(ascending) else False

@@ -23,7 +23,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.critical_width import require_at_risk
 from sdc.risk.evidence import Component, Rows, Shift, Support
-from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
+from sdc.risk.slices import CELLS_PER_SLICE, Slice
 
 CELLS_PER_UNIT = 8
 FIRST_ROUND, LAST_ROUND = 4, 2048
@@ -160,7 +160,7 @@ class Criterion:
     @cached_property
     def support(self) -> Support:
         """The feasible tables found so far."""
-        return Support(self._marginals)
+        return Support(self._marginals, self.cells_per_slice)
 
     @property
     def is_exact(self) -> bool:
@@ -279,7 +279,7 @@ class Criterion:
         return bounds
 
     def _chains(self, bounds: CellBounds, rows: Rows, down: Shift, up: Shift) -> CellBounds:
-        """Rounds of cells, none larger than what is left of the budget allows for."""
+        """Rounds of cells; the last is about as large as what is left of the budget allows for, one way of a cell."""
         waiting, size = self._short(bounds, rows), LAST_BATCH
         while len(waiting) and not self.is_out_of_budget:
             size = min(2 * size, LAST_ROUND, 1 + (self.budget.steps - self._spent) // CHAIN_STEPS)
@@ -322,7 +322,7 @@ class Criterion:
             if not can_search(component.table):
                 continue
             released = component.release.frontier
-            for part in slices(component.table, self.cells_per_slice):
+            for part in component.slices:
                 held = np.flatnonzero(part.holds(component.cells[cells], component.table.schema))
                 pieces = min(len(held), max(UNITS_PER_ROUND, -(-len(held) // MOST_PER_UNIT[shift])))
                 for piece in np.array_split(held, pieces) if pieces else ():
@@ -367,24 +367,31 @@ def move_cells(table: Table, unit: Unit) -> Found:
     cells, (n,) changes, how, steps).
     """
     variables, held, frontier, cells, changes, shift, steps = unit
-    part, release = _marginal(table, variables), Release(frontier)
-    part = part if held.is_whole else _slice(part, held)
+    part, release = _slice(_marginal(table, variables), held), Release(frontier)
     if shift is Shift.SPARSEST_UP:
         return sparsest.find(part, release, cells, changes)
     effort = 1 if shift.is_quick else moves.EFFORTS
     return moves.shift(part, release, cells, changes, effort=effort, nodes=steps)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _marginal(table: Table, variables: SubTable) -> Table:
     return table if variables == st.full(len(table.schema)) else table.marginal(variables)
 
 
-@lru_cache(maxsize=1)
+_kept: dict[tuple[Table, Slice], Table] = {}
+
+
 def _slice(table: Table, held: Slice) -> Table:
-    """One at a time, and nothing that was made of the one before."""
-    moves.forget()
-    return held.of(table)
+    """The slice, kept for the units that follow; the one before goes first, with all that was made of it."""
+    if _kept and (table, held) not in _kept:
+        _kept.clear()
+        moves.forget()
+    if held.is_whole:
+        return table
+    if not _kept:
+        _kept[table, held] = held.of(table)
+    return _kept[table, held]
 
 
 def bounds_of_cells(table: Table, unit: tuple[tuple[int, ...], Codes, str]) -> CellBounds:

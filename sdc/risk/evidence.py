@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table, matching_rows
+from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
 
 MAX_BYTES = 16 << 20  # of marginals remembered for a component
 Rows = npt.NDArray[np.int64]
@@ -119,8 +121,14 @@ class Component:
     cells  (n, variables of the component) the different ones
     """
 
-    def __init__(self, marginals: CellMarginals, variables: SubTable, release: Release) -> None:
-        self.variables = variables
+    def __init__(
+        self,
+        marginals: CellMarginals,
+        variables: SubTable,
+        release: Release,
+        cells_per_slice: int = CELLS_PER_SLICE,
+    ) -> None:
+        self.variables, self._cells_per_slice = variables, cells_per_slice
         self.table = marginals.table
         if variables != st.full(len(self.table.schema)):
             self.table = self.table.marginal(variables)
@@ -130,6 +138,11 @@ class Component:
         self.cells, self.counts = self._marginals.cells, self._marginals.counts
         self.found = Evidence(self.table, self.cells, self.counts)
         self._turn_to(release)
+
+    @cached_property
+    def slices(self) -> list[Slice]:
+        """Those of its table that are searched one by one."""
+        return slices(self.table, self._cells_per_slice)
 
     def _turn_to(self, release: Release) -> None:
         self.release = release
@@ -184,8 +197,8 @@ class Support:
     released is known. Each other one keeps its evidence as long as releases have it.
     """
 
-    def __init__(self, marginals: CellMarginals) -> None:
-        self._marginals = marginals
+    def __init__(self, marginals: CellMarginals, cells_per_slice: int = CELLS_PER_SLICE) -> None:
+        self._marginals, self._cells_per_slice = marginals, cells_per_slice
         self._components: dict[SubTable, Component] = {}
         self._release = Release.of([])
         self._tree = Decomposition((), ())
@@ -201,7 +214,7 @@ class Support:
                 continue
             within = release.within(variables)
             if variables not in self._components:
-                self._components[variables] = Component(self._marginals, variables, within)
+                self._components[variables] = Component(self._marginals, variables, within, self._cells_per_slice)
             self._components[variables].ask(within)
 
     def settle(self, release: Release) -> None:

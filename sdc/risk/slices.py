@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 from sdc.risk.rows import keys_of
-from sdc.risk.sweep_plan import key_ranges, sweep_order
+from sdc.risk.sweep_plan import cells_by, ranges_of, sweep_order
 
 CELLS_PER_SLICE = 2_000_000
 
@@ -52,5 +52,5 @@ def slices(table: Table, most: int) -> list[Slice]:
         return [Slice()]
     order = sweep_order(table.schema)
     taken = (tuple(sorted(order[-number:])) for number in range(1, len(order) + 1))
-    variables, ranges = next((v, ranges) for v in taken if (ranges := key_ranges(table, v, len(table), most)))
+    variables, ranges = next((v, ranges) for v in taken if (ranges := ranges_of(*cells_by(table, v), most)))
     return [Slice(variables, low, high) for low, high in ranges]

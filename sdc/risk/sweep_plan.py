@@ -79,8 +79,12 @@ def key_ranges(table: Table, taken: tuple[int, ...], most: int, max_rows: int) -
 
     A key has no more than `most` rows, nor than cells. None where that is too many.
     """
-    keys, cells = _cells_by(table, taken)
-    rows = np.minimum(cells, min(most, len(table)))
+    keys, cells = _kept_cells_by(table, taken)
+    return ranges_of(keys, np.minimum(cells, min(most, len(table))), max_rows)
+
+
+def ranges_of(keys: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], max_rows: int) -> list[tuple[int, int]]:
+    """Ranges (low, high) of ascending keys, in each at most `max_rows` of their rows; none where one has too many."""
     if rows.max() > max_rows:
         return []
     ranges, size, low = [], 0, 0
@@ -92,8 +96,7 @@ def key_ranges(table: Table, taken: tuple[int, ...], most: int, max_rows: int) -
     return [*ranges, (low, int(keys[-1]) + 1)]
 
 
-@lru_cache(maxsize=256)
-def _cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The keys of these variables that some cell has, ascending, and how many cells have each."""
     found, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for begin in range(0, len(table), CELLS_PER_CHUNK):
@@ -101,6 +104,9 @@ def _cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.
         found, group = np.unique(np.concatenate([found, own]), return_inverse=True)
         cells = np.bincount(group, np.concatenate([cells, np.ones(len(own), np.int64)])).astype(np.int64)
     return found, cells
+
+
+_kept_cells_by = lru_cache(maxsize=4)(cells_by)  # a partition is asked about more than once
 
 
 def _too_little(rows: int, table: Table, floor: int, memory: int) -> InputError:

@@ -20,17 +20,20 @@ from sdc.execution.settings import (
     KINDS,
     KubernetesSettings,
     SlurmSettings,
+    machine_memory,
     own_memory,
     read_cluster,
+    unit_memory,
     walltime_seconds,
     worker_memory,
+    workers_of,
 )
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
 
 CLUSTER = Path(__file__).parents[2] / "cluster"
-MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+MACHINE = machine_memory()
 SLURM = {
     "kind": "slurm",
     "memory_per_worker": "3GiB",
@@ -173,9 +176,24 @@ def test_the_memory_of_a_worker(tmp_path: Path) -> None:
 def test_the_memory_of_the_process_of_a_build(tmp_path: Path) -> None:
     """What workers beside it leave; workers elsewhere leave it the machine."""
     assert own_memory(ExecutionConfig(workers=2, memory_per_worker="512MiB")) == MACHINE - (1 << 30)
-    assert own_memory(ExecutionConfig(workers=1000, memory_per_worker="2GiB")) == 2 << 30
+    assert own_memory(ExecutionConfig(workers=1000, memory_per_worker="2GiB")) == 0
     assert own_memory(ExecutionConfig(cluster="in-process", memory_per_worker="1GB")) == 10**9
     assert own_memory(ExecutionConfig(cluster=str(write(tmp_path, SLURM)))) == MACHINE
+
+
+def test_what_a_worker_may_reach(tmp_path: Path) -> None:
+    """Dask pauses it before its memory is full; a process that is no worker has all."""
+    assert unit_memory(ExecutionConfig(memory_per_worker="500MiB")) == 400 << 20
+    assert unit_memory(ExecutionConfig(cluster="in-process", memory_per_worker="500MiB")) == 500 << 20
+    assert unit_memory(ExecutionConfig(cluster="in-process")) == MACHINE
+
+
+def test_how_many_workers_a_build_has(tmp_path: Path) -> None:
+    assert workers_of(ExecutionConfig(workers=3)) == 3
+    assert workers_of(ExecutionConfig(workers=3, cluster="in-process")) == 1
+    assert workers_of(ExecutionConfig(cluster=str(write(tmp_path, {"kind": "local", "workers": 5})))) == 5
+    at = {"kind": "address", "address": "tcp://127.0.0.1:1", "scratch": "."}
+    assert workers_of(ExecutionConfig(cluster=str(write(tmp_path, at)))) is None
 
 
 @pytest.mark.parametrize("given", [{"workers": 3}, {"memory_per_worker": "4GiB"}])

@@ -71,6 +71,14 @@ def die_once(table: Table, unit: str) -> str:
     return marker.name
 
 
+def pause(dask_worker: Any) -> None:
+    """As a worker does above four fifths of its memory; looks at its memory do not wake it."""
+    from distributed.core import Status
+
+    dask_worker.memory_manager.memory_pause_fraction = False
+    dask_worker.status = Status.paused
+
+
 def die_always(table: Table, unit: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return unit
@@ -135,6 +143,33 @@ def test_a_worker_with_other_software_gets_no_unit_done(
     monkeypatch.setattr(dask_executor, "software", lambda: here)
     with pytest.raises(ConfigError, match=r"worker tcp://\S+ differs from this process: numpy \S+ \(here 1\.0\); inst"):
         list(two_workers.run(total_and, czech, [0]))
+
+
+def test_a_worker_that_does_not_see_the_scratch_folder(
+    two_workers: Executor, czech: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_workers, "_memory_form", lambda table: "/proc/self/nowhere")
+    with pytest.raises(ConfigError, match=r"worker tcp://\S+ does not see the scratch folder /proc/self/nowhere"):
+        list(two_workers.run(total_and, czech, [0]))
+
+
+def test_short_units_share_a_task(czech: Table) -> None:
+    """From the second call on; the results are the same, and a unit that kills every worker is named with its task."""
+    with open_executor(ExecutionConfig(workers=2)) as executor:
+        expected = [(1841, unit) for unit in range(50)]
+        for _ in range(2):
+            assert list(executor.run(total_and, czech, range(50))) == expected
+        assert executor._units_per_task("total_and", 50) == 25  # type: ignore[attr-defined]
+        assert executor._units_per_task("total_and", 1) == 1  # type: ignore[attr-defined]
+        assert executor._units_per_task("another", 50) == 1  # type: ignore[attr-defined]
+
+
+def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_executor(ExecutionConfig(workers=1)) as executor:
+        executor.patience = 1.0  # type: ignore[attr-defined]
+        executor.client.run(pause)  # type: ignore[attr-defined]
+        with pytest.raises(SdcError, match=r"0 of 1 of total_and: for 1 s all 1 workers were paused, short of"):
+            list(executor.run(total_and, czech, [1]))
 
 
 @pytest.mark.parametrize("failures", [2, 3])

@@ -105,7 +105,7 @@ def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_pa
         results = executor.run(total_and, czech, range(50))
         assert next(results) == (1841, 0)
         cluster.kill("worker")
-        with pytest.raises(SdcError, match=r"of 1 of total_and: there was no worker for 1 s; start workers, then run"):
+        with pytest.raises(SdcError, match=r"of 1 of total_and: for 1 s there was no worker; start workers, then run"):
             list(executor.run(total_and, czech, [2]))
         cluster.start("worker")
         executor.patience = 60

@@ -134,7 +134,13 @@ def plain_address(folder: Path) -> Iterator[str]:
 
 def cluster_file(folder: Path, address: str, tls: str | None = "ca ca-node ca-node", **changes: Any) -> Path:
     """`tls` names the authority, the certificate and the key."""
-    content = {"kind": "address", "address": address, "scratch": "scratch", "timeout_seconds": 20} | changes
+    content = {
+        "kind": "address",
+        "address": address,
+        "scratch": "scratch",
+        "timeout_seconds": 20,
+        "memory_per_worker": "2GiB",
+    } | changes
     if tls is not None:
         ca, cert, key = tls.split()
         content["tls"] = {"ca_file": f"{ca}.pem", "cert": f"{cert}.pem", "key": f"{key}.key"}
