@@ -45,7 +45,6 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
     if settings is None:
         yield IN_PROCESS
         return
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
     if isinstance(settings, LocalSettings):
         opened = _local(settings, worker_memory(execution))
     elif isinstance(settings, SlurmSettings):

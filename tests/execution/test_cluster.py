@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -194,6 +197,16 @@ def test_how_many_workers_a_build_has(tmp_path: Path) -> None:
     assert workers_of(ExecutionConfig(cluster=str(write(tmp_path, {"kind": "local", "workers": 5})))) == 5
     at = {"kind": "address", "address": "tcp://127.0.0.1:1", "scratch": "."}
     assert workers_of(ExecutionConfig(cluster=str(write(tmp_path, at)))) is None
+
+
+def test_dask_says_no_more_than_warnings() -> None:
+    """In a new process, for it reads its settings when something imports it first."""
+    code = (
+        "import logging; from sdc.execution.settings import machine_memory; machine_memory()\n"
+        "print(logging.getLogger('distributed').level)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) == logging.WARNING
 
 
 @pytest.mark.parametrize("given", [{"workers": 3}, {"memory_per_worker": "4GiB"}])
