@@ -17,7 +17,6 @@ from sdc.config import Positive, Text, Workers, load_yaml, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError, as_command
 from sdc.stages import open_build
-from sdc.storage.source import open_source
 
 DEPLOY_SECONDS = 300
 
@@ -132,7 +131,7 @@ def _check_parameters(parameters: Parameters, place: str) -> None:
     """Reads all that a run would read before its work."""
     try:
         build = open_build(Path(parameters.config), parameters.data, parameters.workers)
-        open_source(build.config.table.path)
+        build.check_source()
         cluster_of(build.config.execution)
     except SdcError as error:
         raise ConfigError(f"{place}: parameters.config = {parameters.config!r}: {error}") from error

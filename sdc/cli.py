@@ -64,11 +64,10 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     """The whole build, from microdata to a published release and its audit report."""
     from sdc.execution.cluster import check_cluster
     from sdc.stages import open_build
-    from sdc.storage.source import open_source
 
-    settings = open_build(config, data, workers).config  # refuse what is plainly wrong before a server starts
-    open_source(settings.table.path)
-    check_cluster(settings.execution)
+    build = open_build(config, data, workers)
+    build.check_source()  # refuse what is plainly wrong before a server starts
+    check_cluster(build.config.execution)
     from flows.embedded import no_server_left_behind
 
     with no_server_left_behind():

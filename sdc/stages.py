@@ -38,7 +38,7 @@ from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.publication import check_publication, write_publication
-from sdc.storage.reading import CountedRecords, count_records
+from sdc.storage.reading import CountedRecords, count_records, read_layouts
 from sdc.storage.run_folder import (
     RunFolder,
     StageRecord,
@@ -104,7 +104,7 @@ class Build:
         return worker_bytes(table, self.config.release.cells_per_slice)
 
     def require_memory(self, table: Table) -> None:
-        """SdcError where the table is too much for this process, or a slice or partition of it for a worker."""
+        """SdcError where the table is too much for this process, or a slice of it for a worker."""
         require_here(self.here_bytes(table), self.own_memory)
         require_worker(self.worker_bytes(table), self.memory)
 
@@ -112,6 +112,10 @@ class Build:
     def source(self) -> Source:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
         return open_source(self.config.table.path)
+
+    def check_source(self) -> None:
+        """InputError where parts do not agree, or do not have what the settings name; reads no records."""
+        read_layouts(self.source, self.config.table)
 
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""

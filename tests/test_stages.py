@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,30 @@ def test_a_part_that_changes_after_the_digest_makes_no_table(config: Path) -> No
         table_of(build)
     assert not build.folder.stage("table").exists()
     assert table_of(open_build(config))[0].exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "variables", "refusal"),
+    [
+        (
+            "age,school,county",
+            "age, school, region",
+            r"3\.csv has the columns .*county but 0\.csv has .*region;",
+        ),
+        ("age,school,region", "age, school, region, size", r"has no column 'size'; it has age, school, region"),
+    ],
+)
+def test_parts_without_what_is_named_are_refused_before_any_work(
+    config: Path, part: str, variables: str, refusal: str
+) -> None:
+    (config.parent / "parts" / "3.csv").write_text(f"{part}\n20,no,north\n")
+    config.write_text(config.read_text().replace("age, school, region", variables))
+    with pytest.raises(InputError, match=refusal):
+        open_build(config).check_source()
+    done = subprocess.run([sys.executable, "-m", "sdc.cli", "run", str(config)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"sdc: .*{refusal}.*\n", done.stderr)
+    assert {path.name for path in config.parent.iterdir()} == {"build.yaml", "parts"}
 
 
 def test_two_names_of_one_set_of_parts_are_one_build(config: Path) -> None:

@@ -112,19 +112,26 @@ class CountedRecords:
         return {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons}
 
 
+def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
+    """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named."""
+    layouts = layouts_of(source.parts)
+    codings = _codings(layouts[0].names, settings, source.path)
+    check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
+    return layouts, codings
+
+
 def count_records(
     source: Source, settings: TableConfig, executor: Executor = IN_PROCESS, memory: int = MEMORY
 ) -> CountedRecords:
     """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
-    layouts = layouts_of(source.parts)
-    names = layouts[0].names
-    codings = _codings(names, settings, source.path)
-    check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
+    layouts, codings = read_layouts(source, settings)
     ranges = list(_ranges(source.parts, layouts))
     runner = executor if len(ranges) > 1 else IN_PROCESS
     folder = scratch_of(runner)
     share = memory // (8 * len(ranges))
-    units = [PartUnit(part, groups, codings, COUNT in names, memory, folder, share) for part, groups in ranges]
+    units = [
+        PartUnit(part, groups, codings, COUNT in layouts[0].names, memory, folder, share) for part, groups in ranges
+    ]
     tally = Tally(codings, memory, folder)
     try:
         for found in runner.run(count_part, None, units):
