@@ -266,6 +266,8 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         if output is not None:
             found = record(output, "reused")
         else:
+            if "table" in stage.needs:
+                build.require_memory(build.table)
             say(f"{stage.name}: {stage.does}")
             with folder.writing(stage.name) as into:
                 stage.make(build, into, measured, note)
@@ -312,7 +314,6 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
     small_count, floor = build.config.risk.small_count, build.floor
-    build.require_memory(build.table)
     memory = sweep_bytes_allowed(build.table, build.memory)
     widths = critical_widths(build.table, small_count=small_count, floor=floor, memory=memory, executor=executor)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")

@@ -630,6 +630,17 @@ def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
     assert [path.name for path in build.folder.path.iterdir() if path.is_dir()] == ["table"]
 
 
+def test_a_rerun_with_less_memory_is_refused_before_its_first_new_stage(tmp_path: Path) -> None:
+    run_all(open_build(write_config(tmp_path)), IN_PROCESS)
+    less = open_build(write_config(tmp_path, execution={"memory_per_worker": "256MiB"}, risk={"min_width": 7}))
+    with pytest.raises(SdcError, match=r"does not fit: this process needs \d+ MiB, 256 MiB are allowed"):
+        run_all(less, IN_PROCESS)
+    assert {name: record.status for name, record in less.folder.records().items()} == {
+        "table": "reused",
+        "widths": "reused",
+    }
+
+
 def test_a_build_that_does_not_fit_on_the_disk(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = shutil.disk_usage(tmp_path)._replace(free=1 << 10)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
