@@ -18,7 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells
+from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells, sparsest_moves
 from sdc.risk.critical_width import widths_above, widths_of_sub_lattice
 from sdc.risk.evidence import Shift
 from sdc.risk.slices import slices
@@ -93,7 +93,7 @@ def _moves(table: Table, kind: Kind) -> float:
     unit = everything, held, _pairs(table).frontier, cells, -table.count_at(cells), Shift.DOWN, NODES
     move_cells(table, unit)
     seconds, found = _timed(move_cells, table, unit)
-    move_cells(table, (*unit[:4], np.ones(1, np.int64), Shift.SPARSEST_UP, NODES))
+    sparsest_moves(table, (*unit[:4], np.ones(1, np.int64), Shift.SPARSEST_UP, NODES))
     return seconds / found.nodes if found.nodes >= NODES // 10 else 1 / STEPS_PER_SECOND
 
 

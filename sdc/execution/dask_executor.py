@@ -21,6 +21,7 @@ from sdc.storage.parquet import open_memory_form, write_memory_form
 MOST_LOSSES = 3
 SECONDS_BETWEEN_LOOKS = 2.0
 TASK_SECONDS = 0.1  # Dask takes 3 ms for a task, measured: units that take less than this share one
+ALONE_SECONDS = 2.0  # the same for one worker, which nobody has to wait for
 RUN_AGAIN = "then run again: stages that are done are reused"
 
 
@@ -31,7 +32,8 @@ class DaskExecutor:
     see, and is never scattered: scattered data is lost with its worker, a file is opened again.
     Results come in the order of the units, so they do not depend on which worker was quickest; the
     units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units as
-    short as those of the same function were in its last call share a task, but each worker has one.
+    short as those of the same function were in its last call share a task, but each worker has one; a single worker
+    has larger tasks.
 
     patience  seconds to wait for a lost scheduler to come back, and for a worker where there is none
     """
@@ -83,8 +85,9 @@ class DaskExecutor:
 
     def _units_per_task(self, name: str, units: int) -> int:
         """One where nothing is known of them."""
-        seconds = self._seconds.get(name, TASK_SECONDS)
-        return max(1, min(int(TASK_SECONDS / max(seconds, 1e-6)), units // self.workers))
+        longest = ALONE_SECONDS if self.workers == 1 else TASK_SECONDS
+        seconds = self._seconds.get(name, longest)
+        return max(1, min(int(longest / max(seconds, 1e-6)), units // self.workers))
 
     def _in_order(self, futures: list[Any], names: list[str]) -> Iterator[Any]:
         """Waits for the first that is missing, then fetches at one stroke all that are there in a row.

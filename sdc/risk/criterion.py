@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -307,7 +307,7 @@ class Criterion:
         """The bounds with what the workers find to move the cells, one way after the other."""
         for shift in shifts:
             units, components = self._units(self._short(bounds, rows), shift)
-            for component, found in zip(components, self.executor.run(move_cells, self.table, units), strict=True):
+            for component, found in zip(components, self.executor.run(_finder(shift), self.table, units), strict=True):
                 component.add(found.differences)
                 self._spent += found.nodes
             bounds = self._with_support(bounds) if units else bounds
@@ -377,11 +377,19 @@ def move_cells(table: Table, unit: Unit) -> Found:
     cells, (n,) changes, how, steps).
     """
     variables, held, frontier, cells, changes, shift, steps = unit
-    part, release = _slice(_marginal(table, variables), held), Release(frontier)
-    if shift is Shift.SPARSEST_UP:
-        return sparsest.find(part, release, cells, changes)
     effort = 1 if shift.is_quick else moves.EFFORTS
-    return moves.shift(part, release, cells, changes, effort=effort, nodes=steps)
+    part = _slice(_marginal(table, variables), held)
+    return moves.shift(part, Release(frontier), cells, changes, effort=effort, nodes=steps)
+
+
+def sparsest_moves(table: Table, unit: Unit) -> Found:
+    """The same by sparsest differences, whose search has limits of its own."""
+    variables, held, frontier, cells, changes, _, _ = unit
+    return sparsest.find(_slice(_marginal(table, variables), held), Release(frontier), cells, changes)
+
+
+def _finder(shift: Shift) -> Callable[[Table, Unit], Found]:
+    return sparsest_moves if shift is Shift.SPARSEST_UP else move_cells
 
 
 @lru_cache(maxsize=8)

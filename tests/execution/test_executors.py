@@ -160,14 +160,24 @@ def test_a_worker_that_does_not_see_the_scratch_folder(
         list(two_workers.run(total_and, czech, [0]))
 
 
-def test_short_units_share_a_task(czech: Table) -> None:
+def test_short_units_share_a_task(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second call on, one for each worker at least; the results are the same."""
+    monkeypatch.setattr(dask_executor, "TASK_SECONDS", 1e9)
     with open_executor(ExecutionConfig(workers=2)) as executor:
         first, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
         assert [unit for _, unit in first] == [unit for _, unit in second] == list(range(50))
         assert len({name for name, _ in first}) == 50
         assert len({name for name, _ in second}) == 2
         assert len({name for name, _ in executor.run(task, czech, [1])}) == 1
+
+
+def test_units_of_a_single_worker_share_longer_tasks(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_executor, "TASK_SECONDS", 0.0)
+    monkeypatch.setattr(dask_executor, "ALONE_SECONDS", 1e9)
+    for workers, tasks in ((1, 1), (2, 50)):
+        with open_executor(ExecutionConfig(workers=workers)) as executor:
+            _, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
+            assert len({name for name, _ in second}) == tasks
 
 
 def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
