@@ -266,9 +266,9 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         if output is not None:
             found = record(output, "reused")
         else:
+            say(f"{stage.name}: {stage.does}")
             if "table" in stage.needs:
                 build.require_memory(build.table)
-            say(f"{stage.name}: {stage.does}")
             with folder.writing(stage.name) as into:
                 stage.make(build, into, measured, note)
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
