@@ -112,6 +112,8 @@ class DaskExecutor:
             with suppress(TimeoutError):
                 wait(future, timeout=min(SECONDS_BETWEEN_LOOKS, self.patience))  # type: ignore[no-untyped-call]
                 return
+            if self.client.status == "closed":
+                raise CancelledError(name)
             nobody = self._why_nobody_works()
             if not nobody:
                 worked = time.monotonic()
@@ -122,7 +124,7 @@ class DaskExecutor:
         """Empty where a worker takes units or is at one; else what is wrong, and what to do."""
         try:
             workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        except (OSError, AttributeError):  # the scheduler is just being lost, which the futures will say
+        except (OSError, AttributeError, KeyError):  # the scheduler is just being lost, which the futures will say
             return ""
         if any(worker["status"] == "running" or _is_busy(worker) for worker in workers):
             return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def task(table: Table, unit: int) -> tuple[str, int]:
     from distributed import get_worker
 
     return str(get_worker().get_current_task()), unit
+
+
+def rest(table: Table, unit: int) -> int:
+    """Longer than an executor waits before it looks whether anybody works."""
+    time.sleep(0.5)
+    return unit
 
 
 def refuse_three(table: Table, unit: int) -> int:
@@ -178,6 +185,25 @@ def test_units_of_a_single_worker_share_longer_tasks(czech: Table, monkeypatch: 
         with open_executor(ExecutionConfig(workers=workers)) as executor:
             _, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
             assert len({name for name, _ in second}) == tasks
+
+
+def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows of no workers. The unit may still be answered; once the client is closed it will not be."""
+    monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.05)
+    with open_executor(ExecutionConfig(workers=1)) as executor:
+        assert isinstance(executor, dask_executor.DaskExecutor)
+        client = executor.client
+
+        def closed(n_workers: int) -> dict[str, Any]:
+            monkeypatch.setattr(client, "status", "closed")
+            return {}
+
+        monkeypatch.setattr(client, "scheduler_info", lambda n_workers: {})
+        assert list(executor.run(rest, czech, [1])) == [1]
+        monkeypatch.setattr(client, "scheduler_info", closed)
+        with pytest.raises(SdcError, match="the Dask scheduler was lost"):
+            list(executor.run(rest, czech, [1]))
+        monkeypatch.undo()
 
 
 def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
