@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from sdc.storage.parquet import open_memory_form, write_memory_form
 
 MOST_LOSSES = 3
 SECONDS_BETWEEN_LOOKS = 2.0
-TASK_SECONDS = 0.1  # Dask takes 3 ms for a task, measured: units that take less than this share one
-ALONE_SECONDS = 2.0  # the same for one worker, which nobody has to wait for
+SHORTEST_TASK, LONGEST_TASK = 0.1, 2.0  # seconds; Dask takes 3 ms for a task, on a core that a worker could use
+TASKS_LEFT = 4  # for each worker: the first units are often the longest
 RUN_AGAIN = "then run again: stages that are done are reused"
 
 
@@ -31,9 +32,8 @@ class DaskExecutor:
     The table is written once in its memory-mapped form below `scratch`, which every worker must
     see, and is never scattered: scattered data is lost with its worker, a file is opened again.
     Results come in the order of the units, so they do not depend on which worker was quickest; the
-    units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units as
-    short as those of the same function were in its last call share a task, but each worker has one; a single worker
-    has larger tasks.
+    units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units
+    share tasks by how long those of the same function took in its last call.
 
     patience  seconds to wait for a lost scheduler to come back, and for a worker where there is none
     """
@@ -65,11 +65,11 @@ class DaskExecutor:
         """Those of the units from the first on that is missing; raises one of `_lost()` where the scheduler is lost."""
         self.client.subscribe_topic("all", _tell_of_worker)
         name, rest = function.__name__, units[first:]
-        size = self._units_per_task(name, len(rest))
-        tasks = [rest[begin : begin + size] for begin in range(0, len(rest), size)]
+        ends = list(accumulate(self._sizes_of_tasks(name, len(rest)), initial=0))
+        tasks = [rest[begin:end] for begin, end in pairwise(ends)]
         same = [function] * len(tasks), [folder] * len(tasks)
         futures = self.client.map(_call, *same, tasks, here=software(), pure=False, key=name)
-        names = [f"unit {first + size * number} of {len(units)} of {name}" for number in range(len(tasks))]
+        names = [f"unit {first + begin} of {len(units)} of {name}" for begin in ends]
         seconds = 0.0
         try:
             for taken, results in self._in_order(futures, names):
@@ -83,11 +83,19 @@ class DaskExecutor:
                 with suppress(ValueError):  # another call has just done it
                     self.client.unsubscribe_topic("all")
 
-    def _units_per_task(self, name: str, units: int) -> int:
-        """One where nothing is known of them."""
-        longest = ALONE_SECONDS if self.workers == 1 else TASK_SECONDS
-        seconds = self._seconds.get(name, longest)
-        return max(1, min(int(longest / max(seconds, 1e-6)), units // self.workers))
+    def _sizes_of_tasks(self, name: str, units: int) -> Iterator[int]:
+        """Units of each task: fewer and fewer, so that workers end together, and one where nothing is known of them.
+
+        Guided self-scheduling (Polychronopoulos and Kuck 1987), as if for `TASKS_LEFT` times the workers. Each worker
+        has a task.
+        """
+        seconds = max(self._seconds.get(name, LONGEST_TASK), 1e-6)
+        left, most = units, max(1, units // self.workers)
+        while left:
+            share = max(left / (TASKS_LEFT * self.workers), SHORTEST_TASK / seconds)
+            size = max(1, int(min(share, LONGEST_TASK / seconds, most, left)))
+            yield size
+            left -= size
 
     def _in_order(self, futures: list[Any], names: list[str]) -> Iterator[Any]:
         """Waits for the first that is missing, then fetches at one stroke all that are there in a row.

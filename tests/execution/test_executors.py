@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -167,24 +168,35 @@ def test_a_worker_that_does_not_see_the_scratch_folder(
         list(two_workers.run(total_and, czech, [0]))
 
 
-def test_short_units_share_a_task(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second call on, one for each worker at least; the results are the same."""
-    monkeypatch.setattr(dask_executor, "TASK_SECONDS", 1e9)
-    with open_executor(ExecutionConfig(workers=2)) as executor:
+@pytest.mark.parametrize(
+    ("workers", "sizes"),
+    [(1, [12, 9, 7, 5, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1]), (2, [6, 5, 4, 4, 3, 3, 3, 2, 2, 2, 2] + [1] * 14)],
+)
+def test_short_units_share_tasks(workers: int, sizes: list[int], czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second call on, fewer and fewer of them; the results are the same."""
+    monkeypatch.setattr(dask_executor, "SHORTEST_TASK", 0.0)
+    monkeypatch.setattr(dask_executor, "LONGEST_TASK", 1e9)
+    with open_executor(ExecutionConfig(workers=workers)) as executor:
         first, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
         assert [unit for _, unit in first] == [unit for _, unit in second] == list(range(50))
         assert len({name for name, _ in first}) == 50
-        assert len({name for name, _ in second}) == 2
-        assert len({name for name, _ in executor.run(task, czech, [1])}) == 1
+        assert list(Counter(name for name, _ in second).values()) == sizes
 
 
-def test_units_of_a_single_worker_share_longer_tasks(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_executor, "TASK_SECONDS", 0.0)
-    monkeypatch.setattr(dask_executor, "ALONE_SECONDS", 1e9)
-    for workers, tasks in ((1, 1), (2, 50)):
-        with open_executor(ExecutionConfig(workers=workers)) as executor:
-            _, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
-            assert len({name for name, _ in second}) == tasks
+def test_each_worker_has_a_task(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short units are; and where there are fewer of them than workers, each is one."""
+    monkeypatch.setattr(dask_executor, "SHORTEST_TASK", 1e9)
+    with open_executor(ExecutionConfig(workers=2)) as executor:
+        for units, sizes in ((50, [1] * 50), (50, [25, 25]), (3, [1, 1, 1]), (1, [1])):
+            names = [name for name, _ in executor.run(task, czech, range(units))]
+            assert list(Counter(names).values()) == sizes
+
+
+def test_long_units_have_tasks_of_their_own(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_executor, "LONGEST_TASK", 1e-6)
+    with open_executor(ExecutionConfig(workers=1)) as executor:
+        for _ in range(2):
+            assert len({name for name, _ in executor.run(task, czech, range(50))}) == 50
 
 
 def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
