@@ -1,23 +1,38 @@
-"""Prefect's settings for a build on one machine: the embedded server, nothing sent outside, quiet logs."""
+"""Prefect for a build on one machine: a server of its own, nothing sent outside, quiet logs."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from urllib.request import urlopen
 
+from sdc.model.errors import SdcError
+
+PATIENCE = 120.0
 _SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": f"{PATIENCE:.0f}",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",  # a refusal is one message, said by the command; faults are raised
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
 }
+_SERVER = ["prefect", "server", "start", "--host", "127.0.0.1", "--no-ui", "--no-scheduler", "--no-late-runs", "--port"]
+_SERVE = """
+import subprocess, sys, threading
+server = subprocess.Popen(sys.argv[1:])
+def end():
+    sys.stdin.read()  # until the build has ended, however that was
+    server.terminate()
+threading.Thread(target=end, daemon=True).start()
+server.wait()
+"""
 
 
 def use_embedded_server() -> None:
@@ -26,28 +41,50 @@ def use_embedded_server() -> None:
         os.environ.setdefault(name, value)
 
 
-_END_SERVERS = """
-import sys
-sys.stdin.read()  # until the build has ended, however that was
-import psutil
-for process in psutil.process_iter(["cmdline", "environ"]):
-    if sys.argv[1] in (process.info["environ"] or ()) and "uvicorn" in (process.info["cmdline"] or ()):
-        process.terminate()
-"""
-
-
 @contextmanager
-def no_server_left_behind() -> Iterator[None]:
-    """Ends the embedded server, a process of its own, also where this one is killed, at whatever moment.
+def embedded_server() -> Iterator[Callable[[], None]]:
+    """Starts a server where Prefect's settings name none, and gives what waits until it answers.
 
-    Open it before the server starts, which inherits the mark that it is found by.
+    Prefect would start one only when a flow does, import the server to do so, and leave it behind where this process
+    is killed. This one, a child of a process that ends with this one, comes up while flows are imported.
     """
-    mark, null = f"SDC_BUILD_{uuid.uuid4().hex}", subprocess.DEVNULL
-    os.environ[mark] = "1"
-    command = [sys.executable, "-c", _END_SERVERS, mark]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as watcher:
-        try:
-            yield
-        finally:
-            del os.environ[mark]
-            watcher.kill()
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    if PREFECT_API_URL.value():
+        yield lambda: None
+        return
+    port, null = _free_port(), subprocess.DEVNULL
+    url = f"http://127.0.0.1:{port}/api"
+    command = [sys.executable, "-c", _SERVE, sys.executable, "-m", *_SERVER, str(port)]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as server,
+        temporary_settings({PREFECT_API_URL: url}),
+    ):
+        yield lambda: _await(server, url)
+
+
+def _await(server: subprocess.Popen[bytes], url: str) -> None:
+    """SdcError where the server ends, or does not answer for long."""
+    deadline = time.monotonic() + PATIENCE
+    while not _answers(url):
+        if server.poll() is not None or time.monotonic() > deadline:
+            what = "does not answer" if server.poll() is None else "ended at its start"
+            raise SdcError(
+                f"Prefect's server at {url} {what}; run again, or start one with `prefect server start` and name it "
+                "in PREFECT_API_URL"
+            )
+        time.sleep(0.05)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(f"{url}/health", timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

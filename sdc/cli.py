@@ -68,11 +68,12 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     build = open_build(config, data, workers)
     build.check_source()  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
-    from flows.embedded import no_server_left_behind
+    from flows.embedded import embedded_server
 
-    with no_server_left_behind():
+    with embedded_server() as await_server:
         from flows.release_build import release_build
 
+        await_server()
         result = release_build(str(config), data, workers)
     if as_json:
         _print_json(result)

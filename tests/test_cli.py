@@ -977,9 +977,12 @@ def test_a_process_refuses_with_one_line(tmp_path: Path) -> None:
 DRIVER = """
 import json, os, sys, traceback
 from pathlib import Path
+from flows.embedded import embedded_server
 from sdc.cli import main
 folder, answers = Path(sys.argv[1]), {}
 cases = json.loads((folder / "cases.json").read_text())
+server = embedded_server()
+server.__enter__()()
 for name, words in cases.items():
     files = [os.open(folder / f"{end}.txt", os.O_RDWR | os.O_CREAT | os.O_TRUNC) for end in ("out", "err")]
     sys.stdout.flush(), sys.stderr.flush()
@@ -997,6 +1000,7 @@ for name, words in cases.items():
     os.dup2(kept[0], 1), os.dup2(kept[1], 2)
     answers[name] = [status, (folder / "out.txt").read_text(), (folder / "err.txt").read_text()]
     [os.close(file) for file in (*files, *kept)]
+server.__exit__(None, None, None)
 (folder / "answers.json").write_text(json.dumps(answers))
 """
 

@@ -16,9 +16,10 @@ import psutil
 import pytest
 import yaml
 
-from flows.embedded import use_embedded_server
+from flows import embedded
+from flows.embedded import embedded_server, use_embedded_server
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.stages import STAGES, SWEEP, open_build, run_all
 from sdc.storage.run_folder import RunFolder
 
@@ -198,26 +199,56 @@ def test_the_embedded_server_has_its_analytics_off(prefect_server: None) -> None
     assert settings.server.analytics_enabled is False
 
 
-KILLED = """
-import os, signal, subprocess, sys
-from flows.embedded import no_server_left_behind
-with no_server_left_behind():
-    server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "uvicorn"])
-    print(server.pid, flush=True)
+STARTED = """
+import sys
+from flows.embedded import embedded_server
+with embedded_server() as await_server:
+    await_server()
+    print("up", flush=True)
     sys.stdin.readline()
-    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_no_server_outlives_a_build_that_is_killed() -> None:
-    """A stand-in for the server, which would sleep on."""
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as build:
+@pytest.mark.parametrize("killed", [False, True])
+def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
+    home = {"PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": "", "PREFECT_PROFILES_PATH": str(tmp_path / "none")}
+    command, pipe = [sys.executable, "-c", STARTED], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=os.environ | home) as build:
         assert build.stdout is not None
-        server = psutil.Process(int(build.stdout.readline()))
-        assert server.is_running()
+        assert build.stdout.readline() == "up\n"
+        servers = psutil.Process(build.pid).children(recursive=True)
+        assert any("server" in server.cmdline() for server in servers)
+        if killed:
+            build.kill()
         build.communicate("\n", timeout=60)
-    assert build.returncode == -signal.SIGKILL
-    _, alive = psutil.wait_procs([server], timeout=60)
+    assert build.returncode == (-signal.SIGKILL if killed else 0)
+    _, alive = psutil.wait_procs(servers, timeout=60)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_server_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    monkeypatch.delattr(subprocess, "Popen")
+    url = "http://127.0.0.1:9/api"
+    with temporary_settings({PREFECT_API_URL: url}), embedded_server() as await_server:
+        await_server()
+        assert PREFECT_API_URL.value() == url
+
+
+@pytest.mark.parametrize(
+    ("module", "what"),
+    [("sdc.no_such_module", "ended at its start"), ("http.server --bind 127.0.0.1", "does not answer")],
+)
+def test_a_server_that_does_not_come_up(module: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    monkeypatch.setattr(embedded, "_SERVER", module.split())
+    monkeypatch.setattr(embedded, "PATIENCE", 5.0)
+    url = r"http://127\.0\.0\.1:\d+/api"
+    with (
+        temporary_settings(restore_defaults={PREFECT_API_URL}),
+        embedded_server() as await_server,
+        pytest.raises(SdcError, match=rf"Prefect's server at {url} {what}; run again, or start one with `prefect"),
+    ):
+        await_server()
