@@ -30,6 +30,10 @@ server = subprocess.Popen(sys.argv[1:])
 def end():
     sys.stdin.read()  # until the build has ended, however that was
     server.terminate()
+    try:
+        server.wait(5)
+    except subprocess.TimeoutExpired:
+        server.kill()
 threading.Thread(target=end, daemon=True).start()
 server.wait()
 """

@@ -9,7 +9,7 @@ from sdc.risk.criterion import bounds_bytes
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
-HERE_BYTES = 450 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
+HERE_BYTES = 390 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
 KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-risk cells that a search keeps
 MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
