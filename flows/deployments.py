@@ -13,10 +13,10 @@ import typer
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
+from sdc.build.stages import open_build
 from sdc.config import Positive, Text, Workers, load_yaml, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError, as_command
-from sdc.stages import open_build
 
 DEPLOY_SECONDS = 300
 

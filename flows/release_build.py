@@ -12,11 +12,11 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
+from sdc.build.stages import MEASURED, Build, Stage, open_build, run_stage, stages_of
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
 from sdc.progress import Progress, Watched, summary
-from sdc.stages import MEASURED, Build, Stage, open_build, run_stage, stages_of
 from sdc.storage.results import release_facts
 from sdc.storage.run_folder import StageRecord
 

@@ -8,7 +8,7 @@ from typing import Any
 from prefect import flow
 
 from flows.release_build import run_stages, stage_facts
-from sdc.stages import SWEEP, open_build
+from sdc.build.stages import SWEEP, open_build
 
 
 @flow(name="width-sweep")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -23,7 +24,6 @@ from sdc.search.best import FoundRelease, ReleaseSearch, require_method
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch, SearchStep
-from sdc.storage.reading import read_table
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:

@@ -62,8 +62,8 @@ def main() -> None:
 @app.command()
 def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """The whole build, from microdata to a published release and its audit report."""
+    from sdc.build.stages import open_build
     from sdc.execution.cluster import check_cluster
-    from sdc.stages import open_build
 
     build = open_build(config, data, workers)
     build.check_source()  # refuse what is plainly wrong before a server starts
@@ -87,9 +87,9 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
 @app.command()
 def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """What a build would run and need, from a short trial; writes nothing. Refuses what does not fit."""
+    from sdc.build.plan import one_worker, plan_build
+    from sdc.build.stages import open_build
     from sdc.execution.cluster import open_executor
-    from sdc.plan import one_worker, plan_build
-    from sdc.stages import open_build
 
     build = open_build(config, data, workers)
     with open_executor(one_worker(build.config.execution)) as executor:
@@ -251,8 +251,8 @@ def release(
 ) -> None:
     """Finds a release, and publishes it where a folder is given."""
     from sdc import api
+    from sdc.build.stages import describe_round, say_step
     from sdc.search.best import require_method
-    from sdc.stages import describe_round, say_step
 
     require_method(method)
     _require_new(out)
@@ -414,7 +414,7 @@ def _first(failures: tuple[str, ...], listed: int = 5) -> str:
 
 
 def _read(path: str, variables: str | None, structural_zeros: Path | None) -> Table:
-    from sdc.storage.reading import read_table
+    from sdc.ingest.reading import read_table
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
     table = read_table(path, variables=chosen, structural_zeros=structural_zeros)
@@ -474,7 +474,7 @@ def _weights(given: list[str]) -> dict[str, float]:
 
 def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float]) -> dict[str, Any]:
     from sdc.api import weights_of
-    from sdc.stages import utility_of_release
+    from sdc.build.stages import utility_of_release
     from sdc.storage.results import assessment_facts, graph_facts, release_facts
 
     graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
@@ -489,7 +489,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float])
 
 
 def _publish(table: Table, release: Release, name: str, out: Path) -> None:
-    from sdc.storage.publication import check_publication, write_publication
+    from sdc.publish.publication import check_publication, write_publication
     from sdc.storage.run_folder import RunFolder
 
     folder = RunFolder(out.absolute().parent)

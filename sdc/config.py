@@ -399,7 +399,7 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "") -> 
 def section_digest(config: BuildConfig, *sections: str) -> str:
     """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
 
-    `FILES` are left out: the data are named by their content, see `sdc.storage.source.Source.digest`.
+    `FILES` are left out: the data are named by their content, see `sdc.ingest.source.Source.digest`.
     """
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")

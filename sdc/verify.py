@@ -23,18 +23,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.proof import Part, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals, combine
-from sdc.model.differences import Differences, Flags
 from sdc.model.errors import InputError, RunFolderError, SdcError
 from sdc.model.graph import Decomposition
-from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table, matching_rows
+from sdc.publish.publication import check_publication
 from sdc.storage.certificate import CERTIFICATE, Certificate, read_certificate
 from sdc.storage.parquet import Columns, read_columns, read_written_table
-from sdc.storage.publication import check_publication
 from sdc.storage.run_folder import RunFolder, folder_digest, read_json
 
 SEARCH, CELLS, ASSESSMENT = "search.json", "cells.parquet", "assessment.json"

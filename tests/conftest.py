@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from sdc.ingest.reading import read_table
 from sdc.model.table import Table
-from sdc.storage.reading import read_table
 
 ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"

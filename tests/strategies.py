@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as hs
 
-from sdc.bounds.cell_marginals import CellMarginals
-from sdc.bounds.coverage import is_floating
 from sdc.bounds.decomposable import explicit_bounds
+from sdc.feasible.differences import Differences
+from sdc.feasible.proof import Part, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
-from sdc.model.differences import Differences
-from sdc.model.proof import Part, Proof
+from sdc.model.coverage import is_floating
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros

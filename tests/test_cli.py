@@ -26,10 +26,10 @@ import yaml
 
 from sdc import cli
 from sdc.bounds.method import method_names
+from sdc.build.plan import StagePlan
+from sdc.build.stages import STAGES, open_build, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
-from sdc.plan import StagePlan
-from sdc.stages import STAGES, open_build, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
 from tests.strategies import scattered
 
@@ -168,7 +168,7 @@ def test_an_interrupt_is_one_line(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(*args: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sdc.storage.reading.read_table", interrupted)
+    monkeypatch.setattr("sdc.ingest.reading.read_table", interrupted)
     answer = sdc("widths", CZECH)
     assert answer.status == 130
     assert answer.err.strip() == "sdc: interrupted; nothing was published"
@@ -457,7 +457,7 @@ def test_publishing_that_fails_leaves_nothing(sdc: Sdc, tmp_path: Path, monkeypa
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sdc.storage.publication.check_publication", full)
+    monkeypatch.setattr("sdc.publish.publication.check_publication", full)
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
     sdc(*words).assert_refused("public cannot be written.*No space left on device")
     assert tree(tmp_path) == set()

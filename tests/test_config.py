@@ -8,11 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from sdc.config import BuildConfig, read_config, section_digest
+from sdc.ingest.reading import read_table
 from sdc.model.errors import ConfigError
 from sdc.risk.criterion import Budget
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.search.annealing import Schedule
-from sdc.storage.reading import read_table
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 

@@ -24,29 +24,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc import cli
-from sdc.bounds import moves
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.method import cell_bounds
 from sdc.bounds.reducible import components
+from sdc.build.stages import open_build, run_all
 from sdc.executor import IN_PROCESS
+from sdc.feasible import moves
+from sdc.feasible.differences import Differences
+from sdc.feasible.proof import Part, Proof
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.differences import Differences
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
-from sdc.model.proof import Part, Proof
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.publish.publication import write_publication
 from sdc.risk.criterion import Criterion, judge
-from sdc.stages import open_build, run_all
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
-from sdc.storage.publication import write_publication
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify import Verification, verify
 from tests.strategies import czech, frontier, rewritten, schema_of, structural_zeros, tables_and_releases
@@ -177,7 +177,7 @@ def test_a_build_is_verified(tmp_path: Path) -> None:
 def test_nothing_of_the_search_is_imported() -> None:
     code = (
         "import sys, sdc.verify\n"
-        "print([m for m in sys.modules if m.startswith(('sdc.bounds', 'sdc.risk', 'sdc.search', 'sdc.stages'))])"
+        "print([m for m in sys.modules if m.startswith(('sdc.bounds', 'sdc.risk', 'sdc.search', 'sdc.build.stages'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stderr

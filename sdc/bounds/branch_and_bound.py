@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdc.bounds.coverage import on_covered_variables
-from sdc.bounds.feasible_search import DepthFirst, FeasibleTables, Part
+from sdc.feasible.depth_first import DepthFirst, FeasibleTables, Part
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.coverage import on_covered_variables
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 

@@ -8,11 +8,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.cell_marginals import CellMarginals, as_cells, check_release
-from sdc.bounds.coverage import essential, informed, varying
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.coverage import essential, informed, varying
 from sdc.model.errors import ReleaseError
+from sdc.model.marginal import CellMarginals, as_cells, check_release
 from sdc.model.release import Release
 from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable

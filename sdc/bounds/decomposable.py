@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from sdc.bounds.cell_marginals import CellMarginals, check_release
-from sdc.bounds.coverage import essential, informed, is_floating
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.coverage import essential, informed, is_floating
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import Decomposition
+from sdc.model.marginal import CellMarginals, check_release
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdc.bounds.coverage import on_covered_variables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdc.bounds.cell_marginals import CellMarginals
-from sdc.bounds.coverage import on_covered_variables
-from sdc.bounds.feasible_search import DepthFirst, FeasibleTables, Part
 from sdc.bounds.nested import frontier_bounds
+from sdc.feasible.depth_first import DepthFirst, FeasibleTables, Part
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdc.bounds import branch_and_bound, integer_program, reducible
-from sdc.bounds.feasible_search import MAX_CELLS
+from sdc.feasible.depth_first import MAX_CELLS
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table

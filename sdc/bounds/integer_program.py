@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds import nested, shuttle
-from sdc.bounds.coverage import on_covered_variables
-from sdc.bounds.marginal_equations import MarginalEquations
+from sdc.feasible.differences import Differences
+from sdc.feasible.equations import MarginalEquations
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.differences import Differences
+from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds import nested
-from sdc.bounds.coverage import on_covered_variables
-from sdc.bounds.marginal_equations import possible_cells
+from sdc.feasible.equations import possible_cells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table

@@ -8,10 +8,10 @@ from typing import Protocol, cast
 import numpy as np
 
 from sdc.bounds import decomposable, nested
-from sdc.bounds.cell_marginals import CellMarginals, check_release
-from sdc.bounds.coverage import essential
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.coverage import essential
 from sdc.model.errors import ReleaseError
+from sdc.model.marginal import CellMarginals, check_release
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table

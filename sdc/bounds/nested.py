@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from sdc.bounds.cell_marginals import CellMarginals, check_release
-from sdc.bounds.coverage import essential, is_floating, varying
 from sdc.bounds.decomposable import covering_bounds, explicit_lower
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.coverage import essential, is_floating, varying
 from sdc.model.graph import Decomposition
+from sdc.model.marginal import CellMarginals, check_release
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table

@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from sdc.bounds import branch_and_bound
-from sdc.bounds.coverage import Bounds, on_covered_variables
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
+from sdc.model.coverage import Bounds, on_covered_variables
 from sdc.model.graph import Adjacency, Decomposition
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable

@@ -38,7 +38,7 @@ class Audit:
     best_reason       of the method "best": why the one that won did
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
-    bad_records       those read and those set aside, by reason, see `sdc.storage.reading.CountedRecords`
+    bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
     name: str

@@ -9,15 +9,16 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds import moves, reducible, sparsest
-from sdc.bounds.cell_marginals import CellMarginals
+from sdc.bounds import reducible
 from sdc.bounds.method import cell_bounds, cheap_bounds, is_small
-from sdc.bounds.moves import Found, can_search
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible import moves, sparsest
+from sdc.feasible.moves import Found, can_search
+from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError
-from sdc.model.proof import Proof
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table

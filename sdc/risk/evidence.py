@@ -9,14 +9,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.decomposable import cover, covering_bounds
 from sdc.bounds.reducible import components_of
+from sdc.feasible.differences import Differences, Flags, extremes
+from sdc.feasible.proof import Part, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals, combine
-from sdc.model.differences import Differences, Flags, extremes
 from sdc.model.graph import Decomposition
-from sdc.model.proof import Part, Proof
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table, matching_rows

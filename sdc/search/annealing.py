@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.cell_marginals import MAX_DENSE_CELLS
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
+from sdc.model.marginal import MAX_DENSE_CELLS
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table

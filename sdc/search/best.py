@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sdc.feasible.proof import Proof
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError
-from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.risk.criterion import Assessment, Criterion
 from sdc.search.annealing import smallest_graph

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdc.bounds.reducible import components_of
+from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import independence_graph
-from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Assessment, Criterion

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdc.feasible.differences import Differences
+from sdc.feasible.proof import Part, Proof
 from sdc.model import subtable as st
-from sdc.model.differences import Differences
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
-from sdc.model.proof import Part, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.cell_marginals import as_cells, check_release
-from sdc.bounds.coverage import essential, informed, varying
 from sdc.bounds.decomposable import decomposition_of
 from sdc.model import subtable as st
+from sdc.model.coverage import essential, informed, varying
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition
+from sdc.model.marginal import as_cells, check_release
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros

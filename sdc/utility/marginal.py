@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.cell_marginals import check_within
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.marginal import check_within
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze, group_ids

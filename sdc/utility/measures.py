@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from sdc.bounds.cell_marginals import check_release
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.marginal import check_release
 from sdc.model.release import Release, sum_of_products
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable

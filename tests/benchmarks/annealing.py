@@ -17,12 +17,12 @@ import numpy as np
 from side_by_side import check, data_file, in_child, machine, one_core, peak_mib, say, show
 from width_sweep import latent_classes
 
-from sdc.bounds.cell_marginals import CellMarginals
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.search.annealing import Chain, Schedule
-from sdc.storage.reading import read_table
 
 SMALL_COUNT = 3
 MIN_WIDTHS = (3, 4, 5)

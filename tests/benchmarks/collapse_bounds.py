@@ -17,14 +17,14 @@ import numpy.typing as npt
 from side_by_side import check, data_file, in_child, machine, medians, one_core, require, say, seconds, show
 
 from sdc.bounds import collapse
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.decomposable import decomposition_of
 from sdc.bounds.method import cheap_bounds
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk.critical_width import critical_widths
-from sdc.storage.reading import read_table
 
 SMALL_COUNT, CELLS = 2, 20
 PREFIXES = (222, 445, 889)

@@ -21,10 +21,10 @@ import yaml
 from side_by_side import data_file, machine, say
 
 from sdc.executor import IN_PROCESS
+from sdc.ingest.reading import read_table
 from sdc.risk.criterion import Criterion
 from sdc.search.annealing import Schedule
 from sdc.search.decomposable import DecomposableSearch
-from sdc.storage.reading import read_table
 
 SMALL_COUNT, SECONDS_UNDER_OUTER = 2, 60
 

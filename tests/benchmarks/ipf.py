@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from side_by_side import check, data_file, machine, medians, one_core, require, say, show
 
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.storage.reading import read_table
 from sdc.utility import ipf, measures
 
 ROUNDS, SWEEPS, TARGET = 7, 5, 5.0

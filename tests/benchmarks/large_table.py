@@ -25,7 +25,7 @@ from side_by_side import check, data_file, in_child, machine, peak_mib, require,
 
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
-from sdc.storage.reading import read_table
+from sdc.ingest.reading import read_table
 
 SEED, WORKERS, LIMIT, ROUNDS = 2026, 2, 4 << 30, 3
 SECONDS = 1800.0

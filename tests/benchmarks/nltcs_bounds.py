@@ -19,11 +19,11 @@ import numpy as np
 from side_by_side import check, data_file, in_child, machine, require, say, show
 
 from sdc.bounds import linear_program
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
-from sdc.storage.reading import read_table
 
 SMALL_COUNT, UNIT, PROCESSES, RIVAL_LIMIT = 2, 64, 2, 300.0
 

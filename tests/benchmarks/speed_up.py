@@ -20,11 +20,11 @@ from width_sweep import SMALL_COUNT, count_all
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
+from sdc.ingest.reading import read_table
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget, Criterion
 from sdc.risk.critical_width import critical_widths
-from sdc.storage.reading import read_table
 
 ROUNDS, GOAL = 3, "1.80"
 FLOOR = 1000

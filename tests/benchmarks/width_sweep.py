@@ -37,12 +37,12 @@ from side_by_side import (
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk import critical_width
 from sdc.risk.critical_width import CriticalWidths, critical_widths
-from sdc.storage.reading import read_table
 
 SMALL_COUNT = 2
 SAMPLE_EVERY = 137  # odd, so that every variable is in some sampled sub-tables and out of others

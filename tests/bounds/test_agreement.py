@@ -7,9 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sdc.bounds import coverage, decomposable, dichotomous
+from sdc.bounds import decomposable, dichotomous
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import method_called, method_names
+from sdc.model import coverage
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError

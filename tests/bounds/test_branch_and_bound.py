@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sdc.bounds import branch_and_bound, exact, feasible_search, integer_program, reducible
+from sdc.bounds import branch_and_bound, exact, integer_program, reducible
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.marginal_equations import MarginalEquations
+from sdc.feasible import depth_first as feasible_search
+from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import collapse, shuttle
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.collapse import Collapse
 from sdc.bounds.nested import frontier_bounds
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros

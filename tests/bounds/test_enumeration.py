@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds import decomposable, enumeration, feasible_search
+from sdc.bounds import decomposable, enumeration
 from sdc.bounds.enumeration import enumerate_tables, feasible_tables
+from sdc.feasible import depth_first as feasible_search
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release

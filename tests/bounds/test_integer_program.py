@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sdc.bounds import integer_program
-from sdc.bounds.marginal_equations import MarginalEquations
+from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import cell_bounds, cheap_bounds, is_small, method_names
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Table
 from tests.strategies import (

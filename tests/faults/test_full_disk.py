@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sdc.build.stages import STAGES, open_build, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
-from sdc.stages import STAGES, open_build, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
 
 CONFIGS = Path(__file__).parents[2] / "configs"

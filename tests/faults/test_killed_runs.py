@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
+from sdc.build.stages import open_build, run_all
 from sdc.executor import IN_PROCESS
-from sdc.stages import open_build, run_all
 from tests.faults.killing import killed, left_behind, made
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
-from sdc.stages import open_build, run_all
+from sdc.build.stages import open_build, run_all
 if __name__ == "__main__":
     with open_executor(ExecutionConfig(workers=2)) as executor:
         run_all(open_build(Path("build.yaml")), executor)

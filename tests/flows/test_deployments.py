@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from flows.deployments import Parameters, main, read_deployments, register
+from sdc.build.stages import open_build
 from sdc.model.errors import ConfigError, RunFolderError
-from sdc.stages import open_build
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "cluster" / "prefect.yaml"
@@ -247,7 +247,7 @@ def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from sdc.stages import open_build
+from sdc.build.stages import open_build
 with open_build(Path("build.yaml")).started():
     print("held", flush=True)
     sys.stdin.read()

@@ -18,9 +18,9 @@ import yaml
 
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
+from sdc.build.stages import STAGES, SWEEP, open_build, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
-from sdc.stages import STAGES, SWEEP, open_build, run_all
 from sdc.storage.run_folder import RunFolder
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -22,6 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from sdc.build.stages import open_build, run_all
 from sdc.config import ExecutionConfig
 from sdc.execution import connection
 from sdc.execution.cluster import check_cluster, open_executor
@@ -30,7 +31,6 @@ from sdc.execution.settings import AddressSettings, read_cluster
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
-from sdc.stages import open_build, run_all
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"

@@ -16,9 +16,9 @@ from sdc.bounds import exact
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import is_small
 from sdc.executor import Executor, InProcess, Result, Unit
+from sdc.feasible.proof import Proof
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.release import most_parsimonious
@@ -22,7 +23,6 @@ from sdc.risk.criterion import Criterion
 from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
 from sdc.risk.partitions import renumbered
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
-from sdc.storage.reading import read_table
 
 # [KDSF] table 3, as printed; the printed letters are the data's reversed (A<->F, B<->E, C<->D)
 PRINTED = """ACDEF 3, ABCDE 5, ABDEF 6, BCDEF 9, ACDE 10, ABCEF 10, ABCDF 10, ADEF 12, ABDE 12, BDEF 20, ABDF 20,

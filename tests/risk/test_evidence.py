@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.moves import EFFORTS, find, shift
 from sdc.bounds.reducible import components
+from sdc.feasible.differences import Differences
+from sdc.feasible.moves import EFFORTS, find, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
-from sdc.model.differences import Differences
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -27,7 +28,6 @@ from sdc.storage.parquet import (
     write_memory_form,
     write_table,
 )
-from sdc.storage.reading import read_table
 from sdc.storage.whole_file import replacing
 
 

@@ -359,7 +359,7 @@ def test_marginals_that_are_none_are_refused() -> None:
 
 def test_nltcs_all_two_way(public_data: Any) -> None:
     """REFERENCE section 6: 80 sweeps of plain NumPy bring the largest deviation below 0.001 records."""
-    from sdc.storage.reading import read_table
+    from sdc.ingest.reading import read_table
 
     table = read_table(public_data("nltcs_cells.parquet"))
     release = Release.of(st.of(pair) for pair in combinations(range(16), 2))

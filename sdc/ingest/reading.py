@@ -31,14 +31,14 @@ from pydantic import ValidationError
 
 from sdc.config import BuildConfig, TableConfig, faults_of
 from sdc.executor import IN_PROCESS, Executor
+from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
+from sdc.ingest.records import Layout, batches, check_kinds, layouts_of
+from sdc.ingest.source import Part, Source, open_source
+from sdc.ingest.structural_zeros import read_structural_zeros
+from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import MAX_TOTAL, Counts, Table
-from sdc.storage.counting import Array, Packing, Settled, Tally, merge, scratch_of
-from sdc.storage.records import Layout, batches, check_kinds, layouts_of
-from sdc.storage.source import Part, Source, open_source
-from sdc.storage.structural_zeros import read_structural_zeros
-from sdc.storage.vocabulary import FAULTS, BadRecords, Coding, Fault
 
 COUNT = "count"
 MEMORY = 1 << 30
@@ -71,7 +71,7 @@ def read_table(
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     bad_records       refuse, or set_aside: leave them out
     max_categories    a variable with more is refused: it is an identifier or wants binning
-    structural_zeros  a YAML file of impossible patterns, see `sdc.storage.structural_zeros`; refused where
+    structural_zeros  a YAML file of impossible patterns, see `sdc.ingest.structural_zeros`; refused where
                       a record is in one
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.bounds.cell_marginals import CellMarginals
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from tests.strategies import czech, every_cell, schema_of, small_tables
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdc.bounds import coverage
+from sdc.model import coverage
 from tests.strategies import frontier, schema_of
 
 

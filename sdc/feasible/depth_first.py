@@ -11,10 +11,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.cell_marginals import check_release
-from sdc.bounds.marginal_equations import MarginalEquations
+from sdc.feasible.equations import MarginalEquations
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.marginal import check_release
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import Executor
+from sdc.ingest.vocabulary import Coding, Vocabulary
 from sdc.model.errors import InputError, SdcError
 from sdc.model.table import MAX_TOTAL
-from sdc.storage.vocabulary import Coding, Vocabulary
 
 Array: TypeAlias = npt.NDArray[np.int64]
 Column: TypeAlias = tuple[Array, npt.NDArray[Any]]

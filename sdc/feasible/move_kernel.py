@@ -1,4 +1,4 @@
-"""Chains of moves from the true table, compiled: the search behind `sdc.bounds.moves`.
+"""Chains of moves from the true table, compiled: the search behind `sdc.feasible.moves`.
 
 A basic move flips the variables of a set D of a cell, each to another category. Of its 2^|D| corners those with an
 even number of variables flipped get a record and the others, the donors, give one. Where no released sub-table

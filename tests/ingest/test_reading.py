@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from sdc.ingest import counting, records
+from sdc.ingest.reading import read_table
+from sdc.ingest.source import open_source
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.storage import counting, records
-from sdc.storage.reading import read_table
-from sdc.storage.source import open_source
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("SDC_DATA_DIR", ROOT / "../shared/data"))

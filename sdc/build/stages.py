@@ -15,18 +15,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, sweep_bytes_allowed, worker_bytes
 from sdc.config import FILES, BuildConfig, read_config, section_digest
 from sdc.events import tell
 from sdc.execution.settings import cluster_of, own_memory, unit_memory, workers_of
 from sdc.executor import Executor
+from sdc.feasible.proof import Proof
+from sdc.ingest.reading import CountedRecords, count_records, read_layouts
+from sdc.ingest.source import Source, open_source
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, ReleaseError
-from sdc.model.proof import Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.needs import WORKER_BYTES, here_bytes, require_here, require_worker, sweep_bytes_allowed, worker_bytes
 from sdc.progress import Measured
+from sdc.publish.publication import check_publication, write_publication
 from sdc.risk.criterion import Assessment, Budget, Criterion, judge
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.annealing import Schedule
@@ -37,8 +40,6 @@ from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_written_table, write_table
-from sdc.storage.publication import check_publication, write_publication
-from sdc.storage.reading import CountedRecords, count_records, read_layouts
 from sdc.storage.run_folder import (
     RunFolder,
     StageRecord,
@@ -48,7 +49,6 @@ from sdc.storage.run_folder import (
     read_json,
     write_json,
 )
-from sdc.storage.source import Source, open_source
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Utility, Weights, utility_of
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
+from sdc.feasible.differences import MAX_LISTED, Differences
 from sdc.model import subtable as st
-from sdc.model.differences import MAX_LISTED, Differences
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros

@@ -17,7 +17,7 @@ from sdc.model.errors import RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.storage.publication import check_publication, write_publication
+from sdc.publish.publication import check_publication, write_publication
 
 FIVE_WAYS = Release.of(0b111111 ^ 1 << v for v in range(6))
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds import moves
+from sdc.bounds import moves as move_bounds
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.moves import EFFORTS, Found, find, minimal_uncovered, reached, shift
+from sdc.feasible import moves
+from sdc.feasible.differences import Differences
+from sdc.feasible.moves import EFFORTS, Found, find, minimal_uncovered, reached, shift
 from sdc.model import subtable as st
-from sdc.model.differences import Differences
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -63,7 +64,7 @@ def test_inner_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> Non
     table, release = example
     seen = enumerate_tables(table, release, MOST_TABLES)
     assume(seen.complete)
-    bounds = moves.bounds(table, release, every_cell(table.schema))
+    bounds = move_bounds.bounds(table, release, every_cell(table.schema))
     assert (bounds.inner[:, 0] >= seen.lower).all()
     assert (bounds.inner[:, 1] <= seen.upper).all()
     assert (bounds.outer[:, 0] <= seen.lower).all()
@@ -81,7 +82,7 @@ def test_most_sharp_ends_are_reached(kind: str) -> None:
         release = random_release(rng, kind, len(table.schema))
         seen = enumerate_tables(table, release, MOST_TABLES)
         if seen.complete:
-            bounds = moves.bounds(table, release, every_cell(table.schema))
+            bounds = move_bounds.bounds(table, release, every_cell(table.schema))
             sharp = np.stack([seen.lower, seen.upper], axis=1)
             moving = sharp != bounds.counts[:, None]
             free, hit = free + int(moving.sum()), hit + int((bounds.inner == sharp)[moving].sum())
@@ -236,7 +237,7 @@ def test_the_published_czech_release_is_certified() -> None:
 def test_a_decomposable_release_is_moved_to_its_ends() -> None:
     """Independent A and B: one square move after the other reaches the explicit bounds."""
     table = dense(schema_of([2, 2]), [5, 3, 2, 4])
-    bounds = moves.bounds(table, all_ways(2, 1), every_cell(table.schema))
+    bounds = move_bounds.bounds(table, all_ways(2, 1), every_cell(table.schema))
     assert bounds.inner.tolist() == [[1, 7], [1, 7], [0, 6], [0, 6]]
 
 
@@ -253,7 +254,7 @@ def test_a_release_of_the_full_table_moves_nothing(release: Release) -> None:
     table = czech()
     found = found_for(table, release)
     assert len(found.differences) == 0
-    bounds = moves.bounds(table, release, table.codes)
+    bounds = move_bounds.bounds(table, release, table.codes)
     assert (bounds.inner == table.counts[:, None]).all()
 
 

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from sdc.config import TableConfig
+from sdc.ingest.reading import CountedRecords, count_records, read_table
+from sdc.ingest.source import open_source
+from sdc.ingest.vocabulary import Fault
 from sdc.model.errors import InputError
 from sdc.model.table import Table
-from sdc.storage.reading import CountedRecords, count_records, read_table
-from sdc.storage.source import open_source
-from sdc.storage.vocabulary import Fault
-from tests.storage.test_reading import write
+from tests.ingest.test_reading import write
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sdc.bounds.collapse import MAX_DICHOTOMOUS
-from sdc.bounds.moves import can_search
 from sdc.executor import Executor, Result
+from sdc.feasible.moves import can_search
 from sdc.memory import peak_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError

@@ -11,8 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sdc import needs
 from sdc.bounds.method import is_small
+from sdc.build import needs
+from sdc.build.stages import Build, stages_of
+from sdc.build.trial import Kind, Trial, trials
 from sdc.config import ExecutionConfig
 from sdc.execution.settings import worker_memory, workers_of
 from sdc.executor import Executor
@@ -22,9 +24,7 @@ from sdc.model.table import Table
 from sdc.risk.criterion import CELLS_PER_UNIT, STEPS_PER_SECOND
 from sdc.risk.critical_width import require_at_risk
 from sdc.risk.sweep_plan import SweepPlan
-from sdc.stages import Build, stages_of
 from sdc.storage.parquet import write_table
-from sdc.trial import Kind, Trial, trials
 
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
 WIDTH_DISK = 10  # measured: bytes of one critical width when written

@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sdc.config import RecodeConfig
+from sdc.ingest.recodes import INTEGER, NUMERAL, bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
-from sdc.storage.recodes import INTEGER, NUMERAL, bottom_label, labels_of, plain, recoded, top_label
 
 _MOST_KNOWN = 1 << 16
 _INDICES = pa.int32()

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sdc.ingest.source import Part, readable
+from sdc.ingest.vocabulary import kind_of
 from sdc.model.errors import InputError
-from sdc.storage.source import Part, readable
-from sdc.storage.vocabulary import kind_of
 
 _BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24

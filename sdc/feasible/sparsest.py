@@ -15,9 +15,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.coverage import informed
-from sdc.bounds.moves import Found
-from sdc.model.differences import Differences
+from sdc.feasible.differences import Differences
+from sdc.feasible.moves import Found
+from sdc.model.coverage import informed
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 

@@ -7,9 +7,9 @@ from functools import lru_cache, wraps
 
 import numpy as np
 
-from sdc.bounds.cell_marginals import as_cells, check_release
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.marginal import as_cells, check_release
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sdc.ingest.reading import read_table
+from sdc.ingest.source import open_source
+from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.model.errors import InputError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
-from sdc.storage.reading import read_table
-from sdc.storage.source import open_source
-from sdc.storage.structural_zeros import read_structural_zeros
 
 RECORDS = "age,employed,zip,count\nunder 15,no,01,3\nadult,yes,02,2\nadult,no,01,1\nadult,partly,01,4\n"
 

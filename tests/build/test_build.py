@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc import stages
+from sdc.build import stages
 from sdc.api import find_release
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
@@ -38,13 +38,13 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Criterion, judge
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
+from sdc.build.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
 from sdc.storage.parquet import read_written_table
-from sdc.storage.publication import write_publication
+from sdc.publish.publication import write_publication
 from sdc.storage.results import read_curve, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
 FRONTIER = ["ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF"]
 PUBLISHED = {
@@ -493,7 +493,7 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
 KILLED_IN_A_ROUND = """
 import os, signal, sys
 from pathlib import Path
-from sdc import stages
+from sdc.build import stages
 from sdc.api import find_release
 from sdc.executor import IN_PROCESS
 def say(line):
@@ -572,7 +572,7 @@ def test_a_disk_that_fills_up_is_a_refusal(config: Config, monkeypatch: pytest.M
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sdc import stages
+from sdc.build import stages
 from sdc.api import find_release
 from sdc.executor import IN_PROCESS
 whole = stages.write_publication

@@ -14,7 +14,7 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
-from sdc.stages import STAGES, Build, open_build, run_all, run_stage
+from sdc.build.stages import STAGES, Build, open_build, run_all, run_stage
 from sdc.storage.parquet import read_written_table
 
 CONFIG = """

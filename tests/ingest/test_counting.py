@@ -19,12 +19,12 @@ from hypothesis import strategies as some
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
+from sdc.ingest import counting, reading, records
+from sdc.ingest.counting import Packing, summed
+from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError, SdcError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.storage import counting, reading, records
-from sdc.storage.counting import Packing, summed
-from sdc.storage.reading import read_table
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 Codes = npt.NDArray[np.integer]

@@ -18,11 +18,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sdc.config import TableConfig
+from sdc.ingest import reading, records, source
+from sdc.ingest.reading import count_records, read_table
+from sdc.ingest.source import Source, open_source
 from sdc.model.errors import InputError
 from sdc.model.table import Table
-from sdc.storage import reading, records, source
-from sdc.storage.reading import count_records, read_table
-from sdc.storage.source import Source, open_source
 
 
 def refused(path: str | Path, match: str) -> None:

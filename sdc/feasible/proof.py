@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdc.model.differences import Differences
+from sdc.feasible.differences import Differences
 from sdc.model.graph import Decomposition
 from sdc.model.subtable import SubTable
 

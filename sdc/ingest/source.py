@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from sdc.ingest.structural_zeros import zeros_digest
 from sdc.model.errors import InputError
-from sdc.storage.structural_zeros import zeros_digest
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 SECONDS_TO_ANSWER = 30.0

@@ -1,0 +1,1 @@
+"""Feasible tables: the equations they satisfy, how they are searched, and differences that lead to them."""

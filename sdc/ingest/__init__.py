@@ -1,0 +1,1 @@
+"""Input: where records come from, how they are recoded and counted."""

@@ -1,0 +1,1 @@
+"""Publication: what may go out, and the files it goes out as."""
