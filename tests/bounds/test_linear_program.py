@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import enumeration, integer_program, linear_program
-from sdc.bounds.linear_program import _exchange, _incidence, _Program, proven_bound
+from sdc.bounds.linear_program import _Program, proven_bound
+from sdc.bounds.linear_program_kernel import exchange, incidence
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
@@ -159,7 +160,7 @@ def test_transforms_are_sums_over_the_rows(sizes: list[int]) -> None:
     cells = every_cell(schema_of(sizes))
     table = Table.of(schema_of(sizes), cells, rng.integers(0, 9, len(cells)))
     program = _Program.of(table, all_ways(len(sizes), min(2, len(sizes))))
-    within = _incidence(cells.astype(np.int64), program.levels).astype(np.int64)
+    within = incidence(cells.astype(np.int64), program.levels).astype(np.int64)
     multipliers = rng.integers(-9, 9, len(program.totals))
     assert (program.prices(multipliers) == within @ multipliers).all()
     assert (program.rows(program.truth) == within.T @ program.truth).all()
@@ -178,7 +179,7 @@ def test_cells_that_follow_keep_their_equations_when_they_change_places() -> Non
     counts = rng.integers(0, 50, 14)
     counts[9:] = rng.integers(0, 3, 5)
     owed = counts[9:] + effect @ counts[:9]
-    _exchange(effect, owed, free, following, counts.astype(float))
+    exchange(effect, owed, free, following, counts.astype(float))
     assert (owed == counts[following] + effect @ counts[free]).all()
     assert set(following.tolist()) != {9, 10, 11, 12, 13}
     assert sorted([*free.tolist(), *following.tolist()]) == list(range(14))
