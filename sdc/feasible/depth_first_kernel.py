@@ -1,0 +1,158 @@
+"""Propagation of intervals through linear equations, and the depth-first search that stands on it, compiled.
+
+Kernels that call each other stay in this one module: Numba's cache does not see changes elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.table import Counts
+
+Arrays: TypeAlias = tuple[Counts, Counts, Counts, Counts, Counts, Counts]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def settle(
+    lower: Counts,
+    upper: Counts,
+    totals: Counts,
+    start: Counts,
+    members: Counts,
+    signs: Counts,
+    where_start: Counts,
+    where: Counts,
+) -> int:
+    """Narrow the intervals by all equations until nothing moves; the equations treated as by `_propagate`."""
+    waiting, queue = np.ones(len(totals), np.bool_), np.arange(len(totals))
+    arrays = (totals, start, members, signs, where_start, where)
+    return _propagate(lower, upper, arrays, waiting, queue, len(totals))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _propagate(
+    lower: Counts,
+    upper: Counts,
+    arrays: Arrays,
+    waiting: npt.NDArray[np.bool_],
+    queue: Counts,
+    length: int,
+) -> int:
+    """Treat the first `length` equations of the queue and those of every variable that moves.
+
+    How many were treated, and minus that where no table is left; nothing waits afterwards.
+    """
+    totals, start, members, signs, where_start, where = arrays
+    head, treated = 0, 0
+    while length:
+        e = queue[head]
+        head = head + 1 if head + 1 < len(queue) else 0
+        length -= 1
+        waiting[e] = False
+        treated += 1
+        low, up = np.int64(0), np.int64(0)
+        for k in range(start[e], start[e + 1]):
+            i = members[k]
+            if signs[k] > 0:
+                low, up = low + lower[i], up + upper[i]
+            else:
+                low, up = low - upper[i], up - lower[i]
+        possible = low <= totals[e] <= up
+        over, under = up - totals[e], totals[e] - low
+        for k in range(start[e], start[e + 1] if possible else start[e]):
+            i = members[k]
+            if signs[k] > 0:
+                new_low, new_up = max(lower[i], upper[i] - over), min(upper[i], lower[i] + under)
+            else:
+                new_low, new_up = max(lower[i], upper[i] - under), min(upper[i], lower[i] + over)
+            if new_low == lower[i] and new_up == upper[i]:
+                continue
+            possible = possible and new_low <= new_up
+            lower[i], upper[i] = new_low, new_up
+            for w in range(where_start[i], where_start[i + 1]):
+                other = where[w]
+                if other != e and not waiting[other]:
+                    waiting[other] = True
+                    queue[(head + length) % len(queue)] = other
+                    length += 1
+        if not possible:
+            for k in range(length):
+                waiting[queue[(head + k) % len(queue)]] = False
+            return -treated
+    return treated
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def narrowest(lower: Counts, upper: Counts, cells: int) -> int:
+    """The free cell with the narrowest interval, -1 where none is free."""
+    best, width = -1, np.int64(1 << 62)
+    for i in range(cells):
+        if 0 < upper[i] - lower[i] < width:
+            best, width = i, upper[i] - lower[i]
+    return best
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _next_value(lower: int, upper: int, near: int, tried: int) -> tuple[int, int]:
+    """The next value of the interval by distance from `near`, and the count of values tried by then."""
+    near = min(max(near, lower), upper)
+    while tried <= 2 * max(upper - near, near - lower):
+        value = near + (tried + 1) // 2 if tried % 2 else near - tried // 2
+        tried += 1
+        if lower <= value <= upper:
+            return value, tried
+    return lower - 1, tried
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def advance(
+    lower: npt.NDArray[np.int64],
+    upper: npt.NDArray[np.int64],
+    cell: Counts,
+    tried: Counts,
+    depth: int,
+    steps: int,
+    max_steps: int,
+    truth: Counts,
+    totals: Counts,
+    start: Counts,
+    members: Counts,
+    signs: Counts,
+    where_start: Counts,
+    where: Counts,
+    buffer: npt.NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Go on from level `depth`, at which `cell` takes its next value, until the buffer is full or all is seen."""
+    arrays = (totals, start, members, signs, where_start, where)
+    waiting, queue = np.zeros(len(totals), np.bool_), np.empty(len(totals), np.int64)
+    cells = buffer.shape[1]
+    found = 0
+    while depth >= 0 and found < len(buffer) and steps < max_steps:
+        i = cell[depth]
+        value, tried[depth] = _next_value(lower[depth, i], upper[depth, i], truth[i], tried[depth])
+        if value < lower[depth, i]:
+            depth -= 1
+            continue
+        below = depth + 1
+        lower[below], upper[below] = lower[depth], upper[depth]
+        lower[below, i] = upper[below, i] = value
+        length = 0
+        for w in range(where_start[i], where_start[i + 1]):
+            waiting[where[w]] = True
+            queue[length] = where[w]
+            length += 1
+        treated = _propagate(lower[below], upper[below], arrays, waiting, queue, length)
+        steps += abs(treated)
+        if treated > 0:
+            free = narrowest(lower[below], upper[below], cells)
+            if free < 0:
+                buffer[found] = lower[below, :cells]
+                found += 1
+            else:
+                depth = below
+                cell[depth], tried[depth] = free, 0
+    return found, depth, steps
