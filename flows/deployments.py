@@ -14,7 +14,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from sdc.build.stages import open_build
-from sdc.config import Positive, Text, Workers, load_yaml, validated
+from sdc.config import Positive, Text, Workers
+from sdc.config_file import load_yaml, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError, as_command
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sdc.config import BuildConfig, read_config, section_digest
+from sdc.config import BuildConfig, section_digest
+from sdc.config_file import read_config
 from sdc.ingest.reading import read_table
 from sdc.model.errors import ConfigError
 from sdc.risk.criterion import Budget

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, sweep_bytes_allowed, worker_bytes
-from sdc.config import FILES, BuildConfig, read_config, section_digest
+from sdc.config import FILES, BuildConfig, section_digest
+from sdc.config_file import read_config
 from sdc.events import tell
 from sdc.execution.settings import cluster_of, own_memory, unit_memory, workers_of
 from sdc.executor import Executor

@@ -17,10 +17,9 @@ from sdc.config import (
     Seconds,
     Text,
     Workers,
-    load_yaml,
     size_in_bytes,
-    validated,
 )
+from sdc.config_file import load_yaml, validated
 from sdc.model.errors import ConfigError
 
 MIN_WALLTIME = 300

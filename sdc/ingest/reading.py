@@ -29,7 +29,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from sdc.config import BuildConfig, TableConfig, faults_of
+from sdc.config import BuildConfig, TableConfig
+from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
 from sdc.ingest.records import Layout, batches, check_kinds, layouts_of

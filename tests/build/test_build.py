@@ -26,8 +26,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.build import stages
 from sdc.api import find_release
+from sdc.build import stages
+from sdc.build.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
@@ -35,12 +36,11 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
+from sdc.publish.publication import write_publication
 from sdc.risk.criterion import Assessment, Criterion, judge
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.build.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
 from sdc.storage.parquet import read_written_table
-from sdc.publish.publication import write_publication
 from sdc.storage.results import read_curve, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
 

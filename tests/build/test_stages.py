@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from sdc.build.stages import STAGES, Build, open_build, run_all, run_stage
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
-from sdc.build.stages import STAGES, Build, open_build, run_all, run_stage
 from sdc.storage.parquet import read_written_table
 
 CONFIG = """

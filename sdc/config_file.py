@@ -1,0 +1,171 @@
+"""Reads a config from its YAML file, and says of every fault in one sentence: key, value and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from sdc.config import EMBEDDED_CLUSTERS, BuildConfig
+from sdc.model.errors import ConfigError, SdcError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildConfig:
+    """The config in a YAML file, with the files it names relative to its folder made absolute.
+
+    data  the table to read instead of `table.path`
+
+    ConfigError, one message with every fault: the key, its value and what is allowed.
+    """
+    path = Path(path)
+    settings = load_yaml(path, "config", ConfigError)
+    table = settings.get("table") if isinstance(settings, dict) else None
+    if data is not None and isinstance(table, dict):
+        settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd())}}
+    return _resolved(validated(BuildConfig, settings, path), path)
+
+
+def validated(model: type[Model], content: Any, path: Path, place: str = "") -> Model:
+    """The content of a file as a model; ConfigError, one message with every fault: the key, its value, what is allowed.
+
+    place  where in the file it stands, for the message
+    """
+    if not isinstance(content, dict):
+        what = "is empty" if content is None else f"is a {type(content).__name__}"
+        raise ConfigError(f"{path}{place} {what}, not a mapping; it has the keys {', '.join(_names(model))}")
+    try:
+        return model.model_validate(content, context={"folder": path.absolute().parent})
+    except ValidationError as error:
+        raise ConfigError(f"{path}{place}: {faults_of(error, model)}") from error
+
+
+def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
+    files = {"path": _placed(config.table.path, path.absolute().parent)}
+    if config.table.structural_zeros is not None:
+        files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
+    config = config.model_copy(update={"table": config.table.model_copy(update=files)})
+    if config.execution.cluster in EMBEDDED_CLUSTERS:
+        return config
+    cluster = _existing(path, "execution.cluster", config.execution.cluster)
+    return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
+
+
+def _placed(path: str, folder: Path) -> str:
+    """A path relative to the folder made absolute; a URL stays as it is."""
+    return path if "://" in path else str((folder / path).resolve())
+
+
+def _existing(path: Path, key: str, value: str) -> str:
+    """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
+    file = (path.absolute().parent / value).resolve()
+    if not file.is_file():
+        raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
+    return str(file)
+
+
+# YAML
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which in addition refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(problem=f"line {line} gives {key.value!r} a second time")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+class TextLoader(_Loader):
+    """Reads every scalar as the text that is written there: no is a category, and 01 is not 1."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012, the library's own attribute
+
+
+def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Loader] = _Loader) -> Any:
+    """The content of a YAML file; `refusal`, whose message begins with what it is, where it cannot be read."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), loader)
+    except FileNotFoundError as error:
+        raise refusal(f"{what} {path} does not exist; give a YAML file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal(f"{what} {path} cannot be read: {error}; give a YAML file in UTF-8") from error
+    except yaml.YAMLError as error:
+        raise refusal(f"{what} {path} is not valid YAML: {_where(error)}; correct it there") from error
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return place + str(getattr(error, "problem", None) or str(error).splitlines()[0])
+
+
+# One sentence a fault
+
+
+def faults_of(error: ValidationError, model: type[BaseModel], *section: str) -> str:
+    """What pydantic found in a model, or in this section of it: key, value and what is allowed of each."""
+    return "; ".join(_fault(model, {**e, "loc": (*section, *e["loc"])}) for e in error.errors(include_url=False))
+
+
+def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
+    keys = [str(key) for key in error["loc"]]
+    name = ".".join(keys)
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(model, keys, name)
+    if error["type"] == "missing":
+        return f"{name} is missing; add it ({_allowed(model, keys)})"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if not keys:
+        return str(reason)
+    return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(model, keys)})"
+
+
+def _unknown_key(model: type[BaseModel], keys: Sequence[str], name: str) -> str:
+    known = _names(_section(model, keys[:-1])[0])
+    near = difflib.get_close_matches(keys[-1], known, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{name} is an unknown key; {meant}allowed: {', '.join(known)}"
+
+
+def _names(section: type[BaseModel]) -> list[str]:
+    """The keys of a section as they are written in a file."""
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
+    """The description of the setting at these keys, or around them."""
+    while len(keys) > 1 and keys[-1].isdecimal():
+        keys = keys[:-1]
+    section, rest = _section(model, keys)
+    outer, key = (section, rest[0]) if rest else (_section(model, keys[:-1])[0], keys[-1])
+    field = outer.model_fields.get(key)
+    return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
+
+
+def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
+    """The innermost section at these keys of a model, and the keys that are left within it."""
+    section = model
+    by_name = False
+    for depth, key in enumerate(keys):
+        if by_name or (key.isdecimal() and section is not model):  # the key of a mapping to sections, a place in a list
+            by_name = False
+            continue
+        field = section.model_fields.get(key)
+        kinds = [field.annotation, *get_args(field.annotation)] if field else []
+        within = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if not within:
+            return section, keys[depth:]
+        section, by_name = within[0], get_origin(kinds[0]) is dict
+    return section, ()
