@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,14 @@ from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
-from sdc.model.marginal import MAX_DENSE_CELLS
 from sdc.model.release import Release
-from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.critical_width import require_at_risk
 from sdc.search import chain_kernel as kernel
+from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
-MAX_KEYS = 1 << 18
 KINDS = ("geometric", "linear")
 
 
@@ -210,18 +207,10 @@ class Workspace:
         self.table, self.min_width = table, min_width
         self.at_risk = table.at_risk(small_count)
         self.counts = table.counts[self.at_risk]
-        self._columns = np.ascontiguousarray(table.codes.T)
-        self._sizes = np.array(table.schema.sizes, np.int64)
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         self.work.fixed[:] = independence_graph(Release.of(table.zeros.subtables), len(table.schema))
-        self._free = list(range(len(self.work.rows)))
-        self._known = self._exposed = 0
-        self._needed = min_width + self.counts
-        one_way = table.one_way()
-        codes = table.codes[self.at_risk]
-        self._least_one_way = np.minimum.reduce([counts[codes[:, v]] for v, counts in enumerate(one_way)])
-        self._lacking = [table.total - counts for counts in one_way]
+        self.rows = MarginalRows(table, self.at_risk, min_width, self.work)
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
         """Puts a chain on the graph."""
@@ -235,7 +224,7 @@ class Workspace:
         work.numbers[kernel.TERMS] = 0
         for sign, sets in ((1, graph.cliques), (-1, graph.separators)):
             for subtable in sets:
-                kernel.add_term(work, subtable, self._row(subtable), sign)
+                kernel.add_term(work, subtable, self.rows.of(subtable), sign)
         work.numbers[kernel.FINGERPRINT] = np.bitwise_xor.reduce(self._edge_prints(graph), initial=0)
         work.status[:] = kernel.UNKNOWN
         work.seen[:] = kernel.EMPTY
@@ -271,7 +260,7 @@ class Workspace:
         while outcome != kernel.DONE:
             step, outcome = kernel.advance(work, cooling, self.min_width, step, until)
             if outcome == kernel.MISSING:
-                self._bring(int(work.numbers[kernel.NEEDED]))
+                self.rows.bring(int(work.numbers[kernel.NEEDED]))
             elif outcome == kernel.ON_TOP:
                 best = self._better(best)
                 work.value[1] = best.value
@@ -293,95 +282,6 @@ class Workspace:
 
     def _graph(self) -> DecomposableGraph:
         return DecomposableGraph.from_neighbours(tuple(self.work.neighbours.tolist()))
-
-    # Marginals
-
-    def _row(self, subtable: SubTable) -> int:
-        """The row of a sub-table, whatever its critical width."""
-        row = int(kernel.row_of(self.work, subtable))
-        return row if row >= 0 else self._keep(subtable, self.marginal(subtable))
-
-    def _bring(self, subtable: SubTable) -> None:
-        """Brings what the kernel asked for: a row, or that the critical width is too small."""
-        if any(kernel.row_of(self.work, child) == kernel.NARROW for child in st.children(subtable)):
-            self._note(subtable, kernel.NARROW)
-            return
-        counts = self.marginal(subtable)
-        if self.is_narrow(subtable, counts):
-            self._note(subtable, kernel.NARROW)
-        else:
-            self._keep(subtable, counts)
-
-    def marginal(self, subtable: SubTable) -> npt.NDArray[np.int64]:
-        """(n,) n_T(i_T) at the at-risk cells: one pass over the table, a sort where T has more than 2^20 cells."""
-        kept = np.array(st.members(subtable), np.int64)
-        if prod(self._sizes[kept].tolist()) > MAX_DENSE_CELLS:
-            return self.table.marginal_at(subtable, self.table.codes[self.at_risk])
-        found: npt.NDArray[np.int64] = kernel.counts_at(
-            self._columns, self.table.counts, self.at_risk, kept, self._sizes
-        )
-        return found
-
-    def is_narrow(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> bool:
-        """Whether the critical width of T, with these marginal counts, is below the width required.
-
-        By the explicit bounds under MPR(T), at the cells whose upper bound does not decide alone.
-        """
-        upper = np.minimum(counts, self._least_one_way)
-        near = np.flatnonzero(upper < self._needed)
-        lower, codes = counts[near], self.table.codes[self.at_risk[near]]
-        for v, lacking in enumerate(self._lacking):
-            if not st.has(subtable, v):
-                lower -= lacking[codes[:, v]]
-        return bool((upper[near] - np.maximum(0, lower) < self.min_width).any())
-
-    def _keep(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> int:
-        work = self.work
-        exposed = np.flatnonzero(counts < self._needed)
-        while not self._free or self._exposed + len(exposed) > len(work.exposed):
-            self._forget_rows()
-        row = self._free.pop()
-        work.rows[row] = counts
-        work.stamps[row] = work.numbers[kernel.CLOCK]
-        self._expose(row, exposed)
-        self._note(subtable, row)
-        return row
-
-    def _expose(self, row: int, cells: npt.NDArray[np.int64]) -> None:
-        stop = self._exposed + len(cells)
-        self.work.exposed[self._exposed : stop] = cells
-        self.work.span[row] = self._exposed, stop
-        self._exposed = stop
-
-    def _note(self, subtable: SubTable, place: int) -> None:
-        if self._known == MAX_KEYS:
-            self._keep_places(self.work.places >= 0)
-        kernel.remember(self.work, subtable, place)
-        self._known += 1
-
-    def _forget_rows(self) -> None:
-        """Half of the rows, those not used for longest; not those of the current graph."""
-        work = self.work
-        in_use = set(work.term_rows[: work.numbers[kernel.TERMS]].tolist())
-        kept = set(range(len(work.rows))) - set(self._free)
-        idle = kept - in_use
-        oldest = [row for row in np.argsort(work.stamps, kind="stable").tolist() if row in idle]
-        forgotten = oldest[: max(1, len(oldest) // 2)]
-        self._free += forgotten
-        self._keep_places(~np.isin(work.places, forgotten))
-        exposed = {row: work.exposed[slice(*work.span[row])].copy() for row in kept.difference(forgotten)}
-        self._exposed = 0
-        for row, cells in exposed.items():
-            self._expose(row, cells)
-
-    def _keep_places(self, kept: npt.NDArray[np.bool_]) -> None:
-        work = self.work
-        kept &= work.keys != kernel.EMPTY
-        notes = list(zip(work.keys[kept].tolist(), work.places[kept].tolist(), strict=True))
-        work.keys[:] = kernel.EMPTY
-        for subtable, place in notes:
-            kernel.remember(work, subtable, place)
-        self._known = len(notes)
 
     # Refusals
 

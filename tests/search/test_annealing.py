@@ -119,7 +119,7 @@ def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPat
     table = random_table(4, [3] * 8, 500)
     chain = Chain(2, 1, Schedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
-    monkeypatch.setattr("sdc.search.annealing.MAX_KEYS", 64)
+    monkeypatch.setattr("sdc.search.marginal_rows.MAX_KEYS", 64)
     scarce = replace(chain, max_bytes=2)
     assert scarce.step(table, scarce.init(table, 1), 3000) == roomy
     assert (scarce._workspace(table).work.keys >= 0).sum() <= 64
@@ -127,9 +127,9 @@ def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("min_width", [1, 3, 10, 50, 120, 260, 261])
 def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) -> None:
-    workspace, widths = Workspace(czech, 2, min_width, 1 << 20), critical_widths(czech)
+    rows, widths = Workspace(czech, 2, min_width, 1 << 20).rows, critical_widths(czech)
     for subtable in range(64):
-        assert workspace.is_narrow(subtable, workspace.marginal(subtable)) == (widths.of(subtable) < min_width)
+        assert rows.is_narrow(subtable, rows.counts(subtable)) == (widths.of(subtable) < min_width)
 
 
 def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:

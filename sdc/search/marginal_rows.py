@@ -1,0 +1,128 @@
+"""Rows of marginals at the at-risk cells, where the annealing kernel looks them up: counted, kept and forgotten."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.marginal import MAX_DENSE_CELLS
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.search import chain_kernel as kernel
+
+MAX_KEYS = 1 << 18
+
+
+class MarginalRows:
+    """n_T(i_T) at the at-risk cells for the sub-tables that chains come to, in the arrays of the kernel.
+
+    Where the rows are full, or their exposed cells, half of them go, those not used for longest. A sub-table whose
+    critical width is too small gets no row, only the note that it is narrow.
+    """
+
+    # Not `CellMarginals`: the kernel reads rows at every proposal, so they are one array with a hash table that
+    # compiled code can ask, and with each row come its exposed cells, which are mostly all that is read of it.
+
+    def __init__(self, table: Table, at_risk: npt.NDArray[np.int64], min_width: int, work: kernel.Work) -> None:
+        self._table, self._at_risk, self._min_width, self._work = table, at_risk, min_width, work
+        self._columns = np.ascontiguousarray(table.codes.T)
+        self._sizes = np.array(table.schema.sizes, np.int64)
+        self._free = list(range(len(work.rows)))
+        self._known = self._exposed = 0
+        self._needed = min_width + table.counts[at_risk]
+        one_way, codes = table.one_way(), table.codes[at_risk]
+        self._least_one_way = np.minimum.reduce([counts[codes[:, v]] for v, counts in enumerate(one_way)])
+        self._lacking = [table.total - counts for counts in one_way]
+
+    def of(self, subtable: SubTable) -> int:
+        """The row of a sub-table, whatever its critical width."""
+        row = int(kernel.row_of(self._work, subtable))
+        return row if row >= 0 else self._keep(subtable, self.counts(subtable))
+
+    def bring(self, subtable: SubTable) -> None:
+        """Brings what the kernel asked for: a row, or that the critical width is too small."""
+        if any(kernel.row_of(self._work, child) == kernel.NARROW for child in st.children(subtable)):
+            self._note(subtable, kernel.NARROW)
+            return
+        counts = self.counts(subtable)
+        if self.is_narrow(subtable, counts):
+            self._note(subtable, kernel.NARROW)
+        else:
+            self._keep(subtable, counts)
+
+    def counts(self, subtable: SubTable) -> npt.NDArray[np.int64]:
+        """(n,) n_T(i_T) at the at-risk cells: one pass over the table, a sort where T has more than 2^20 cells."""
+        kept = np.array(st.members(subtable), np.int64)
+        if prod(self._sizes[kept].tolist()) > MAX_DENSE_CELLS:
+            return self._table.marginal_at(subtable, self._table.codes[self._at_risk])
+        found: npt.NDArray[np.int64] = kernel.counts_at(
+            self._columns, self._table.counts, self._at_risk, kept, self._sizes
+        )
+        return found
+
+    def is_narrow(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> bool:
+        """Whether the critical width of T, with these marginal counts, is below the width required.
+
+        By the explicit bounds under MPR(T), at the cells whose upper bound does not decide alone.
+        """
+        upper = np.minimum(counts, self._least_one_way)
+        near = np.flatnonzero(upper < self._needed)
+        lower, codes = counts[near], self._table.codes[self._at_risk[near]]
+        for v, lacking in enumerate(self._lacking):
+            if not st.has(subtable, v):
+                lower -= lacking[codes[:, v]]
+        return bool((upper[near] - np.maximum(0, lower) < self._min_width).any())
+
+    def _keep(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> int:
+        work = self._work
+        exposed = np.flatnonzero(counts < self._needed)
+        while not self._free or self._exposed + len(exposed) > len(work.exposed):
+            self._forget_rows()
+        row = self._free.pop()
+        work.rows[row] = counts
+        work.stamps[row] = work.numbers[kernel.CLOCK]
+        self._expose(row, exposed)
+        self._note(subtable, row)
+        return row
+
+    def _expose(self, row: int, cells: npt.NDArray[np.int64]) -> None:
+        stop = self._exposed + len(cells)
+        self._work.exposed[self._exposed : stop] = cells
+        self._work.span[row] = self._exposed, stop
+        self._exposed = stop
+
+    def _note(self, subtable: SubTable, place: int) -> None:
+        if self._known == MAX_KEYS:
+            # what is narrow is asked for at every proposal to add it, and so noted again; a row has cost the same count
+            # and its place in the array besides
+            self._keep_places(self._work.places >= 0)
+        kernel.remember(self._work, subtable, place)
+        self._known += 1
+
+    def _forget_rows(self) -> None:
+        """Half of the rows, those not used for longest; not those of the current graph."""
+        work = self._work
+        in_use = set(work.term_rows[: work.numbers[kernel.TERMS]].tolist())
+        kept = set(range(len(work.rows))) - set(self._free)
+        idle = kept - in_use
+        oldest = [row for row in np.argsort(work.stamps, kind="stable").tolist() if row in idle]
+        forgotten = oldest[: max(1, len(oldest) // 2)]
+        self._free += forgotten
+        self._keep_places(~np.isin(work.places, forgotten))
+        exposed = {row: work.exposed[slice(*work.span[row])].copy() for row in kept.difference(forgotten)}
+        self._exposed = 0
+        for row, cells in exposed.items():
+            self._expose(row, cells)
+
+    def _keep_places(self, kept: npt.NDArray[np.bool_]) -> None:
+        # the hash table probes the next slots, so an entry cannot go on its own: what stays is put in anew
+        work = self._work
+        kept &= work.keys != kernel.EMPTY
+        notes = list(zip(work.keys[kept].tolist(), work.places[kept].tolist(), strict=True))
+        work.keys[:] = kernel.EMPTY
+        for subtable, place in notes:
+            kernel.remember(work, subtable, place)
+        self._known = len(notes)
