@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sdc.feasible import move_kernel
 from sdc.feasible.differences import Differences, extremes
+from sdc.feasible.move_kernel import MAX_FLIPS, Work
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.coverage import informed
@@ -123,7 +124,7 @@ class _Search:
         sizes = np.array(table.schema.sizes)
         strides = np.concatenate([np.cumprod(sizes[::-1])[-2::-1], [1]]).astype(np.int64)
         keys = table.codes.astype(np.int64) @ strides
-        self._kernel = move_kernel.new_search(sizes, strides, _flips(release, sizes), keys, table.counts)
+        self._kernel = _new_work(sizes, strides, _flips(release, sizes), keys, table.counts)
 
     def keys_of(self, cells: Codes) -> Counts:
         keys: Counts = cells.astype(np.int64) @ self._kernel.strides
@@ -138,7 +139,7 @@ class _Search:
             return 0, 0
         got, done, used = move_kernel.shift(self._kernel, key, wanted, SCHEDULE[:effort], nodes)
         if got:
-            chains.append(move_kernel.chain_corners(self._kernel, done))
+            chains.append(_corners(self._kernel.trail[:done]))
         move_kernel.restore(self._kernel, done)
         return got, used
 
@@ -147,11 +148,49 @@ def _flips(release: Release, sizes: Counts) -> tuple[Counts, Counts]:
     """The smallest sets of varying variables that no released sub-table contains, small ones first."""
     varying = st.of(np.flatnonzero(sizes > 1).tolist())
     smallest = minimal_uncovered(release, len(sizes))
-    sets = [s for s in smallest if st.dimension(s) <= move_kernel.MAX_FLIPS and st.is_within(s, varying)]
-    members = np.zeros((len(sets), move_kernel.MAX_FLIPS), np.int64)
+    sets = [s for s in smallest if st.dimension(s) <= MAX_FLIPS and st.is_within(s, varying)]
+    members = np.zeros((len(sets), MAX_FLIPS), np.int64)
     for row, subtable in enumerate(sets):
         members[row, : st.dimension(subtable)] = st.members(subtable)
     return members, np.array([st.dimension(s) for s in sets], np.int64)
+
+
+def _new_work(sizes: Counts, strides: Counts, flips: tuple[Counts, Counts], keys: Counts, counts: Counts) -> Work:
+    """Room for the search of a table with these cells and counts, for moves that flip such sets of variables."""
+    # a quarter full at most, so that a probe mostly ends at its first slot
+    slots = 1 << int(4 * len(keys) + 2 * move_kernel.MAX_INSERTED).bit_length()
+    depths, candidates = move_kernel.MAX_DEPTHS, move_kernel.MAX_CANDIDATES
+    work = Work(
+        sizes,
+        strides,
+        *flips,
+        keys=np.full(slots, move_kernel.EMPTY),
+        counts=np.zeros(slots, np.int64),
+        inserted=np.zeros(move_kernel.MAX_INSERTED, np.int64),
+        filled=np.zeros(1, np.int64),
+        candidates=np.zeros((depths, candidates, 2 + move_kernel.MAX_MISSING), np.int64),
+        steps=np.zeros((depths, candidates, MAX_FLIPS), np.int64),
+        trail=np.zeros((move_kernel.MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
+        memo=np.full(move_kernel.MEMO_SLOTS, move_kernel.EMPTY),
+        stamps=np.zeros(move_kernel.MEMO_SLOTS, np.int64),
+        stamp=np.zeros(1, np.int64),
+        frames=np.zeros((depths, 7), np.int64),
+        near=np.zeros((len(sizes), int(sizes.max())), np.int64),
+        nodes=np.zeros(1, np.int64),
+    )
+    move_kernel.fill(work, keys, counts)
+    work.filled[0] = 0
+    return work
+
+
+def _corners(trail: Counts) -> Chain:
+    """Keys and changes (+1, -1) of all corners of (moves, 3 + MAX_FLIPS) moves made, not yet added up by cell."""
+    bits = np.arange(1 << MAX_FLIPS)
+    cells, flipped, up, steps = trail[:, 0], trail[:, 1], trail[:, 2], trail[:, 3:]
+    keys = cells[:, None] + steps @ (bits >> np.arange(MAX_FLIPS)[:, None] & 1)
+    changes = np.where((up[:, None] == 1) == move_kernel.ODD, -1, 1)
+    used = bits < 1 << flipped[:, None]
+    return keys[used], changes[used]
 
 
 def minimal_uncovered(release: Release, variables: int) -> list[st.SubTable]:
