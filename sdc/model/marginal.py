@@ -36,8 +36,8 @@ class CellMarginals:
         self.table = table
         self.cells: Codes = as_cells(cells, table.schema)
         self.counts: Counts = _read_only(table.count_at(self.cells))
-        self._table_columns = _columns(table.codes)
-        self._cell_columns = _columns(self.cells)
+        self._table_columns = _Columns(table.codes)
+        self._cell_columns = _Columns(self.cells)
         self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
         self._max_kept = max(1, max_bytes // (8 * max(1, len(self.cells))))
 
@@ -55,35 +55,50 @@ class CellMarginals:
             self._kept.move_to_end(subtable)
             return self._kept[subtable]
         check_within(subtable, self.table.schema)
-        counts = _read_only(self._count(subtable))
+        counts = _read_only(self.count(subtable))
         self._kept[subtable] = counts
         if len(self._kept) > self._max_kept:
             self._kept.popitem(last=False)
         return counts
 
-    def _count(self, subtable: SubTable) -> Counts:
-        sizes = self.table.schema.sizes
-        kept = st.members(subtable)
-        space = prod(sizes[v] for v in kept)
-        if len(kept) == len(sizes):
+    def count(self, subtable: SubTable) -> Counts:
+        """(n,) the same counted anew, and not kept; the one way in which marginals at cells are counted."""
+        from sdc.model.marginal_kernel import add_counts, sums_at
+
+        if subtable == st.full(len(self.table.schema)):
             return self.counts
+        kept = st.members(subtable)
+        space = prod(self.table.schema.sizes[v] for v in kept)
         if space > MAX_DENSE_CELLS:
             return self.table.marginal_at(subtable, self.cells)
-        dense, at_cells = np.zeros(space), np.empty(len(self), np.int64)
-        for part in _chunks(len(self.table)):
-            dense += np.bincount(_key(self._table_columns[:, part], kept, sizes), self.table.counts[part], space)
-        for part in _chunks(len(self)):
-            at_cells[part] = dense[_key(self._cell_columns[:, part], kept, sizes)]
-        return at_cells
+        variables, sizes = np.array(kept, np.int64), np.array(self.table.schema.sizes)
+        sums = np.zeros(space, np.int64)
+        for columns, part in self._table_columns.chunks():
+            add_counts(sums, columns, self.table.counts[part], variables, sizes)
+        found = [sums_at(sums, columns, variables, sizes) for columns, _ in self._cell_columns.chunks()]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def _columns(codes: Codes) -> npt.NDArray[np.integer]:
-    """One row a variable: copied for speed where they are few, else as they are."""
-    return np.ascontiguousarray(codes.T, np.int64) if len(codes) <= CELLS_PER_CHUNK else codes.T
+class _Columns:
+    """Codes with one row a variable, as kernels read them fastest: kept where cells are few, else copied by chunks."""
+
+    def __init__(self, codes: Codes) -> None:
+        self._codes = codes
+        self._kept = _transposed(codes) if len(codes) <= CELLS_PER_CHUNK else None
+
+    def chunks(self) -> Iterator[tuple[Codes, slice]]:
+        """(variables, cells) columns, and which cells they are."""
+        if self._kept is not None:
+            yield self._kept, slice(None)
+            return
+        for begin in range(0, len(self._codes), CELLS_PER_CHUNK):
+            part = slice(begin, begin + CELLS_PER_CHUNK)
+            yield _transposed(self._codes[part]), part
 
 
-def _chunks(rows: int) -> Iterator[slice]:
-    return (slice(begin, begin + CELLS_PER_CHUNK) for begin in range(0, rows, CELLS_PER_CHUNK))
+def _transposed(codes: Codes) -> Codes:
+    # always a copy: one variable's transpose would be a read-only view, for which numba compiles a kernel of its own
+    return np.array(codes.T, order="C")
 
 
 def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
@@ -113,14 +128,6 @@ def check_within(subtable: SubTable, schema: Schema) -> None:
 def check_release(release: Release, schema: Schema) -> None:
     """ReleaseError where the release names a variable the schema does not have."""
     check_within(release.variables, schema)
-
-
-def _key(columns: npt.NDArray[np.integer], kept: tuple[int, ...], sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    key = np.zeros(columns.shape[1], np.int64)
-    for v in kept:
-        key *= sizes[v]
-        key += columns[v]
-    return key
 
 
 def _read_only(counts: Counts) -> Counts:

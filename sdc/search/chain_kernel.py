@@ -227,25 +227,6 @@ def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def counts_at(columns: Any, counts: Ints, at_risk: Ints, kept: Ints, sizes: Ints) -> Ints:
-    """(n,) marginal counts at the at-risk rows of a table with (K, cells) columns; it holds prod(sizes kept) sums."""
-    keys = np.zeros(columns.shape[1], np.int32)
-    space = 1
-    for v in kept:
-        space *= sizes[v]
-        column, size = columns[v], np.int32(sizes[v])
-        for i in range(len(keys)):
-            keys[i] = keys[i] * size + column[i]
-    sums = np.zeros(space, np.int64)
-    for i in range(len(keys)):
-        sums[keys[i]] += counts[i]
-    found = np.empty(len(at_risk), np.int64)
-    for i in range(len(at_risk)):
-        found[i] = sums[keys[at_risk[i]]]
-    return found
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _slot(keys: Ints, subtable: int) -> int:
     """Where the sub-table is, or the empty slot where it would be."""
     mask = len(keys) - 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.marginal import MAX_DENSE_CELLS
+from sdc.model.marginal import CellMarginals
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.search import chain_kernel as kernel
@@ -23,45 +21,34 @@ class MarginalRows:
     critical width is too small gets no row, only the note that it is narrow.
     """
 
-    # Not `CellMarginals`: the kernel reads rows at every proposal, so they are one array with a hash table that
-    # compiled code can ask, and with each row come its exposed cells, which are mostly all that is read of it.
+    # `CellMarginals` counts them, and keeps none: the kernel reads rows at every proposal, so they are one array with a
+    # hash table that compiled code can ask, and with each row come its exposed cells, mostly all that is read of it.
 
     def __init__(self, table: Table, at_risk: npt.NDArray[np.int64], min_width: int, work: kernel.Work) -> None:
-        self._table, self._at_risk, self._min_width, self._work = table, at_risk, min_width, work
-        self._columns = np.ascontiguousarray(table.codes.T)
-        self._sizes = np.array(table.schema.sizes, np.int64)
+        self._min_width, self._work = min_width, work
+        self.marginals = CellMarginals(table, table.codes[at_risk])
         self._free = list(range(len(work.rows)))
         self._known = self._exposed = 0
-        self._needed = min_width + table.counts[at_risk]
-        one_way, codes = table.one_way(), table.codes[at_risk]
+        self._needed = min_width + self.marginals.counts
+        one_way, codes = table.one_way(), self.marginals.cells
         self._least_one_way = np.minimum.reduce([counts[codes[:, v]] for v, counts in enumerate(one_way)])
         self._lacking = [table.total - counts for counts in one_way]
 
     def of(self, subtable: SubTable) -> int:
         """The row of a sub-table, whatever its critical width."""
         row = int(kernel.row_of(self._work, subtable))
-        return row if row >= 0 else self._keep(subtable, self.counts(subtable))
+        return row if row >= 0 else self._keep(subtable, self.marginals.count(subtable))
 
     def bring(self, subtable: SubTable) -> None:
         """Brings what the kernel asked for: a row, or that the critical width is too small."""
         if any(kernel.row_of(self._work, child) == kernel.NARROW for child in st.children(subtable)):
             self._note(subtable, kernel.NARROW)
             return
-        counts = self.counts(subtable)
+        counts = self.marginals.count(subtable)
         if self.is_narrow(subtable, counts):
             self._note(subtable, kernel.NARROW)
         else:
             self._keep(subtable, counts)
-
-    def counts(self, subtable: SubTable) -> npt.NDArray[np.int64]:
-        """(n,) n_T(i_T) at the at-risk cells: one pass over the table, a sort where T has more than 2^20 cells."""
-        kept = np.array(st.members(subtable), np.int64)
-        if prod(self._sizes[kept].tolist()) > MAX_DENSE_CELLS:
-            return self._table.marginal_at(subtable, self._table.codes[self._at_risk])
-        found: npt.NDArray[np.int64] = kernel.counts_at(
-            self._columns, self._table.counts, self._at_risk, kept, self._sizes
-        )
-        return found
 
     def is_narrow(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> bool:
         """Whether the critical width of T, with these marginal counts, is below the width required.
@@ -70,7 +57,7 @@ class MarginalRows:
         """
         upper = np.minimum(counts, self._least_one_way)
         near = np.flatnonzero(upper < self._needed)
-        lower, codes = counts[near], self._table.codes[self._at_risk[near]]
+        lower, codes = counts[near], self.marginals.cells[near]
         for v, lacking in enumerate(self._lacking):
             if not st.has(subtable, v):
                 lower -= lacking[codes[:, v]]

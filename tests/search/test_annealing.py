@@ -129,7 +129,7 @@ def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPat
 def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) -> None:
     rows, widths = Workspace(czech, 2, min_width, 1 << 20).rows, critical_widths(czech)
     for subtable in range(64):
-        assert rows.is_narrow(subtable, rows.counts(subtable)) == (widths.of(subtable) < min_width)
+        assert rows.is_narrow(subtable, rows.marginals.count(subtable)) == (widths.of(subtable) < min_width)
 
 
 def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
