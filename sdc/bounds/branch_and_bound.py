@@ -34,7 +34,7 @@ def bounds_within(max_steps: int, table: Table, release: Release, cells: Codes) 
     @on_covered_variables
     def bounded(table: Table, release: Release, cells: Codes) -> CellBounds:
         search = _Search(FeasibleTables(table, release), max_steps)
-        place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+        place = table.schema.keys.pack(cells)
         for cell in np.unique(place):
             search.settle(int(cell))
         return CellBounds(cells, table.count_at(cells), search.outer[place], search.inner[place], "branch-and-bound")

@@ -15,7 +15,7 @@ from sdc.model.marginal import CellMarginals, as_cells, check_release
 from sdc.model.release import Release
 from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes, Counts, Table, group_ids
+from sdc.model.table import Codes, Counts, Table
 
 MAX_VARIABLES = 15
 MAX_DICHOTOMOUS = 16
@@ -109,7 +109,7 @@ class Collapse:
     def _sharing(self, kept: SubTable, cells: Codes) -> list[npt.NDArray[np.int64]]:
         """The rows of the cells that agree in the kept variables of more than two categories, together."""
         agreeing = st.members(kept & ~self._dichotomous)
-        ids = group_ids(cells[:, agreeing], [self._table.schema.sizes[v] for v in agreeing])
+        ids = self._table.schema.keys.keep(agreeing).numbers(cells[:, agreeing])
         order = np.argsort(ids, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(ids[order])) + 1)
 

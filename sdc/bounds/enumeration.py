@@ -68,7 +68,7 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     The outer interval is then [0, min over the frontier of n_S(i_S)]. ReleaseError beyond 2,048 cells.
     """
     seen = _enumerate(FeasibleTables(table, release), MAX_TABLES, MAX_STEPS)
-    place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+    place = table.schema.keys.pack(cells)
     inner = np.stack([seen.lower[place], seen.upper[place]], axis=1)
     marginals = CellMarginals(table, cells)
     outer = inner if seen.complete else frontier_bounds(marginals, release)

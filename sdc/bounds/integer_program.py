@@ -37,7 +37,7 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     _check_size(table)
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
     program = _Program(table, release, _known(table, release, every_cell.astype(np.uint16)))
-    place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+    place = table.schema.keys.pack(cells)
     outer, inner = program.outer[place], program.inner[place]
     for row in range(len(cells)):
         for end in (0, 1):
@@ -65,7 +65,7 @@ def tables_at_ends(table: Table, release: Release, cells: Codes) -> Differences:
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T.astype(np.uint16)
     program = _Program(table, release, _known(table, release, every_cell))
     truth = MarginalEquations.of(table, release).truth
-    place = np.ravel_multi_index(tuple(cells.T.astype(np.int64)), table.schema.sizes)
+    place = table.schema.keys.pack(cells)
     changes = [program.optimum(int(at), end)[0] - truth for at in place for end in (0, 1) if program.is_free(int(at))]
     if not changes:
         return Differences.none(len(table.schema))

@@ -102,7 +102,7 @@ class _Program:
         """ReleaseError beyond the limits."""
         _check_size(table, release)
         sizes = np.array(table.schema.sizes, np.int64)
-        strides = np.cumprod(np.concatenate([[1], sizes[:0:-1]]))[::-1].copy()
+        strides = table.schema.keys.strides
         levels = np.array(list(_row_levels(release, table.schema.sizes)), np.int64)
         anchors = levels @ strides
         truth = np.zeros(table.schema.sizes, np.int64)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.keys import KeySpace
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.table import Codes, Counts, Table, freeze, group_ids
+from sdc.model.table import Codes, Counts, Table, freeze
 
 Flags = npt.NDArray[np.bool_]
 # so many variables have few enough sub-tables to list
@@ -48,8 +49,8 @@ class Differences:
     @staticmethod
     def summed(number: int, of: npt.NDArray[np.integer], cells: Codes, changes: Counts, schema: Schema) -> Differences:
         """`number` differences from changes of which several may fall on one cell; `of` says whose each one is."""
-        ids = group_ids(np.concatenate([of[:, None], cells], axis=1), [max(1, number), *schema.sizes])
-        _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+        space = KeySpace((max(1, number), *schema.sizes))
+        first, group = space.distinct(np.concatenate([of[:, None], cells], axis=1))
         total = np.zeros(len(first), np.int64)
         np.add.at(total, group, changes)
         kept = total != 0
@@ -134,7 +135,7 @@ class Differences:
     def _sums_to_zero(self, element: st.SubTable, schema: Schema) -> Flags:
         variables = list(st.members(element))
         columns = np.concatenate([self.of[:, None], self.cells[:, variables]], axis=1)
-        ids = group_ids(columns, [max(1, len(self)), *(schema.sizes[v] for v in variables)])
+        ids = KeySpace((max(1, len(self)), *(schema.sizes[v] for v in variables))).numbers(columns)
         order = np.argsort(ids, kind="stable")
         first = np.flatnonzero(np.diff(ids[order], prepend=-1))
         sums = np.add.reduceat(self.changes[order], first) if len(first) else self.changes
@@ -144,7 +145,7 @@ class Differences:
     def _distinct(self, schema: Schema) -> Flags:
         """(differences,) whether no cell occurs twice, which would hide a count below zero."""
         columns = np.concatenate([self.of[:, None], self.cells], axis=1)
-        ids = np.sort(group_ids(columns, [max(1, len(self)), *schema.sizes]))
+        ids = np.sort(KeySpace((max(1, len(self)), *schema.sizes)).numbers(columns))
         if not (ids[1:] == ids[:-1]).any():
             return np.ones(len(self), np.bool_)
         good = np.ones(len(self), np.bool_)

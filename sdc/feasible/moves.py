@@ -65,29 +65,29 @@ def find(
     """
     search, used = _search(table, release), 0
     chains: list[Chain] = []
-    for key, count, width in zip(search.keys_of(cells), table.count_at(cells), widths, strict=True):
+    for key, count, width in zip(table.schema.keys.pack(cells), table.count_at(cells), widths, strict=True):
         down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, chains)
         _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, chains)
         used += spent + more
-    return Found(_differences(table, release, search, chains), used)
+    return Found(_differences(table, release, chains), used)
 
 
 def shift(table: Table, release: Release, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Found:
     """Feasible tables that move each of (n, variables) cells by its change, or as far as was found; else as `find`."""
     search, used = _search(table, release), 0
     chains: list[Chain] = []
-    for key, count, change in zip(search.keys_of(cells), table.count_at(cells), changes, strict=True):
+    for key, count, change in zip(table.schema.keys.pack(cells), table.count_at(cells), changes, strict=True):
         used += search.shift(int(key), max(int(change), -int(count)), effort, nodes, chains)[1]
-    return Found(_differences(table, release, search, chains), used)
+    return Found(_differences(table, release, chains), used)
 
 
-def _differences(table: Table, release: Release, search: _Search, chains: list[Chain]) -> Differences:
+def _differences(table: Table, release: Release, chains: list[Chain]) -> Differences:
     """What the chains of moves sum to, checked in integers."""
     if not chains:
         return Differences.none(len(table.schema))
     keys, changes = (np.concatenate(column) for column in zip(*chains, strict=True))
     of = np.repeat(np.arange(len(chains)), [len(corners) for corners, _ in chains])
-    differences = Differences.summed(len(chains), of, search.cells_of(keys), changes, table.schema)
+    differences = Differences.summed(len(chains), of, table.schema.keys.unpack(keys), changes, table.schema)
     if not differences.feasible(table, release).all():
         raise RuntimeError("a chain of basic moves left the feasible tables; this is a fault of the search")
     return differences
@@ -121,17 +121,9 @@ class _Search:
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
         release = informed(release, table.zeros)
-        sizes = np.array(table.schema.sizes)
-        strides = np.concatenate([np.cumprod(sizes[::-1])[-2::-1], [1]]).astype(np.int64)
-        keys = table.codes.astype(np.int64) @ strides
+        sizes, strides = np.array(table.schema.sizes), table.schema.keys.strides
+        keys = table.schema.keys.pack(table.codes)
         self._kernel = _new_work(sizes, strides, _flips(release, sizes), keys, table.counts)
-
-    def keys_of(self, cells: Codes) -> Counts:
-        keys: Counts = cells.astype(np.int64) @ self._kernel.strides
-        return keys
-
-    def cells_of(self, keys: Counts) -> Codes:
-        return ((keys[:, None] // self._kernel.strides) % self._kernel.sizes).astype(np.uint16)
 
     def shift(self, key: int, wanted: int, effort: int, nodes: int, chains: list[Chain]) -> tuple[int, int]:
         """Moves one cell; appends the moves' corners where it moved. How far it went, and the nodes used."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from functools import lru_cache
-from math import prod
 from typing import Any, NamedTuple
 
 import numba
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences
 from sdc.feasible.moves import Found
 from sdc.model.coverage import informed
+from sdc.model.keys import KeySpace
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 
@@ -186,7 +186,7 @@ def _ball_size(sizes: tuple[int, ...], radius: int) -> int:
 @lru_cache(maxsize=8)
 def _ball(sizes: tuple[int, ...], release: Release, radius: int) -> Ball:
     offsets = _offsets(sizes, radius)
-    strides = np.array([prod(sizes[:v]) for v in range(len(sizes))], np.int64)
+    strides = KeySpace(sizes).strides
     keys = offsets @ strides
     order = np.argsort(keys)
     masks = (offsets > 0) @ (1 << np.arange(len(sizes), dtype=np.int64))

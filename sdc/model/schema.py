@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sdc.model.errors import InputError
+from sdc.model.keys import KeySpace
 
 MAX_VARIABLES = 63
 MAX_CATEGORIES = 65_536
@@ -61,10 +62,12 @@ class Schema:
     @cached_property
     def cells(self) -> int:
         """Cells of the full table, zeros included; a Python int, it may exceed 2^64."""
-        product = 1
-        for size in self.sizes:
-            product *= size
-        return product
+        return self.keys.cells
+
+    @cached_property
+    def keys(self) -> KeySpace:
+        """The cells of the full table as numbers."""
+        return KeySpace(self.sizes)
 
     def index(self, name: str) -> int:
         """Position of the variable called `name`; InputError where there is none."""

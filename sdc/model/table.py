@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.keys import KeyIndex
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
@@ -61,8 +62,7 @@ class Table:
         if weights.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(weights.sum()) > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
         codes, weights = codes[weights > 0], weights[weights > 0]
-        ids = group_ids(codes, schema.sizes)
-        _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+        first, group = schema.keys.distinct(codes)
         return Table(schema, np.ascontiguousarray(codes[first]), _sum_by(group, weights, len(first)))
 
     def with_zeros(self, zeros: StructuralZeros) -> Table:
@@ -115,7 +115,7 @@ class Table:
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
         """n_T(i_T) for each of the given cells, (n, variables) codes; 0 where no record is."""
         kept = st.members(subtable)
-        wanted = _Wanted(np.asarray(cells, np.uint16)[:, kept], [self.schema.sizes[v] for v in kept])
+        wanted = KeyIndex(self.schema.keys.keep(kept), np.asarray(cells, np.uint16)[:, kept])
         sums = np.zeros(wanted.groups + 1, np.int64)
         for codes, counts in self.chunks(len(cells)):
             sums += _sum_by(wanted.place(codes[:, kept]), counts, wanted.groups + 1)
@@ -140,50 +140,6 @@ class Table:
         return sums
 
 
-class _Wanted:
-    """Finds rows of codes among those wanted, however many cells the variables have.
-
-    Numbers that would exceed 62 bits on the way are replaced by ranks among those wanted; what has none is not wanted.
-
-    own     (n,) which group each of the wanted is in, equal codes being a group
-    groups  how many there are
-    """
-
-    def __init__(self, codes: Codes, sizes: list[int]) -> None:
-        self._sizes = sizes
-        self._ranked: dict[int, npt.NDArray[np.int64]] = {}
-        ids, space = np.zeros(len(codes), np.int64), 1
-        for column, size in enumerate(sizes):
-            if space * size >= 1 << 62:
-                self._ranked[column], ids = np.unique(ids, return_inverse=True)
-                space = len(codes)
-            ids = ids * size + codes[:, column]
-            space *= size
-        self._last, self.own = np.unique(ids, return_inverse=True)
-        self.groups = len(self._last)
-
-    def place(self, codes: Codes) -> npt.NDArray[np.int64]:
-        """The group of each row of codes, `groups` where it is not wanted."""
-        ids, wanted = np.zeros(len(codes), np.int64), np.ones(len(codes), bool)
-        for column, size in enumerate(self._sizes):
-            if column in self._ranked:
-                ids = _ranks(self._ranked[column], ids, wanted)
-            ids = ids * size + codes[:, column]
-        ids = _ranks(self._last, ids, wanted)
-        ids[~wanted] = self.groups
-        return ids
-
-
-def _ranks(
-    ascending: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], wanted: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
-    """The place of each id; where it has none, any, and it is no longer wanted."""
-    place = np.searchsorted(ascending, ids)
-    place[place == len(ascending)] = 0
-    wanted &= ascending[place] == ids if len(ascending) else False
-    return place
-
-
 def _summed(schema: Schema, parts: list[Table]) -> Table:
     """The sum of tables with the same schema."""
     if len(parts) == 1:
@@ -206,29 +162,6 @@ def freeze(value: object, *fields: str) -> None:
         object.__setattr__(value, field, view)
 
 
-def group_ids(codes: npt.NDArray[np.integer], sizes: tuple[int, ...] | list[int]) -> npt.NDArray[np.int64]:
-    """One number a row, equal where the codes are equal, ordered as they are, first column slowest.
-
-    Where the next variable would overflow 62 bits the numbers are first replaced by their ranks,
-    so that any number of variables fits.
-    """
-    ids = np.zeros(len(codes), np.int64)
-    space = 1
-    for column, size in zip(codes.T, sizes, strict=True):
-        if space * size >= 1 << 62:
-            ids = np.unique(ids, return_inverse=True)[1].astype(np.int64)
-            space = len(codes)
-        ids = ids * size + column
-        space *= size
-    return ids
-
-
 def matching_rows(rows: Codes, cells: Codes, schema: Schema) -> npt.NDArray[np.int64]:
     """For each of (n, variables) cells which of the rows it is, -1 where it is none; no row occurs twice."""
-    ids = group_ids(np.concatenate([rows, cells]), schema.sizes)
-    order = np.argsort(ids[: len(rows)], kind="stable")
-    own, wanted = ids[: len(rows)][order], ids[len(rows) :]
-    place = np.minimum(np.searchsorted(own, wanted), max(0, len(rows) - 1))
-    if not len(rows):
-        return np.full(len(cells), -1)
-    return np.where(own[place] == wanted, order[place], -1)
+    return schema.keys.matching(rows, cells)

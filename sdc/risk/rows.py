@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model.errors import InputError
+from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
-from sdc.model.table import Codes, Counts, Table, group_ids
+from sdc.model.table import Codes, Counts, Table
 
 FAR = 1 << 60  # `least`, `spare` and `both` of a row without an at-risk cell
 CELLS_PER_CHUNK = 1 << 16
@@ -73,7 +73,7 @@ class Rows:
 
     def merged(self) -> Rows:
         """Rows of the same codes as one, ascending by their codes."""
-        ids = group_ids(self.columns.T, [len(counts) for counts in self.one_way])
+        ids = KeySpace(tuple(map(len, self.one_way))).numbers(self.columns.T)
         order = np.argsort(ids, kind="stable")
         begin = np.flatnonzero(np.diff(ids[order], prepend=-1))
         numbers = np.empty((4, len(begin)), np.int64)
@@ -107,12 +107,12 @@ def rows_of(
 
 def keys_of(schema: Schema, variables: tuple[int, ...], codes: Codes) -> npt.NDArray[np.int64]:
     """One number for each cell's codes of these variables; InputError where they have 2^62 cells or more."""
-    sizes = [schema.sizes[v] for v in variables]
-    if prod(sizes) >= 1 << 62:
+    space = schema.keys.keep(variables)
+    if not space.fits:
         raise InputError(
-            f"partitions by {len(sizes)} variables have {prod(sizes)} keys; allow more memory for a worker"
+            f"partitions by {len(variables)} variables have {space.cells} keys; allow more memory for a worker"
         )
-    return group_ids(codes[:, variables], sizes)
+    return space.pack(codes[:, variables])
 
 
 @lru_cache(maxsize=2)

@@ -23,7 +23,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table, freeze
 from sdc.utility.closed_form import Marginals, Values, expected
 from sdc.utility.ipf_kernel import LANES, rescale
-from sdc.utility.marginal import Marginal, check_agreement, matching
+from sdc.utility.marginal import Marginal, check_agreement
 
 Support: TypeAlias = Literal["possible", "non-zero"]
 Groups: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -82,7 +82,7 @@ class Fit:
     def at(self, cells: npt.NDArray[np.integer]) -> Values:
         """(n,) expected counts at cells of the full table, (n, all variables) codes; InputError for others."""
         kept = st.members(self.variables)
-        rows = matching(self.cells, as_cells(cells, self.schema)[:, kept], [self.schema.sizes[v] for v in kept])
+        rows = self.schema.keys.keep(kept).matching(self.cells, as_cells(cells, self.schema)[:, kept])
         return np.append(self.values, 0.0)[rows] / float(self.spread)
 
 

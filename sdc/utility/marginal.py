@@ -14,9 +14,7 @@ from sdc.model.errors import InputError
 from sdc.model.marginal import check_within
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze, group_ids
-
-MAX_DENSE_CELLS = 1 << 22
+from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +73,8 @@ class Marginal:
 
     def rows(self, cells: Codes, variables: SubTable) -> npt.NDArray[np.int64]:
         """(n,) which of its cells each of the (n, variables) cells falls in, -1 where its count is 0."""
-        sizes = [self.schema.sizes[v] for v in st.members(self.subtable)]
-        return matching(self.codes, cells[:, columns(self.subtable, variables)], sizes)
+        keys = self.schema.keys.keep(st.members(self.subtable))
+        return keys.matching(self.codes, cells[:, columns(self.subtable, variables)])
 
     def cell_label(self, row: int) -> str:
         """`A = no, B = yes` for one of its cells."""
@@ -87,21 +85,6 @@ def columns(subtable: SubTable, variables: SubTable) -> list[int]:
     """Where the sub-table's variables are among the columns of cells that have `variables`."""
     place = {v: column for column, v in enumerate(st.members(variables))}
     return [place[v] for v in st.members(subtable)]
-
-
-def matching(codes: Codes, cells: Codes, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
-    """(n,) row of each cell among the codes, which are sorted and each once; -1 where it is none of them."""
-    ids = group_ids(np.concatenate([codes, cells]), list(sizes))
-    own, wanted = ids[: len(codes)], ids[len(codes) :]
-    if not len(own):
-        return np.full(len(cells), -1)
-    space = int(max(own[-1], wanted.max(initial=0))) + 1
-    if space <= MAX_DENSE_CELLS:
-        row = np.full(space, -1)
-        row[own] = np.arange(len(own))
-        return row[wanted]
-    place = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
-    return np.where(own[place] == wanted, place, -1)
 
 
 def check_agreement(marginals: Sequence[Marginal]) -> None:
@@ -139,8 +122,7 @@ def _counts_at(marginal: Marginal, cells: Codes) -> Counts:
 
 
 def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -> Marginal:
-    ids = group_ids(codes, [schema.sizes[v] for v in st.members(subtable)])
-    _, first, group = np.unique(ids, return_index=True, return_inverse=True)
+    first, group = schema.keys.keep(st.members(subtable)).distinct(codes)
     summed = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
     return Marginal(schema, subtable, codes[first], summed)
 

@@ -19,7 +19,7 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.utility import ipf
 from sdc.utility.closed_form import expected
-from sdc.utility.marginal import Marginal, matching
+from sdc.utility.marginal import Marginal
 from tests.strategies import (
     all_ways,
     czech,
@@ -237,14 +237,6 @@ def test_more_cells_than_memory_are_refused() -> None:
     with pytest.raises(InputError, match="fit the non-zero cells only"):
         ipf.fit(czech(), all_ways(6, 2), max_bytes=1000)
     assert ipf.fit(table, cycle, support="non-zero").converged
-
-
-def test_matching_in_sparse_and_in_dense_spaces() -> None:
-    for sizes in ([3, 4], [60_000, 60_000], [60_000] * 10):
-        codes = np.array([[0] * len(sizes), [1] * len(sizes), [2] * len(sizes)], np.uint16)
-        cells = np.vstack([codes[[2, 0]], codes[:1] + np.eye(len(sizes), dtype=np.uint16)[:1]])
-        assert matching(codes, cells, sizes).tolist() == [2, 0, -1]
-        assert matching(codes[:0], cells, sizes).tolist() == [-1, -1, -1]
 
 
 # Marginals without their table
