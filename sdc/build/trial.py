@@ -19,7 +19,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells, sparsest_moves
-from sdc.risk.critical_width import widths_above, widths_of_sub_lattice
+from sdc.risk.critical_width import Above, widths_above, widths_of_sub_lattice
 from sdc.risk.evidence import Shift
 from sdc.risk.slices import slices
 from sdc.risk.sweep_plan import SweepPlan
@@ -70,9 +70,9 @@ def _widths(table: Table, kind: Kind) -> float:
     """Units from all over their list, after the last, which loads the kernels."""
     if kind.floor:
         places = range(len(table.schema))
-        above = [(kind.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v), (), 1) for v in places]
+        above = [Above(kind.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
         return _mean_seconds(widths_above, table, above)
-    return _mean_seconds(widths_of_sub_lattice, table, [(kind.small_count, *cut) for cut in kind.sweep.cuts])
+    return _mean_seconds(widths_of_sub_lattice, table, [(kind.small_count, cut) for cut in kind.sweep.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:

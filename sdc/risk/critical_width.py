@@ -14,16 +14,30 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
-from sdc.risk.partitions import Partitions, renumbered, walked
+from sdc.risk.partitions import BitSets, Partitions, Widths, renumbered, walked
 from sdc.risk.prefix_trie import PrefixTrie, prefix_trie
 from sdc.risk.rows import Rows, rows_of
-from sdc.risk.sweep_plan import SweepPlan, sweep_order, sweep_plan
+from sdc.risk.sweep_plan import SubLattice, SweepPlan, sweep_order, sweep_plan
 
 MAX_LISTED_VARIABLES = 26
 
-BitSets = npt.NDArray[np.uint64]
-SubLattice = tuple[int, int, int, int, int]
-Above = tuple[int, int, int, SubTable, SubTable, tuple[SubTable, ...], int]
+
+@dataclass(frozen=True)
+class Above:
+    """A unit of a sweep with a floor: a start and what is above it, with bit sets in the sweep's order.
+
+    max_rows    rows that fit into memory; 0 where all do
+    candidates  variables that may be added, at most `most` of them
+    pairs       of each variable the others that it may be kept with; none: with all
+    """
+
+    small_count: int
+    floor: int
+    max_rows: int
+    start: SubTable
+    candidates: SubTable
+    pairs: tuple[SubTable, ...] = ()
+    most: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +96,7 @@ def critical_widths(
             f"{variables} variables have 2^{variables} sub-tables, at most 2^{MAX_LISTED_VARIABLES} are listed; "
             "give a floor, and only sub-tables that reach it are visited"
         )
+    # results are listed in one order, so that they are the same however the plan cuts the work
     plan = sweep_plan(table, floor=floor, memory=memory)
     if floor <= 0:
         found, widths = _all(table, small_count, plan, executor)
@@ -105,35 +120,32 @@ def require_at_risk(table: Table, small_count: int) -> None:
 # Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:
 
 
-def _all(table: Table, small_count: int, plan: SweepPlan, executor: Executor) -> tuple[BitSets, Counts]:
+def _all(table: Table, small_count: int, plan: SweepPlan, executor: Executor) -> Widths:
     """Every sub-table, and of one whose cells are in several partitions the smallest width."""
-    units = [(small_count, *cut) for cut in plan.cuts]
+    units = [(small_count, cut) for cut in plan.cuts]
     results = zip(units, executor.run(widths_of_sub_lattice, table, units), strict=True)
     found, widths = [], []
-    for _, same in groupby(results, key=lambda result: result[0][2]):
+    for _, same in groupby(results, key=lambda result: result[0][1].taken):
         parts = [part for _, part in same]
         found.append(parts[0][0])
         widths.append(np.minimum.reduce([part[1] for part in parts]))
     return np.concatenate(found), np.concatenate(widths)
 
 
-def widths_of_sub_lattice(table: Table, unit: SubLattice) -> tuple[BitSets, Counts]:
-    """Sub-tables and widths of the unit (small count, depth, taken, low, high).
-
-    The last `depth` variables of the order are decided: exactly those of the bit set `taken` are kept. Where `high` is
-    not 0, widths are those of the cells whose key of the variables taken is from `low` to below `high`.
-    """
-    small_count, depth, taken, low, high = unit
+def widths_of_sub_lattice(table: Table, unit: tuple[int, SubLattice]) -> Widths:
+    """Sub-tables and widths of the unit (small count, what it visits)."""
+    small_count, cut = unit
     order = sweep_order(table.schema)
-    if not high:
-        return _swept(_whole_trie(table, small_count), depth, taken)
-    free, fixed = len(order) - depth, tuple(order[place] for place in st.members(taken))
-    rows = rows_of(table, small_count, (*order[:free], *fixed), tuple(sorted(fixed)), low, high)
+    if not cut.high:
+        return _swept(_whole_trie(table, small_count), cut.depth, cut.taken)
+    free, fixed = len(order) - cut.depth, tuple(order[place] for place in st.members(cut.taken))
+    rows = rows_of(table, small_count, (*order[:free], *fixed), tuple(sorted(fixed)), cut.low, cut.high)
+    # within these rows what is not taken is summed out already, so that only the variables taken are decided
     found, widths = _swept(prefix_trie(rows), len(fixed), st.full(len(fixed)) << free)
-    return found & np.uint64(st.full(free)) | np.uint64(taken), widths
+    return found & np.uint64(st.full(free)) | np.uint64(cut.taken), widths
 
 
-def _swept(trie: PrefixTrie, depth: int, taken: int) -> tuple[BitSets, Counts]:
+def _swept(trie: PrefixTrie, depth: int, taken: int) -> Widths:
     from sdc.risk.width_kernel import sweep
 
     rows = trie.rows
@@ -166,19 +178,21 @@ def _reaching(
     With them the number visited: that of the sub-tables, not of the partitions in which they were.
     """
     variables = len(table.schema)
-    few: list[Above] = [(small_count, floor, plan.max_rows, 0, 0, (), 1)]
+    few = [Above(small_count, floor, plan.max_rows, 0, 0)]
     parts = list(executor.run(widths_above, table, few))
     if not len(parts[0][0]):
         return parts[0]
-    few = [(small_count, floor, plan.max_rows, 1 << v, st.full(v), (), 1) for v in reversed(range(variables))]
+    few = [Above(small_count, floor, plan.max_rows, 1 << v, st.full(v)) for v in reversed(range(variables))]
     parts += executor.run(widths_above, table, few)
     pairs = _pairs(np.concatenate([part[0] for part in parts]), variables)
     above: list[Above] = []
     for high, low in combinations(reversed(range(variables)), 2):
         candidates = pairs[high] & pairs[low] & st.full(low)
         if candidates and st.has(pairs[high], low):
-            above.append((small_count, floor, plan.max_rows, 1 << high | 1 << low, candidates, pairs, variables))
-    above.sort(key=lambda unit: -unit[4].bit_count())
+            start = 1 << high | 1 << low
+            above.append(Above(small_count, floor, plan.max_rows, start, candidates, pairs, variables))
+    # the largest first: a large unit that starts last would keep one worker busy while the others wait
+    above.sort(key=lambda unit: -unit.candidates.bit_count())
     for found, widths, visited in executor.run(widths_above, table, above):
         parts.append((found[1:], widths[1:], visited - 1))
     found, widths = (np.concatenate([part[i] for part in parts]) for i in range(2))
@@ -197,20 +211,17 @@ def _pairs(found: BitSets, variables: int) -> tuple[SubTable, ...]:
 
 
 def widths_above(table: Table, unit: Above) -> tuple[BitSets, Counts, int]:
-    """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it.
-
-    The unit is (small count, floor, rows that fit or 0, start, candidates, pairs, most): at most so many of the
-    candidates are added to the start, see `walk`.
-    """
-    small_count, floor, max_rows, start, candidates, pairs, most = unit
-    pairs = pairs or (st.full(len(table.schema)),) * len(table.schema)
-    if max_rows:
-        return *Partitions(table, small_count, floor, max_rows, pairs).above(start, candidates, most), 1
-    return walked(_whole_rows(table, small_count), floor, start, candidates, pairs, most)
+    """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it."""
+    pairs = unit.pairs or (st.full(len(table.schema)),) * len(table.schema)
+    if unit.max_rows:
+        partitions = Partitions(table, unit.small_count, unit.floor, unit.max_rows, pairs)
+        return *partitions.above(unit.start, unit.candidates, unit.most), 1
+    rows = _whole_rows(table, unit.small_count)
+    return walked(rows, unit.floor, unit.start, unit.candidates, pairs, unit.most)
 
 
 def neighbours(found: BitSets, variables: int) -> BitSets:
-    """What is visited beside the grand total where these reach the floor: they and their border.
+    """(visited,) bit sets visited beside the grand total where these (n,) reach the floor: they and their border.
 
     Each is a sub-table found with a variable below its lowest, but only where the two lowest of it reach the floor
     together, and so does it without its second lowest.

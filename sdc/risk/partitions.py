@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,9 @@ from sdc.model.table import Counts, Table
 from sdc.risk.rows import Rows, rows_of
 from sdc.risk.sweep_plan import key_ranges, sweep_order
 
-BitSets = npt.NDArray[np.uint64]
-Found = tuple[BitSets, Counts]
+BitSets: TypeAlias = npt.NDArray[np.uint64]
+Widths: TypeAlias = tuple[BitSets, Counts]
+"""Sub-tables and the critical width of each."""
 EVERY = np.empty(0, np.uint64)
 
 
@@ -29,7 +31,11 @@ def walked(
     most: int,
     within: BitSets = EVERY,
 ) -> tuple[BitSets, Counts, int]:
-    """The kernel's `walk` over the variables of these rows."""
+    """The kernel's `walk` over the variables of these rows: sub-tables, widths and the number visited.
+
+    floor   records; sub-tables whose critical width ([KDSF] eq. 10) is smaller are left out
+    within  bit sets, ascending, beside which none is visited; `EVERY` for any
+    """
     from sdc.risk.width_kernel import walk
 
     found, widths, visited = walk(
@@ -53,7 +59,7 @@ class Partitions:
     max_rows: int
     pairs: tuple[SubTable, ...]
 
-    def above(self, start: SubTable, candidates: SubTable, most: int) -> Found:
+    def above(self, start: SubTable, candidates: SubTable, most: int) -> Widths:
         """The start and what is above it; first what has one candidate more where one category has too many rows."""
         ranges = self._ranges(start, candidates)
         if ranges:
@@ -66,7 +72,7 @@ class Partitions:
                 parts.append(_without_start(self.above(start | 1 << v, lower, most - 1)))
         return np.concatenate([found for found, _ in parts]), np.concatenate([widths for _, widths in parts])
 
-    def _in_turn(self, start: SubTable, candidates: SubTable, most: int, ranges: list[tuple[int, int]]) -> Found:
+    def _in_turn(self, start: SubTable, candidates: SubTable, most: int, ranges: list[tuple[int, int]]) -> Widths:
         """Part after part, each for what those before have left over."""
         places, free = (*st.members(candidates), *st.members(start)), st.dimension(candidates)
         pairs = [st.of(bit for bit, other in enumerate(places) if st.has(self.pairs[v], other)) for v in places]
@@ -79,6 +85,7 @@ class Partitions:
             left, smaller, _ = walked(rows, self.floor, *local, found)
             if not len(left):
                 return left, smaller
+            # what a part leaves over bounds the next: widths are minima over parts, so nothing comes back
             order = np.argsort(left)
             left, smaller = left[order], smaller[order]
             found, widths = left, np.minimum(smaller, widths[np.searchsorted(found, left)]) if len(found) else smaller
@@ -109,12 +116,12 @@ class Partitions:
         return [self.table.schema.sizes[v] for v in self._variables(st.members(subtable))]
 
 
-def _without_start(found: Found) -> Found:
+def _without_start(found: Widths) -> Widths:
     return found[0][1:], found[1][1:]
 
 
 def renumbered(found: BitSets, places: Sequence[int]) -> BitSets:
-    """The bit sets with bit i moved to places[i]."""
+    """(n,) the bit sets with bit i moved to places[i]."""
     result = np.zeros_like(found)
     for bit, place in enumerate(places):
         result |= (found >> np.uint64(bit) & np.uint64(1)) << np.uint64(place)

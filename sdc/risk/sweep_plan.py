@@ -20,18 +20,32 @@ MAX_SPLIT = 12
 
 
 @dataclass(frozen=True)
+class SubLattice:
+    """What one unit of a sweep of all sub-tables visits, with bit sets in the sweep's order.
+
+    depth, taken  the last `depth` variables of the order are decided: exactly those of `taken` are kept
+    low, high     where `high` is not 0, only cells whose key of the variables taken is from `low` to below `high`
+    """
+
+    depth: int
+    taken: SubTable
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True)
 class SweepPlan:
     """The units of a sweep.
 
     bytes_per_unit  memory that one needs at most
-    cuts            without a floor (depth, taken, low, high) of each unit, see `widths_of_sub_lattice`
+    cuts            without a floor what each unit visits
     units           how many there are, with a floor at most
     max_rows        rows that a unit may hold; 0 where each has the whole table
     """
 
     bytes_per_unit: int
     units: int
-    cuts: tuple[tuple[int, SubTable, int, int], ...] = ()
+    cuts: tuple[SubLattice, ...] = ()
     max_rows: int = 0
 
     @property
@@ -48,7 +62,7 @@ def sweep_plan(table: Table, *, floor: int = 0, memory: int | None = None) -> Sw
     variables, cells = len(table.schema), len(table)
     needed = sweep_bytes(cells, table.schema, floor=floor)
     if memory is None or needed <= memory:
-        cuts = () if floor > 0 else tuple((*cut, 0, 0) for cut in sub_lattices(variables))
+        cuts = () if floor > 0 else tuple(sub_lattices(variables))
         return SweepPlan(needed, len(cuts) or 1 + variables * (variables + 1) // 2, cuts)
     max_rows = max(0, memory - _chunk_bytes(cells, variables)) // _row_bytes(variables, floor)
     if floor > 0:
@@ -59,7 +73,7 @@ def sweep_plan(table: Table, *, floor: int = 0, memory: int | None = None) -> Sw
     return SweepPlan(memory, len(cuts), cuts, max_rows)
 
 
-def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[tuple[int, SubTable, int, int]]:
+def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[SubLattice]:
     """Cuts by the fewest last variables of the order without which the rows fit."""
     order, rows = sweep_order(table.schema), len(table)
     for depth in range(1, min(len(order) - 1, MAX_SPLIT) + 1):
@@ -71,7 +85,7 @@ def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[tuple[int,
     for choice in range(1 << depth):
         taken = choice << (len(order) - depth)
         for low, high in key_ranges(table, tuple(sorted(order[place] for place in st.members(taken))), rows, max_rows):
-            yield depth, taken, low, high
+            yield SubLattice(depth, taken, low, high)
 
 
 def key_ranges(table: Table, taken: tuple[int, ...], most: int, max_rows: int) -> list[tuple[int, int]]:
@@ -97,7 +111,10 @@ def ranges_of(keys: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], max_rows
 
 
 def cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The keys of these variables that some cell has, ascending, and how many cells have each."""
+    """(keys,) int64 keys of these variables that some cell has, ascending, and (keys,) how many cells have each.
+
+    InputError as `keys_of`.
+    """
     found, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for begin in range(0, len(table), CELLS_PER_CHUNK):
         own = keys_of(table.schema, variables, table.codes[begin : begin + CELLS_PER_CHUNK])
@@ -122,14 +139,14 @@ def sweep_order(schema: Schema) -> tuple[int, ...]:
     return tuple(sorted(range(len(schema)), key=lambda v: (schema.sizes[v], v)))
 
 
-def sub_lattices(variables: int) -> list[tuple[int, SubTable]]:
-    """(depth, taken) of the units on the whole table: the last `depth` variables of the order are decided beforehand.
+def sub_lattices(variables: int) -> list[SubLattice]:
+    """The units on the whole table.
 
     Always the same cut, so that results do not depend on the workers; the dearest, which keep most, first.
     """
     depth = min(variables - 1, max(4, variables // 5))
     choices = sorted(range(1 << depth), key=lambda bits: (-bits.bit_count(), bits))
-    return [(depth, bits << (variables - depth)) for bits in choices]
+    return [SubLattice(depth, bits << (variables - depth)) for bits in choices]
 
 
 def sweep_bytes(cells: int, schema: Schema, *, floor: int = 0) -> int:

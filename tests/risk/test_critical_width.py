@@ -177,7 +177,7 @@ def check_visited(table: Table, cut: CriticalWidths, widths: dict[int, int]) -> 
 def test_sub_lattices_partition_the_query_space(table: Table) -> None:
     if len(table.at_risk(2)):
         variables = len(table.schema)
-        parts = [widths_of_sub_lattice(table, (2, *unit, 0, 0))[0] for unit in sub_lattices(variables)]
+        parts = [widths_of_sub_lattice(table, (2, cut))[0] for cut in sub_lattices(variables)]
         assert sorted(np.concatenate(parts).tolist()) == list(range(1 << variables))
 
 
