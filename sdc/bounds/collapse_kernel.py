@@ -35,7 +35,7 @@ Stamps: TypeAlias = npt.NDArray[np.int32]
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def fill(state: SuperCells, total: int, columns: int) -> None:
-    """[0, total] everywhere; lanes beyond the matrix stay 0."""
+    """[0, total] everywhere in the (tiles, rows of 2 LANES) state; lanes beyond the matrix are 0."""
     integer = state.dtype.type
     for t in range(len(state)):
         lanes = min(LANES, columns - t * LANES)
@@ -50,9 +50,10 @@ def fill(state: SuperCells, total: int, columns: int) -> None:
 def publish(
     state: SuperCells, supports: npt.NDArray[np.int64], own: Counts, powers: npt.NDArray[np.int64], columns: int
 ) -> None:
-    """Give the super-cells of the public supports, ascending, their values: rest is sum minus own, both known by then.
+    """Gives the super-cells of the public supports, ascending, their values: rest is sum minus own, both known by then.
 
-    `powers` has the sum of 3^k over the bits of every subset.
+    supports  bit sets of the released sub-tables; `own` (2^K,) their counts at the cell, in records
+    powers    (2^K,) the sum of 3^k over the bits of every subset
     """
     last = powers[-1] * SUM
     for support in supports:
@@ -78,6 +79,7 @@ def _lower(state: SuperCells, place: int, columns: int) -> int:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) -> None:
+    """Sets the bounds of the super-cell with this number."""
     column = place % columns
     at = place // columns * 2 * LANES + column % LANES
     state[column // LANES, at] = lower
@@ -86,12 +88,16 @@ def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def settle(state: SuperCells, columns: int) -> bool:
-    """Narrow the state to the fixed point, which does not depend on the order; False on a contradiction."""
+    """Narrows the state to the fixed point, which does not depend on the order; False on a contradiction.
+
+    The shuttle of [DKS] section 4 on super-cells of {own, rest, sum}: own + rest = sum along every variable.
+    """
     tiles, rows = len(state), state.shape[1] // (2 * LANES)
     across = np.zeros(tiles * LANES * 2 * LANES, state.dtype)
     for_columns = np.ones((tiles, rows), np.bool_)
     for_rows = np.ones((tiles, rows), np.bool_)
     stamp = np.empty(max(rows, tiles * LANES), np.int32)
+    # one descent along all variables first: from [0, total] the upper bounds would come down a little in every sweep
     for t in range(tiles):
         _descend(state[t], rows)
     rounds = 0
@@ -169,6 +175,7 @@ def _transpose_back(
         tile = across[t * LANES * 2 * LANES : (t + 1) * LANES * 2 * LANES]
         for row in range(lanes):
             out = state[t, (first + row) * 2 * LANES : (first + row + 1) * 2 * LANES]
+            # differences are gathered by `or` and asked for once a row: a branch a lane would keep it from vectorising
             moved = integer(0)
             for lane in range(LANES):
                 value = tile[lane * 2 * LANES + row]

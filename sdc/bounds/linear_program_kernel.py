@@ -19,7 +19,7 @@ Codings: TypeAlias = npt.NDArray[np.int64]
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def transformed(dense: npt.NDArray[Any], sizes: Codings, summing: bool) -> npt.NDArray[Any]:
-    """Each cell the sum over the cells that have its levels where they are not 0; not summing: the transpose.
+    """(cells,) each the sum over the cells that have its levels where they are not 0; not summing: the transpose.
 
     The last variables' steps are short, so they are treated with the array turned: then every inner loop is long.
     """
@@ -67,7 +67,8 @@ def incidence(codes: Codings, levels: Codings) -> Reals:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def factorise(matrix: Reals) -> None:
-    """In place: the upper Cholesky factor; a pivot that is not positive, of a dependent row, is made infinite."""
+    """In place: the upper Cholesky factor of a (rows, rows) matrix; a pivot that is not positive is made infinite."""
+    # LAPACK's gives up at a dependent row; with an infinite pivot its multiplier is 0, and the others are as without it
     rows = len(matrix)
     for j in range(rows):
         least = 1e-13 * matrix[j, j]
@@ -85,7 +86,7 @@ def factorise(matrix: Reals) -> None:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def solved(factor: Reals, right: Reals) -> Reals:
-    """The solution of factor' factor x = right."""
+    """(rows,) the solution of factor' factor x = right, with the factor as `factorise` leaves it."""
     rows = len(factor)
     x = right.astype(np.float64)
     for k in range(rows):
@@ -101,7 +102,7 @@ def solved(factor: Reals, right: Reals) -> Reals:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def room(value: Reals, change: Reals, allowed: npt.NDArray[np.bool_]) -> float:
-    """The largest multiple of the change that keeps every allowed value from falling below 0."""
+    """The largest multiple of the (cells,) change that keeps every allowed value from falling below 0."""
     room = np.inf
     for j in range(len(value)):
         if allowed[j] and change[j] < 0.0 and value[j] < -room * change[j]:

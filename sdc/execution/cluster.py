@@ -45,6 +45,7 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
     if settings is None:
         yield IN_PROCESS
         return
+    # clusters are imported where they are opened: Dask takes 0.4 s, which a plain command need not wait for
     if isinstance(settings, LocalSettings):
         opened = _local(settings, worker_memory(execution))
     elif isinstance(settings, SlurmSettings):

@@ -56,6 +56,7 @@ class DaskExecutor:
                     done, losses = done + 1, 0
                     yield result
             except _lost() as error:
+                # what has been yielded is with the caller; the rest is pure, so computing it again changes nothing
                 losses += 1
                 self._await_scheduler(error if losses > MOST_LOSSES else None)
 
@@ -68,6 +69,7 @@ class DaskExecutor:
         ends = list(accumulate(self._sizes_of_tasks(name, len(rest)), initial=0))
         tasks = [rest[begin:end] for begin, end in pairwise(ends)]
         same = [function] * len(tasks), [folder] * len(tasks)
+        # not pure: Dask would take units of equal arguments for one, and would hash every array to find out
         futures = self.client.map(_call, *same, tasks, here=software(), pure=False, key=name)
         names = [f"unit {first + begin} of {len(units)} of {name}" for begin in ends]
         seconds = 0.0
@@ -153,6 +155,7 @@ class DaskExecutor:
 
     def _memory_form(self, table: Table) -> str:
         folder = self.scratch / table.digest
+        # once a table and scratch, whatever the number of calls: a search makes hundreds of them
         if not folder.exists():
             unfinished = self.scratch / f"{table.digest}.{uuid.uuid4().hex[:8]}"
             try:

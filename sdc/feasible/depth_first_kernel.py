@@ -27,7 +27,11 @@ def settle(
     where_start: Counts,
     where: Counts,
 ) -> int:
-    """Narrow the intervals by all equations until nothing moves; the equations treated as by `_propagate`."""
+    """Narrows the (variables,) intervals in place by all equations until nothing moves.
+
+    Bounds consistency; the fixed point does not depend on the order. How many equations were treated, and minus that
+    where some interval is empty. The arrays are those of `LinearSystem`.
+    """
     waiting, queue = np.ones(len(totals), np.bool_), np.arange(len(totals))
     arrays = (totals, start, members, signs, where_start, where)
     return _propagate(lower, upper, arrays, waiting, queue, len(totals))
@@ -46,6 +50,8 @@ def _propagate(
 
     How many were treated, and minus that where no table is left; nothing waits afterwards.
     """
+    # a ring of equations, each in it once: first come, first treated lets what was moved far away arrive before an
+    # equation is looked at again, where a stack would go back and forth between two neighbours
     totals, start, members, signs, where_start, where = arrays
     head, treated = 0, 0
     while length:
@@ -79,6 +85,7 @@ def _propagate(
                     waiting[other] = True
                     queue[(head + length) % len(queue)] = other
                     length += 1
+        # what waits is cleared: the caller uses the arrays again for the next branch
         if not possible:
             for k in range(length):
                 waiting[queue[(head + k) % len(queue)]] = False
@@ -99,6 +106,7 @@ def narrowest(lower: Counts, upper: Counts, cells: int) -> int:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _next_value(lower: int, upper: int, near: int, tried: int) -> tuple[int, int]:
     """The next value of the interval by distance from `near`, and the count of values tried by then."""
+    # near, near + 1, near - 1, ...: the true table is feasible, and so tables near to it are found soonest
     near = min(max(near, lower), upper)
     while tried <= 2 * max(upper - near, near - lower):
         value = near + (tried + 1) // 2 if tried % 2 else near - tried // 2
@@ -126,7 +134,14 @@ def advance(
     where: Counts,
     buffer: npt.NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Go on from level `depth`, at which `cell` takes its next value, until the buffer is full or all is seen."""
+    """Goes on from level `depth`, at which `cell` takes its next value, until the buffer is full or all is seen.
+
+    lower, upper  (levels, variables) intervals at each level, `cell` and `tried` (levels,) what it branches on
+    buffer        (tables, cells) tables found
+
+    Returns tables found, depth (-1 where all is seen) and steps; ends too where these reach `max_steps`.
+    """
+    # a stack of whole intervals instead of changes to undo: levels are few, and a copy is as fast as going back
     arrays = (totals, start, members, signs, where_start, where)
     waiting, queue = np.zeros(len(totals), np.bool_), np.empty(len(totals), np.int64)
     cells = buffer.shape[1]

@@ -59,7 +59,7 @@ class Differences:
 
     @staticmethod
     def concatenated(parts: Sequence[Differences]) -> Differences:
-        """All of them, one part after the other; at least one part."""
+        """All of them, one part after the other; ValueError where there is no part."""
         ends = np.cumsum([0, *(len(part.changes) for part in parts)])
         start = [part.start[1:] + end for part, end in zip(parts, ends[:-1], strict=True)]
         return Differences(
@@ -69,7 +69,7 @@ class Differences:
         )
 
     def rows(self, kept: Flags) -> Differences:
-        """Some of the differences."""
+        """The differences for which the (differences,) flags say so."""
         entries = kept[self.of]
         start = np.concatenate([[0], np.cumsum(np.diff(self.start)[kept])])
         return Differences(start, self.cells[entries], self.changes[entries])
@@ -103,6 +103,7 @@ class Differences:
             return inside
         counts = table.count_at(self.cells) + self.changes
         wrong = (counts < 0) | (counts > table.total) | (table.zeros.contains(self.cells) & (counts != 0))
+        # each check is needed: a cell given twice hides a count below zero, and large changes wrap around to a sum of 0
         once = np.bincount(self.of[wrong], minlength=len(self)) == 0
         once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
         good: Flags = once & self._distinct(table.schema) & self.preserve(release, table.schema)

@@ -104,6 +104,7 @@ def _add(work: Work, key: Key, change: int) -> None:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def fill(work: Work, keys: Ints, counts: Ints) -> None:
+    """Puts in (n,) cells with (n,) counts."""
     for i in range(len(keys)):
         _add(work, keys[i], counts[i])
 
@@ -159,6 +160,7 @@ def _has_room(work: Work, at: int, moves: int) -> bool:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _given_up(work: Work, key: Key, depth: int, note: bool) -> bool:
     """Whether the cell could not be raised at that depth in this attempt; with `note`, remember that."""
+    # keys have 59 bits at most, so that the depth fits beside them; stamps make forgetting an attempt one addition
     tagged = key * MAX_DEPTHS + depth
     place = ((tagged * SCATTER) >> 24) & (MEMO_SLOTS - 1)
     if note:
@@ -377,6 +379,7 @@ def shift(work: Work, target: Key, wanted: int, schedule: Ints, nodes: int) -> t
                 break
         if longer < 0:
             break
+        # moves that were found are made once more, as often as they can be, which costs no search
         while longer >= 0:
             begun, done = done, longer
             if sign * (goal - _count(work, target)) <= 0:

@@ -102,6 +102,7 @@ class _Program:
         relaxed = self._relaxed()
         if relaxed is None:
             return None
+        # vertices are mostly integer, but floating point only proposes: `find` checks all that is returned in integers
         change = np.round(relaxed).astype(np.int64)
         if np.abs(relaxed - change).max() > TOLERANCE:
             repaired = self._repaired(relaxed)
@@ -144,6 +145,7 @@ class _Program:
         """An integer change of the columns that touch no other equation than the real change does."""
         from ortools.sat.python import cp_model
 
+        # few columns are left, those of the equations in play, and an integer change is mostly near the real one
         touched = np.zeros(len(self._rows), np.bool_)
         of = np.repeat(np.arange(len(self._columns)), np.diff(self._start))
         touched[self._row[np.abs(relaxed[of]) > TOLERANCE]] = True
@@ -163,6 +165,7 @@ class _Program:
         for terms in equations.values():
             model.add(sum(terms) == 0)
         solver = cp_model.CpSolver()
+        # one worker, a seed and a limit in steps: the same table gives the same difference on every machine
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.max_deterministic_time = INTEGER_EFFORT

@@ -40,6 +40,9 @@ _SAMPLES = 1 << 12
 class Packing:
     """Cells of variables of the given sizes as words."""
 
+    # Not `KeySpace`, whose numbers beyond 62 bits are ranks among the cells at hand: parts are counted apart, in other
+    # processes, and merged by ranges of keys, so that a cell's key must be the same wherever it is met.
+
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(max(1, size) for size in sizes)
         self._word, self._step = [0] * len(sizes), [1] * len(sizes)
@@ -72,6 +75,7 @@ def summed(keys: Array, counts: Array | None = None) -> Array:
     """The distinct cells, sorted, with the sums of their counts, each 1 where none are given."""
     if counts is None and len(keys) == 1:
         return np.stack(np.unique(keys[0], return_counts=True))
+    # sorted and not hashed: runs are merged by ranges of the same order
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]
     first = np.ones(keys.shape[1], np.bool_)
@@ -133,6 +137,7 @@ class Tally:
         codes = [own.unite(its) for own, its in zip(self.vocabularies, other.vocabularies, strict=True)]
         self._take_cells(other.cells, other.packing, codes)
         for run in other.runs:
+            # a run stays on disk as it is: its codes are translated when it is read
             own = tuple(mine[its] for mine, its in zip(codes, run.codes, strict=True))
             if run.cells < self.most_cells // _SMALL_RUN:
                 self._take_cells(_mapped(run.path), Packing(run.sizes), own)
@@ -155,6 +160,7 @@ class Tally:
 
     def _grow(self, rows: int, total: int) -> None:
         self.total, self.rows = self.total + total, self.rows + rows
+        # here, before the counts are added: sums of what passes 2^53 could wrap, and one bad part would hide another
         if self.total > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
 

@@ -127,8 +127,9 @@ def count_records(
     """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
     layouts, codings = read_layouts(source, settings)
     ranges = list(_ranges(source.parts, layouts))
-    runner = executor if len(ranges) > 1 else IN_PROCESS
+    runner = executor if len(ranges) > 1 else IN_PROCESS  # one unit gains nothing by travelling
     folder = scratch_of(runner)
+    # results of several units may be with this process at once, beside the cells that it merges them into
     share = memory // (8 * len(ranges))
     units = [
         PartUnit(part, groups, codings, COUNT in layouts[0].names, memory, folder, share) for part, groups in ranges
@@ -256,6 +257,7 @@ def _counts(column: pa.Array, part: Part) -> tuple[Counts, int]:
 
 def _count(value: object, part: Part) -> int:
     """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
+    # Decimal, because a float of 2^53 + 1 would pass for 2^53
     try:
         number = Decimal(str(value))
     except InvalidOperation:

@@ -206,6 +206,7 @@ def _fingerprint(files: Any, path: str) -> str:
     """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
     from fsspec.implementations.local import LocalFileSystem
 
+    # the inode too: a file replaced by a rename may keep its size and its time
     if isinstance(files, LocalFileSystem):
         status = os.stat(path)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"

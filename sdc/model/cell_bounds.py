@@ -49,7 +49,7 @@ class CellBounds:
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:
-        """Where both intervals agree, they are the sharp bounds."""
+        """(n,) where both intervals agree: then they are the sharp bounds."""
         equal: npt.NDArray[np.bool_] = (self.outer == self.inner).all(axis=1)
         return equal
 
@@ -62,7 +62,7 @@ class CellBounds:
         return self.inner[:, 1] - self.inner[:, 0]
 
     def rows(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> CellBounds:
-        """The bounds of some of the cells."""
+        """The bounds of some of the cells, by their numbers or by (n,) flags."""
         return CellBounds(self.cells[rows], self.counts[rows], self.outer[rows], self.inner[rows], self.method)
 
     @staticmethod

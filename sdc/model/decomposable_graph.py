@@ -144,6 +144,7 @@ class DecomposableGraph:
         neighbours = list(self.neighbours)
         neighbours[u] ^= 1 << v
         neighbours[v] ^= 1 << u
+        # the complete sets that hold both ends are S' + u + v for the subsets S' of S, which is complete
         change = sign * 2 ** st.dimension(self.common_neighbours(u, v))
         return DecomposableGraph(tuple(neighbours), self.complete_sets + change)
 
@@ -200,6 +201,7 @@ class DecomposableGraph:
         """
         cliques, separators = ([_value(s, weights) for s in sets] for sets in (self.cliques, self.separators))
         listed = [correction for subtable, correction in corrections if self.is_complete(subtable)]
+        # the sum of the same terms in another order must not differ in its last bits: best graphs are told by value
         return float(f"{fsum([*cliques, *(-value for value in separators), *listed]):.12g}")
 
 

@@ -60,6 +60,7 @@ def maximum_cardinality_order(graph: Adjacency) -> tuple[int, ...]:
     """
     left, numbered, order = set(range(len(graph))), 0, []
     while left:
+        # ties by number: the order, and all that is printed in it, is the same on every machine
         v = max(left, key=lambda u: ((graph[u] & numbered).bit_count(), -u))
         left.remove(v)
         numbered |= 1 << v

@@ -102,6 +102,7 @@ def sum_of_products(release: Release, values: Sequence[Number]) -> Number:
 def _sum_below(
     frontier: tuple[SubTable, ...], values: Sequence[Number], known: dict[tuple[SubTable, ...], Number]
 ) -> Number:
+    # inclusion and exclusion over the frontier would be 2^elements terms; split on a variable, halves are often equal
     if frontier in known:
         return known[frontier]
     if len(frontier) == 1:

@@ -9,8 +9,8 @@ from functools import cached_property
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 
-MAX_VARIABLES = 63
-MAX_CATEGORIES = 65_536
+MAX_VARIABLES = 63  # a sub-table is a bit set, and kernels hold bit sets in int64
+MAX_CATEGORIES = 65_536  # a code is a uint16
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ class StructuralZeros:
         left out. Several of them may together exclude a marginal cell: that is lost, so the marginal of a feasible
         table is feasible, and not always the other way round.
         """
+        # a pattern cut to the variables kept would forbid marginal cells that records of other categories are in
         place = {v: new for new, v in enumerate(st.members(subtable))}
         kept = (p for p, named in zip(self.patterns, self.subtables, strict=True) if st.is_within(named, subtable))
         return StructuralZeros(tuple(tuple((place[v], codes) for v, codes in p) for p in kept))

@@ -49,6 +49,9 @@ class Table:
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
         """The table of the given records, or of counted cells with `weights`; zeros are dropped.
 
+        codes    (n, variables) integers, a row a record or a counted cell; equal rows are one cell
+        weights  (n,) records of each row, 1 where none are given
+
         The same table whatever the order of the rows. InputError where a weight is negative, a
         code is outside its variable's categories, or the total exceeds 2^53.
         """
@@ -87,6 +90,7 @@ class Table:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over schema, codes and counts, and over the structural zeros where there are any."""
+        # little-endian whatever the machine, so that a build's digest is the same on all of them
         sha = hashlib.sha256(repr(self.schema).encode())
         sha.update(np.ascontiguousarray(self.codes, "<u2").reshape(-1).data)
         sha.update(np.ascontiguousarray(self.counts, "<i8").data)
@@ -95,7 +99,7 @@ class Table:
         return sha.hexdigest()
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
-        """Rows of the at-risk cells: 0 < count <= small_count."""
+        """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count."""
         return np.flatnonzero(self.counts <= small_count)
 
     def marginal(self, subtable: SubTable) -> Table:
@@ -107,32 +111,40 @@ class Table:
         schema, parts = self.schema.restrict(kept), []
         for codes, counts in self.chunks():
             parts.append(Table.of(schema, codes[:, kept], counts))
+            # summed whenever what waits outweighs the sum: memory stays near the result's, time near one sort
             if sum(map(len, parts[1:])) > max(CELLS_PER_CHUNK, len(parts[0])):
                 parts = [_summed(schema, parts)]
         summed = _summed(schema, parts)
         return summed.with_zeros(self.zeros.within(subtable)) if self.zeros else summed
 
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
-        """n_T(i_T) for each of the given cells, (n, variables) codes; 0 where no record is."""
+        """(n,) int64 n_T(i_T), in records, for each of (n, variables) cells; 0 where no record is.
+
+        Any cell space. One pass over the table, and a search among the n cells for each of its own.
+        """
         kept = st.members(subtable)
         wanted = KeyIndex(self.schema.keys.keep(kept), np.asarray(cells, np.uint16)[:, kept])
         sums = np.zeros(wanted.groups + 1, np.int64)
+        # only the cells wanted are sorted, and each chunk is looked up among them: the table may be far larger
         for codes, counts in self.chunks(len(cells)):
             sums += _sum_by(wanted.place(codes[:, kept]), counts, wanted.groups + 1)
         return sums[wanted.own]
 
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
-        """Codes and counts, 2^20 cells or so many at a time: what is mapped into memory is not copied as a whole."""
+        """(n, variables) codes and (n,) counts, 2^20 cells or so many at a time.
+
+        What is mapped into memory is not copied as a whole.
+        """
         cells = max(cells, CELLS_PER_CHUNK)
         for begin in range(0, max(1, len(self)), cells):
             yield self.codes[begin : begin + cells], self.counts[begin : begin + cells]
 
     def count_at(self, cells: npt.NDArray[np.integer]) -> Counts:
-        """Count of each of the given cells, (n, variables) codes."""
+        """(n,) int64 count of each of (n, variables) cells, in records."""
         return self.marginal_at(st.full(len(self.schema)), cells)
 
     def one_way(self) -> list[Counts]:
-        """Counts of each category of each variable."""
+        """(categories,) int64 counts of each variable, in records."""
         sums = [np.zeros(size, np.int64) for size in self.schema.sizes]
         for codes, counts in self.chunks():
             for column, known in zip(codes.T, sums, strict=True):

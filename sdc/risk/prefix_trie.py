@@ -32,6 +32,7 @@ class PrefixTrie:
 def prefix_trie(rows: Rows) -> PrefixTrie:
     """The trie of rows that are ascending by their codes, each once."""
     up, code, cost = [np.zeros(1, np.int32)], [np.zeros(1, np.uint16)], [np.zeros(1, np.int64)]
+    # rows are ascending, so that those of one prefix are neighbours: a prefix begins where a code of it differs
     differs, node = np.zeros(len(rows), bool), np.zeros(len(rows), np.int32)
     differs[0] = True
     for codes, counts in zip(rows.columns, rows.one_way, strict=True):

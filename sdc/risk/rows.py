@@ -13,6 +13,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table
 
+# above any count, which is at most 2^53, and one bit, which the kernels test
 FAR = 1 << 60  # `least`, `spare` and `both` of a row without an at-risk cell
 CELLS_PER_CHUNK = 1 << 16
 
@@ -100,6 +101,7 @@ def rows_of(
             wanted = (key >= low) & (key < high)
             codes, counts = codes[wanted], counts[wanted]
         kept.append(_chunk(table, small_count, variables, codes, counts, one_way))
+        # merged whenever the chunks that wait outweigh what is merged already: memory stays within twice the result
         if len(kept) > 1 and sum(map(len, kept[1:])) > max(len(kept[0]), CELLS_PER_CHUNK):
             kept = [_together(kept)]
     return _together(kept)
@@ -117,7 +119,7 @@ def keys_of(schema: Schema, variables: tuple[int, ...], codes: Codes) -> npt.NDA
 
 @lru_cache(maxsize=2)
 def ways_of(table: Table) -> list[Counts]:
-    """The one-way counts; kept for the units of the same process that follow."""
+    """(categories,) one-way counts of each variable; kept for the units of the same process that follow."""
     return table.one_way()
 
 

@@ -42,6 +42,7 @@ def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, bo
         at = offset + node[j, i]
         c, parent, own = cost[at], up[at], group[j, i]
         d_i = spare[j, i]
+        # `| (d & FAR)` makes the number far where the row has no at-risk cell: no branch, which would be guessed wrong
         m_i = min(least[j, i], c | (d_i & FAR))
         b_i = min(both[j, i] + (total - c), d_i + total)
         d_i += total - c
@@ -61,6 +62,7 @@ def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, bo
 def _take(j, rows, start, up, code, group, node, count, least, spare, both, place, last):  # type: ignore[no-untyped-def]
     """Level j to level j - 1 with its variable taken: a stable pass by category."""
     v, offset = j - 1, start[j]
+    # counting sort: rows are sorted by (group, prefix), and being stable keeps them so within each category
     place[:] = 0
     last[:] = -1
     for i in range(rows):
@@ -111,9 +113,15 @@ def _last_pair(rows, start, cost, total, group, node, count, least, spare, both)
 def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):  # type: ignore[no-untyped-def]
     """All sub-tables of one sub-lattice: of the last `depth` variables exactly those of `taken` are kept.
 
-    See `PrefixTrie` for the arrays, `Rows` for the numbers. Returns
-    (sub_tables uint64, widths int64).
+    start, up, cost, code  see `PrefixTrie`; the codes are below `cats`
+    numbers                (4, rows) int64 of `Rows`
+    total                  N, records
+
+    Returns (sub_tables uint64, widths int64), 2^(variables - depth) of each. O(rows) a sub-table and a level at most,
+    and far less in the mean: rows are merged on the way down. Memory for a copy of the rows a level.
     """
+    # a phase a level instead of a function that calls itself, which could not be kept on disk; and each level has its
+    # arrays once, not each step
     cells = numbers.shape[1]
     shape = (variables + 1, cells)
     group, node = np.empty(shape, np.int32), np.empty(shape, np.int32)
@@ -169,7 +177,7 @@ def _counts_reach(floor, column, categories, first, stop, row, value):  # type: 
             at_risk[c] |= value[i] & 1
         for c in range(categories):
             if at_risk[c]:
-                if count[c] < floor:
+                if count[c] < floor:  # the width is n_T at most; groups are smallest first, so this comes soon
                     return np.int64(-1), np.int64(0)
                 low, high = min(low, count[c]), max(high, count[c])
     return low, high
@@ -205,7 +213,7 @@ def _refine(column, categories, first, stop, row, value, top):  # type: ignore[n
             c = column[row[i]]
             row[a + place[c]], value[a + place[c]] = row[i], value[i]
             place[c] += 1
-    order = np.argsort(sums[:size])
+    order = np.argsort(sums[:size])  # a sub-table that fails mostly fails in a small group: let it be the first
     return firsts[order], stops[order]
 
 
@@ -320,6 +328,8 @@ def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats,
 
     Returns (sub_tables uint64, widths int64, number of sub-tables visited), `start` first.
     """
+    # One loop, longer than a function should be: its stack of groups (`firsts`, `stops`, `begin`, `top`) grows and is
+    # cut on the way, so that a part of it in a function of its own would take and return nearly all of it.
     variables, cells = codes.shape
     known = codes, rows, ways, cats, lowest, nearest, total
     first, stop, row, value = _groups(start, codes, rows, cats)

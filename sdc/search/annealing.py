@@ -207,6 +207,7 @@ class Workspace:
         self.table, self.min_width = table, min_width
         self.at_risk = table.at_risk(small_count)
         self.counts = table.counts[self.at_risk]
+        # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         self.work.fixed[:] = independence_graph(Release.of(table.zeros.subtables), len(table.schema))

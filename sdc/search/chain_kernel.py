@@ -10,6 +10,11 @@ only the others, the exposed cells of a clique, are looked at. They are few, bec
 
 Rows of marginals come from the caller: where one is missing the kernel puts its generator back to the beginning of the
 proposal and returns what it needs.
+
+Proposal, constraint and acceptance are usually callables of their own that a chain is put together from. Here one
+kernel has all three: a proposal takes some microseconds, and to hand the arrays from Python to each part would cost
+more than what they do. What one would exchange is data instead: the weights, the width, the cooling. And kernels that
+call each other stay in this one module, because Numba's cache does not see changes elsewhere.
 """
 
 from __future__ import annotations
@@ -21,14 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-Rows: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else int64
+MarginalCounts: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else int64
 
 DONE, MISSING, ON_TOP = 0, 1, 2
 UNKNOWN, ILLEGAL, LEGAL, REFUSED = 0, 1, 2, 3
 EMPTY = -1
 NARROW = -2
 SEEN_SLOTS = 1 << 12
-SCATTER = -7046029254386353131
+SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative hashing (Knuth, vol. 3, 6.4)
 GOLDEN, MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 # entries of `numbers`
@@ -76,7 +81,7 @@ class Work(NamedTuple):
     terms: Ints
     signs: Ints
     term_rows: Ints
-    rows: Rows
+    rows: MarginalCounts
     stamps: Ints
     exposed: Ints
     span: Ints
@@ -91,6 +96,7 @@ class Work(NamedTuple):
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _uniform(work: Work) -> float:
     """The next number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), the upper 53 bits."""
+    # a generator of one word: it is saved with the chain, and put back where a proposal has to begin again
     work.random[0] += GOLDEN
     z = work.random[0]
     z = (z ^ (z >> np.uint64(30))) * MIX
@@ -163,6 +169,8 @@ def _forget_moves(work: Work, u: int, v: int, common: int, added: bool) -> None:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _draw_move(work: Work) -> int:
     """One of the legal moves, all with the same probability: pairs are drawn until one is legal."""
+    # Drawing again needs no list of the legal moves, which each accepted one would change; and a status is worked out
+    # only where it is drawn.
     while True:
         pair = int(_uniform(work) * len(work.status))
         if work.status[pair] == UNKNOWN:
@@ -205,7 +213,11 @@ def _value(work: Work, u: int, v: int, common: int) -> float:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
-    """Adds the sub-table's counts to the sum of the lower bound, or takes them away; what cancels is dropped."""
+    """Adds the sub-table's counts, in this row, to the sum of the lower bound ([DKS] theorem 1), or takes them away.
+
+    What cancels is dropped. At most 2 K + 4 terms, which the cliques and separators of K variables never exceed.
+    """
+    # cliques and separators are at most some 2 K, so that a search one by one is faster than a table would be
     last = work.numbers[TERMS]
     for j in range(last):
         if work.terms[j] == subtable:
@@ -287,6 +299,7 @@ def _all_wide(work: Work, rows: tuple[int, int, int, int], required: int) -> boo
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
     """Rows of C = S + u + v, S, S + u and S + v; as soon as one is EMPTY or NARROW it stands for the first."""
+    # the whole clique first: most that are refused are narrow by their critical width, and need no other row
     whole = row_of(work, common | 1 << u | 1 << v)
     if whole < 0:
         return whole, 0, 0, 0
@@ -300,6 +313,7 @@ def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _try_addition(work: Work, pair: int, required: int) -> bool:
     """One proposal to add an edge: it is taken where all widths allow. False where a row is missing."""
+    # weights are above 0, so that an addition never loses value and Metropolis always accepts it
     if work.status[pair] == REFUSED:
         return True
     u, v = work.first[pair], work.second[pair]
@@ -317,6 +331,7 @@ def _try_addition(work: Work, pair: int, required: int) -> bool:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _delete(work: Work, pair: int) -> bool:
     """Deletes an edge. False where a row is missing."""
+    # no width is tested: with less public no interval is narrower
     u, v = work.first[pair], work.second[pair]
     common = work.neighbours[u] & work.neighbours[v]
     rows = _rows(work, u, v, common)
@@ -328,7 +343,7 @@ def _delete(work: Work, pair: int) -> bool:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def temperature(cooling: Cooling, step: int) -> float:
-    """Temperature at a step: every cycle begins at the start again."""
+    """Temperature at a step, in units of utility: every cycle begins at the start again ([KDSF] section 5.1)."""
     passed = (step % cooling.length) / cooling.length
     if cooling.is_linear:
         return float(cooling.start + (cooling.end - cooling.start) * passed)
@@ -346,6 +361,8 @@ def _loses_little(work: Work, pair: int, temperature: float) -> bool:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _is_new_on_top(work: Work) -> bool:
     """Whether the graph is as good as the best, within rounding, and was not looked at before."""
+    # ties go to the larger width, which only the caller works out: each tie costs it a pass over all cells, and a cold
+    # chain is on the same few graphs for thousands of steps
     if work.value[0] < work.value[1] - 1e-9 * abs(work.value[1]):
         return False
     return bool(work.seen[_slot(work.seen, work.numbers[FINGERPRINT] & 0x7FFFFFFFFFFFFFFF)] == EMPTY)

@@ -41,6 +41,7 @@ class MarginalRows:
 
     def bring(self, subtable: SubTable) -> None:
         """Brings what the kernel asked for: a row, or that the critical width is too small."""
+        # critical widths never grow with a variable, and a note costs nothing where a count is a pass over the table
         if any(kernel.row_of(self._work, child) == kernel.NARROW for child in st.children(subtable)):
             self._note(subtable, kernel.NARROW)
             return
@@ -51,7 +52,7 @@ class MarginalRows:
             self._keep(subtable, counts)
 
     def is_narrow(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> bool:
-        """Whether the critical width of T, with these marginal counts, is below the width required.
+        """Whether the critical width of T ([KDSF] eq. 10), with these (n,) marginal counts, is below the required one.
 
         By the explicit bounds under MPR(T), at the cells whose upper bound does not decide alone.
         """

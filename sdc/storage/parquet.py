@@ -95,6 +95,7 @@ def _read_part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> tuple
     codes = np.empty((len(content), len(schema)), np.uint16)
     for v, variable in enumerate(schema.variables):
         codes[:, v] = _codes(content.column(variable.name), variable, path)
+    # a missing count is damage: as 0 it is noticed below, where the total differs from what is recorded
     counts = content.column(COUNT).fill_null(0).to_numpy()
     found = {"cells": len(counts), "total": int(counts.sum())}
     for what, number in found.items():
@@ -110,6 +111,7 @@ def _codes(column: pa.ChunkedArray, variable: Variable, path: Path) -> Codes:
     codes = [place.get(name) for name in encoded.dictionary.to_pylist()]
     if encoded.null_count or None in codes:
         raise InputError(f"{path} is damaged: column {variable.name!r} has unknown categories; write the table again")
+    # by name, because a file that others have rewritten may list the categories in another order
     final: Codes = np.array(codes, np.uint16)[encoded.indices.to_numpy()]
     return final
 
@@ -194,6 +196,7 @@ def open_memory_form(folder: str | Path) -> Table:
     arrays are not checked, so a damaged count is not noticed.
     """
     folder = Path(folder).absolute()
+    # the time of writing is part of the key: a worker lives longer than a folder that is written again
     try:
         written = (folder / SCHEMA).stat().st_mtime_ns
     except OSError:

@@ -19,6 +19,7 @@ def own_scratch(parent: Path) -> Iterator[Path]:
 
     A folder is there only while its lock is held, and the lock of a process that died is free.
     """
+    # a killed run cannot clean up after itself, so the next one does
     for lock in parent.glob(f".{PREFIX}*.lock"):
         _remove_if_free(lock)
     folder = parent / f"{PREFIX}{uuid.uuid4().hex[:12]}"

@@ -11,6 +11,7 @@ from pathlib import Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not."""
+    # beside the path, not in /tmp: a rename is at one stroke within a file system only
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary

@@ -40,6 +40,8 @@ def sum_of_squares(marginals: Marginals, decomposition: Decomposition) -> float:
     along the junction tree, last clique first: the cost is that of the marginals.
     """
     cliques, separators = decomposition.cliques, decomposition.separators
+    # in perfect order clique j shares its separator with those before: from the last one on, each has heard from all
+    # below it when it speaks
     weights = {clique: np.square(marginals[clique].counts, dtype=np.float64) for clique in cliques}
     for j in reversed(range(1, len(cliques))):
         own, separator = marginals[cliques[j]], separators[j - 1]

@@ -209,8 +209,9 @@ def iterate(
     groups   for each marginal (n,) which of its cells each cell falls in
     targets  for each marginal (its cells,) positive counts, each with a cell at least
 
-    A marginal's factors are applied while the next one is summed, so that a step is one pass.
+    A marginal's factors are applied while the next one is summed, so that a step is one pass ([DKS] section 3.2).
     """
+    # the first step scales by 1: so each marginal is treated alike, and the last factors wait for the end of the sweeps
     values, before, factor = start.copy(), groups[0], np.ones(len(targets[0]))
     for sweep in range(1, stop.max_sweeps + 1):
         worst = 0.0
@@ -219,6 +220,7 @@ def iterate(
             worst = max(worst, np.abs(sums - target).max(initial=0.0))
             before, factor = after, np.divide(target, sums, out=np.zeros(len(sums)), where=sums > 0)
         if worst <= stop.tolerance or sweep == stop.max_sweeps:
+            # `worst` was seen before the last factors were applied; what is promised is the deviation after them
             _rescaled(values, before, factor, before, len(factor))
             factor = np.ones(len(factor))
             deviation = max(_deviation(values, *marginal) for marginal in zip(groups, targets, strict=True))
@@ -240,7 +242,11 @@ def _deviation(values: Values, groups: Groups, target: Values) -> float:
 
 
 def groups_of(marginal: Marginal, cells: Codes, variables: SubTable) -> Groups:
-    """Which of the marginal's cells each cell falls in; InputError where a positive one has none of the cells."""
+    """(n,) which of the marginal's cells each of (n, variables) cells falls in.
+
+    InputError where a cell of the marginal, all of which are positive, has none of the cells.
+    """
+    # 16 bits where they do: the groups of all marginals are read at each sweep
     rows = marginal.rows(cells, variables)
     empty = np.flatnonzero(np.bincount(rows, minlength=len(marginal)) == 0)
     if len(empty):

@@ -17,6 +17,7 @@ def rescale(values, before, factor, after, lanes):  # type: ignore[no-untyped-de
     lanes   (LANES, groups of after) float64, written: partial sums. Neighbouring cells are mostly of one group,
             and a sum of its own for each of four cells does not wait for the addition before.
     """
+    # scaling and summing in one pass: the cells are far more than cache holds, and reading them is what takes the time
     lanes[:] = 0.0
     whole = len(values) - len(values) % LANES
     for first in range(0, whole, LANES):

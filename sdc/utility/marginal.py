@@ -66,7 +66,7 @@ class Marginal:
         return len(self.counts)
 
     def summed(self, subtable: SubTable) -> Marginal:
-        """The marginal of a sub-table within this one."""
+        """The marginal of a sub-table within this one; KeyError for a variable that this one does not have."""
         if subtable == self.subtable:
             return self
         return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
