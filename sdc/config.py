@@ -64,7 +64,7 @@ Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
-Method: TypeAlias = Literal["ordered", "decomposable", "best"]
+SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]
@@ -267,7 +267,8 @@ class WeightsConfig(_Section):
 
 class ReleaseConfig(_Section):
     method: Annotated[
-        Method, Field(description="how the release is searched: ordered, decomposable, or best: the better of both")
+        SearchMethod,
+        Field(description="how the release is searched: ordered, decomposable, or best: the better of both"),
     ] = "ordered"
     extend: Annotated[
         StrictBool,
@@ -308,7 +309,9 @@ class CurveConfig(_Section):
         Field(description="a list of small counts, each at least 1; default that of the build"),
     ] = None
     methods: Annotated[
-        tuple[Method, ...], AfterValidator(_not_empty), Field(description="a list of ordered, decomposable and best")
+        tuple[SearchMethod, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of ordered, decomposable and best"),
     ] = ("ordered", "decomposable")
 
 

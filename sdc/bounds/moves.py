@@ -1,4 +1,4 @@
-"""Inner bounds by chains of basic moves."""
+"""Inner bounds by basic moves, one after another."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Feasible tables by chains of basic moves: integer tables by construction, found from the true one."""
+"""Feasible tables by basic moves, one after another: integer tables by construction, found from the true one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,8 @@ SCHEDULE = np.array(
 )
 EFFORTS = len(SCHEDULE)
 
-Chain = tuple[Counts, Counts]  # the corners of its moves, by key, and what each adds
+Trail: TypeAlias = tuple[Counts, Counts]
+"""The corners of the moves that were made for one cell, by key, and what each adds."""
 
 
 def can_search(table: Table) -> bool:
@@ -64,37 +66,44 @@ def find(
     does not depend on the others. ReleaseError where `can_search` says no.
     """
     search, used = _search(table, release), 0
-    chains: list[Chain] = []
+    trails: list[Trail] = []
     for key, count, width in zip(table.schema.keys.pack(cells), table.count_at(cells), widths, strict=True):
-        down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, chains)
-        _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, chains)
+        down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, trails)
+        _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, trails)
         used += spent + more
-    return Found(_differences(table, release, chains), used)
+    return Found(_differences(table, release, trails), used)
 
 
 def shift(table: Table, release: Release, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Found:
-    """Feasible tables that move each of (n, variables) cells by its change, or as far as was found; else as `find`."""
+    """Feasible tables that move each of (n, variables) cells by its (n,) change, in records, or as far as was found.
+
+    Else as `find`; ReleaseError as there.
+    """
     search, used = _search(table, release), 0
-    chains: list[Chain] = []
+    trails: list[Trail] = []
     for key, count, change in zip(table.schema.keys.pack(cells), table.count_at(cells), changes, strict=True):
-        used += search.shift(int(key), max(int(change), -int(count)), effort, nodes, chains)[1]
-    return Found(_differences(table, release, chains), used)
+        used += search.shift(int(key), max(int(change), -int(count)), effort, nodes, trails)[1]
+    return Found(_differences(table, release, trails), used)
 
 
-def _differences(table: Table, release: Release, chains: list[Chain]) -> Differences:
-    """What the chains of moves sum to, checked in integers."""
-    if not chains:
+def _differences(table: Table, release: Release, trails: list[Trail]) -> Differences:
+    """What the moves sum to, checked in integers."""
+    if not trails:
         return Differences.none(len(table.schema))
-    keys, changes = (np.concatenate(column) for column in zip(*chains, strict=True))
-    of = np.repeat(np.arange(len(chains)), [len(corners) for corners, _ in chains])
-    differences = Differences.summed(len(chains), of, table.schema.keys.unpack(keys), changes, table.schema)
+    keys, changes = (np.concatenate(column) for column in zip(*trails, strict=True))
+    of = np.repeat(np.arange(len(trails)), [len(corners) for corners, _ in trails])
+    differences = Differences.summed(len(trails), of, table.schema.keys.unpack(keys), changes, table.schema)
+    # by construction they are; what is published rests on it, so that it is checked nevertheless
     if not differences.feasible(table, release).all():
-        raise RuntimeError("a chain of basic moves left the feasible tables; this is a fault of the search")
+        raise RuntimeError("basic moves left the feasible tables; this is a fault of the search")
     return differences
 
 
 def reached(differences: Differences, cells: Codes, counts: Counts, table: Table) -> Intervals:
-    """(n, 2) smallest and largest value of each cell over the true table and the feasible ones given."""
+    """(n, 2) int64 smallest and largest value of each of (n, variables) cells, each once, that some table has.
+
+    Over the true table, with (n,) counts, and what the differences make of it; they are taken for feasible.
+    """
     place = matching_rows(cells, differences.cells, table.schema)
     hit = place >= 0
     return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
@@ -125,13 +134,13 @@ class _Search:
         keys = table.schema.keys.pack(table.codes)
         self._kernel = _new_work(sizes, strides, _flips(release, sizes), keys, table.counts)
 
-    def shift(self, key: int, wanted: int, effort: int, nodes: int, chains: list[Chain]) -> tuple[int, int]:
+    def shift(self, key: int, wanted: int, effort: int, nodes: int, trails: list[Trail]) -> tuple[int, int]:
         """Moves one cell; appends the moves' corners where it moved. How far it went, and the nodes used."""
         if not wanted or nodes <= 0:
             return 0, 0
         got, done, used = move_kernel.shift(self._kernel, key, wanted, SCHEDULE[:effort], nodes)
         if got:
-            chains.append(_corners(self._kernel.trail[:done]))
+            trails.append(_corners(self._kernel.trail[:done]))
         move_kernel.restore(self._kernel, done)
         return got, used
 
@@ -175,7 +184,7 @@ def _new_work(sizes: Counts, strides: Counts, flips: tuple[Counts, Counts], keys
     return work
 
 
-def _corners(trail: Counts) -> Chain:
+def _corners(trail: Counts) -> Trail:
     """Keys and changes (+1, -1) of all corners of (moves, 3 + MAX_FLIPS) moves made, not yet added up by cell."""
     bits = np.arange(1 << MAX_FLIPS)
     cells, flipped, up, steps = trail[:, 0], trail[:, 1], trail[:, 2], trail[:, 3:]
