@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdc.feasible.depth_first import DepthFirst, FeasibleTables, Part
+from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.coverage import on_covered_variables
 from sdc.model.release import Release
@@ -17,7 +17,7 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     """Smallest and largest value of (n, variables) cells over the feasible tables.
 
     First the propagation of [DKS] section 4 on all upward sums; then each end that it leaves open is
-    tried from outside inward, value by value, by a depth-first search on the part of the table that
+    tried from outside inward, value by value, by a depth-first search on the block of the table that
     is connected with the cell: the report's adjustment of the shuttle's bounds, cell by cell.
 
     inner  ends reached by tables found, each checked in integers; a table serves all cells
@@ -52,26 +52,26 @@ class _Search:
 
     def settle(self, cell: int) -> None:
         """Both ends of one cell, as far as the steps go."""
-        home = self._found.part_of(cell)
+        home = self._found.block_of(cell)
         if home is not None:
             for end, inward in ((0, 1), (1, -1)):
                 self._settle_end(cell, *home, end, inward)
 
-    def _settle_end(self, cell: int, part: Part, place: int, end: int, inward: int) -> None:
+    def _settle_end(self, cell: int, block: Block, place: int, end: int, inward: int) -> None:
         steps = 0
         while self.outer[cell, end] != self.inner[cell, end] and steps < self._max_steps:
-            search = DepthFirst(part, fixed=(place, int(self.outer[cell, end])))
+            search = DepthFirst(block, fixed=(place, int(self.outer[cell, end])))
             values = search.more(1, self._max_steps - steps)
             steps += search.steps + 1
             if len(values):
-                self._witness(part, values[0])
+                self._witness(block, values[0])
             elif search.exhausted:
                 self.outer[cell, end] += inward
 
-    def _witness(self, part: Part, values: Counts) -> None:
-        """Widen the inner bounds of the part's cells by a table of theirs, once seen to be feasible."""
+    def _witness(self, block: Block, values: Counts) -> None:
+        """Widen the inner bounds of the block's cells by a table of theirs, once seen to be feasible."""
         dense = self._found.equations.truth.copy()
-        dense[part.cells] = values
+        dense[block.cells] = values
         if not self._found.equations.holds(dense):
             raise RuntimeError("the search returned a table that does not agree with the released marginals")
         np.minimum(self.inner[:, 0], dense, out=self.inner[:, 0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.bounds.nested import frontier_bounds
-from sdc.feasible.depth_first import DepthFirst, FeasibleTables, Part
+from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
@@ -42,9 +42,9 @@ class Enumeration:
 def enumerate_tables(table: Table, release: Release, limit: int | None = None) -> Enumeration:
     """The number of feasible tables and each cell's range over them; with a `limit`, stops beyond that many.
 
-    Independent parts of the table are searched one by one: counts multiply, so the number may be
+    Independent blocks of the table are searched one by one: counts multiply, so the number may be
     beyond 2^64 and still come at once. The true table always counts as seen for the ranges. Time is
-    proportional to the tables of the parts and the dead ends between them; ReleaseError beyond 2,048
+    proportional to the tables of the blocks and the dead ends between them; ReleaseError beyond 2,048
     dense cells or for a limit below 1.
     """
     if limit is not None and limit < 1:
@@ -58,12 +58,12 @@ def enumerate_tables(table: Table, release: Release, limit: int | None = None) -
 def feasible_tables(table: Table, release: Release) -> Iterator[Counts]:
     """The feasible tables one after another, int64 with the schema's sizes as shape; ReleaseError as above."""
     found = FeasibleTables(table, release)
-    yield from (dense.reshape(table.schema.sizes) for dense in _combined(found.parts, found.equations.truth))
+    yield from (dense.reshape(table.schema.sizes) for dense in _combined(found.blocks, found.equations.truth))
 
 
 @on_covered_variables
 def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
-    """Exact bounds where all feasible tables were seen, within 10^5 tables and 2^28 steps a part; else inner.
+    """Exact bounds where all feasible tables were seen, within 10^5 tables and 2^28 steps a block; else inner.
 
     The outer interval is then [0, min over the frontier of n_S(i_S)]. ReleaseError beyond 2,048 cells.
     """
@@ -76,20 +76,20 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
 
 
 def _enumerate(found: FeasibleTables, max_tables: int, max_steps: int) -> Enumeration:
-    """At most so many tables and steps a part; the number is the product over the parts."""
+    """At most so many tables and steps a block; the number is the product over the blocks."""
     lower, upper = found.equations.truth.copy(), found.equations.truth.copy()
     tables, complete = 1, True
-    for part in found.parts:
-        seen = _enumerate_part(part, max_tables, max_steps)
+    for block in found.blocks:
+        seen = _enumerate_block(block, max_tables, max_steps)
         tables *= seen.feasible_tables
         complete &= seen.complete
-        lower[part.cells], upper[part.cells] = seen.lower, seen.upper
+        lower[block.cells], upper[block.cells] = seen.lower, seen.upper
     return Enumeration(tables, complete, lower, upper)
 
 
-def _enumerate_part(part: Part, max_tables: int, max_steps: int) -> Enumeration:
-    search = DepthFirst(part)
-    lower, upper, tables = part.truth.copy(), part.truth.copy(), 0
+def _enumerate_block(block: Block, max_tables: int, max_steps: int) -> Enumeration:
+    search = DepthFirst(block)
+    lower, upper, tables = block.truth.copy(), block.truth.copy(), 0
     while len(found := search.more(max_tables - tables, max_steps)):
         tables += len(found)
         np.minimum(lower, found.min(axis=0), out=lower)
@@ -98,24 +98,24 @@ def _enumerate_part(part: Part, max_tables: int, max_steps: int) -> Enumeration:
     return Enumeration(tables, complete, lower, upper)
 
 
-def _combined(parts: list[Part], dense: Counts) -> Iterator[Counts]:
-    """Every table of one part with every table of the others, the last part changing fastest."""
-    if not parts:
+def _combined(blocks: list[Block], dense: Counts) -> Iterator[Counts]:
+    """Every table of one block with every table of the others, the last block changing fastest."""
+    if not blocks:
         yield dense.copy()
-    dense, running = dense.copy(), [_tables_of(part) for part in parts[:1]]
+    dense, running = dense.copy(), [_tables_of(block) for block in blocks[:1]]
     while running:
         values = next(running[-1], None)
         if values is None:
             running.pop()
             continue
-        dense[parts[len(running) - 1].cells] = values
-        if len(running) == len(parts):
+        dense[blocks[len(running) - 1].cells] = values
+        if len(running) == len(blocks):
             yield dense.copy()
         else:
-            running.append(_tables_of(parts[len(running)]))
+            running.append(_tables_of(blocks[len(running)]))
 
 
-def _tables_of(part: Part) -> Iterator[Counts]:
-    search = DepthFirst(part)
+def _tables_of(block: Block) -> Iterator[Counts]:
+    search = DepthFirst(block)
     while len(found := search.more(UNLIMITED, UNLIMITED)):
         yield from found

@@ -1,4 +1,4 @@
-"""Depth-first search for tables that agree with a release: reduced to independent parts, propagated on upward sums."""
+"""Depth-first search for tables that agree with a release: reduced to independent blocks, propagated on upward sums."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class LinearSystem:
         inside = kept[self.members] & ~np.logical_or.reduceat(free_outside[self.members], self.start[:-1])[equations]
         signed = ((place[self.members[inside]] + 1) * self.signs[inside]).tolist()
         ends = np.cumsum(np.unique(equations[inside], return_counts=True)[1]).tolist()
+        # equal equations would be propagated each for itself; sums over one category give many of them
         rows = dict.fromkeys(_canonical(signed[begin:end]) for begin, end in pairwise([0, *ends]))
         flat = np.array([j for row in rows for j in row], np.int64)
         start = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
@@ -88,11 +89,11 @@ def _canonical(signed: list[int]) -> tuple[int, ...]:
 
 
 class FeasibleTables:
-    """The tables that agree with a release: what is forced, and independent parts that combine freely.
+    """The tables that agree with a release: what is forced, and independent blocks that combine freely.
 
     equations      the released marginals on the dense cells; `truth` is theirs
     lower, upper   (cells,) int64 what propagation alone proves, so outer bounds
-    parts          connected components of the cells that are not forced: any table of one part goes
+    blocks         connected components of the cells that are not forced: any table of one block goes
                    with any table of another
 
     ReleaseError beyond 2,048 dense cells.
@@ -115,22 +116,22 @@ class FeasibleTables:
         label = _components(self.equations, self.lower < self.upper)
         of_variable = _labels_of_sums(label, sizes) if with_sums else label
         free = system.lower < system.upper
-        self.parts = [
-            Part(np.flatnonzero(label == number), system.restricted(free & (of_variable == number)))
+        self.blocks = [
+            Block(np.flatnonzero(label == number), system.restricted(free & (of_variable == number)))
             for number in np.unique(label[label >= 0])
         ]
 
-    def part_of(self, cell: int) -> tuple[Part, int] | None:
-        """The part with the dense cell and the cell's place in it; None where the cell is forced."""
-        for part in self.parts:
-            place = int(np.searchsorted(part.cells, cell))
-            if place < len(part.cells) and part.cells[place] == cell:
-                return part, place
+    def block_of(self, cell: int) -> tuple[Block, int] | None:
+        """The block with the dense cell and the cell's place in it; None where the cell is forced."""
+        for block in self.blocks:
+            place = int(np.searchsorted(block.cells, cell))
+            if place < len(block.cells) and block.cells[place] == cell:
+                return block, place
         return None
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Block:
     """A connected component: its dense cells, ascending, and its system, whose first variables they are."""
 
     cells: Counts
@@ -142,41 +143,43 @@ class Part:
 
 
 class DepthFirst:
-    """A search for tables of one part that can be asked for more; its stack is kept between calls.
+    """A search for tables of one block that can be asked for more; its stack is kept between calls.
 
     Branches on the cell with the narrowest interval, on the values nearest to the true count first.
     With `fixed` (place, value) only tables with that value of the cell at that place.
     """
 
-    def __init__(self, part: Part, fixed: tuple[int, int] | None = None) -> None:
-        self._part = part
+    def __init__(self, block: Block, fixed: tuple[int, int] | None = None) -> None:
+        self._block = block
         self.steps, self._depth = 0, 0
-        variables, levels = len(part.system.truth), len(part.cells) + 2
+        variables, levels = len(block.system.truth), len(block.cells) + 2
         self._lower, self._upper = np.zeros((2, levels, variables), np.int64)
         self._cell, self._tried = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
-        self._lower[0], self._upper[0] = part.system.lower, part.system.upper
+        self._lower[0], self._upper[0] = block.system.lower, block.system.upper
         if fixed is not None:
             place, value = fixed
             self._lower[0, place] = self._upper[0, place] = value
-            self.steps = kernel.settle(self._lower[0], self._upper[0], *part.system.arrays)
+            # this counts too: steps are what a budget is measured in
+            self.steps = kernel.settle(self._lower[0], self._upper[0], *block.system.arrays)
             if self.steps < 0:
                 self.steps, self._depth = -self.steps, -1
         if not self.exhausted:
-            self._cell[0] = kernel.narrowest(self._lower[0], self._upper[0], len(part.cells))
+            self._cell[0] = kernel.narrowest(self._lower[0], self._upper[0], len(block.cells))
 
     @property
     def exhausted(self) -> bool:
         return self._depth < 0
 
     def more(self, tables: int, max_steps: int) -> npt.NDArray[np.int64]:
-        """(at most `tables`, cells of the part) further tables; none once all are seen or `max_steps` are done.
+        """(at most `tables`, cells of the block) further tables; none once all are seen or `max_steps` are done.
 
         A step is one equation looked at, so steps measure time without a clock: about 5 * 10^7 in a second.
         """
+        # nothing to branch on: propagation alone has found the one table
         if not self.exhausted and self._cell[0] < 0:
             self._depth = -1
-            return self._lower[:1, : len(self._part.cells)].copy()
-        cells = len(self._part.cells)
+            return self._lower[:1, : len(self._block.cells)].copy()
+        cells = len(self._block.cells)
         buffer = np.empty((min(tables, max(1, BUFFER_BYTES // (8 * cells))), cells), np.int64)
         found, self._depth, self.steps = kernel.advance(
             self._lower,
@@ -186,8 +189,8 @@ class DepthFirst:
             self._depth,
             self.steps,
             max_steps,
-            self._part.system.truth,
-            *self._part.system.arrays,
+            self._block.system.truth,
+            *self._block.system.arrays,
             buffer,
         )
         return buffer[:found]
@@ -216,6 +219,7 @@ def _upward_sums(equations: MarginalEquations, release: Release, sizes: tuple[in
     order = _cells_first(sizes)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
+    # cells first, so that they keep their dense numbers and a table is the beginning of the vector
     truth, known = values.reshape(-1)[order], known.reshape(-1)[order]
     upper = np.where(known, truth, values.reshape(-1)[-1])
     upper[: len(equations.truth)][~equations.possible] = 0
