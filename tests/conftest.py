@@ -11,11 +11,13 @@ from hypothesis import settings
 
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
+from tests.kernel_cache import keep_kernels
 
 ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"
 CZECH_YAML = ROOT / "configs" / "czech_auto_workers.yaml"
 
+keep_kernels()  # before any of them is imported
 settings.register_profile("deterministic", derandomize=True, deadline=None)
 settings.load_profile("deterministic")
 
