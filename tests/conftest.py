@@ -1,14 +1,16 @@
-"""Fixtures shared by all tests: where the public data lie, and the published table that ships with the project."""
+"""What all tests share: public data, a published table, two workers; and how a run of the tests is arranged."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from sdc.config import ExecutionConfig
+from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
 from tests.kernel_cache import keep_kernels
@@ -20,6 +22,22 @@ CZECH_YAML = ROOT / "configs" / "czech_auto_workers.yaml"
 keep_kernels()  # before any of them is imported
 settings.register_profile("deterministic", derandomize=True, deadline=None)
 settings.load_profile("deterministic")
+
+PROCESSES = 2
+TOGETHER = {"two_workers": "clusters", "prefect_server": "clusters", "runs": "runs"}
+"""Tests with these fixtures run in one process, so that there is one of each."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Folders are tested by two processes; single files by this one, where they can be stopped and looked into."""
+    return PROCESSES if any(Path(argument).is_dir() for argument in config.args) else 0
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks when its turn comes
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in TOGETHER.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(TOGETHER[fixture]))
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +58,12 @@ def czech() -> Table:
     """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2)."""
     categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
     return read_table(CZECH_CSV, categories={**dict.fromkeys("ABC", ("no", "yes")), **categories})
+
+
+@pytest.fixture(scope="session")
+def two_workers() -> Iterator[Executor]:
+    """A cluster for tests that leave it as it was."""
+    from sdc.execution.cluster import open_executor
+
+    with open_executor(ExecutionConfig(workers=2, memory_per_worker="2GiB")) as executor:
+        yield executor

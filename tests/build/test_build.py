@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -852,12 +852,6 @@ def test_no_at_risk_cell_leaves_the_table_alone(config: Config, tmp_path: Path) 
 
 
 # The same release whoever computes it, from whatever parts
-
-
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Executor]:
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        yield executor
 
 
 def test_two_workers_publish_the_same_bytes(config: Config, finished: Path, two_workers: Executor) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from sdc.build.stages import STAGES, Build, open_build, run_all, run_stage
-from sdc.config import ExecutionConfig
-from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
 from sdc.storage.parquet import read_written_table
@@ -75,13 +73,12 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
     assert "table: 12 records set aside: age: value that no bin or group covers" in said
 
 
-def test_workers_and_memory_change_no_byte(config: Path, tmp_path: Path) -> None:
+def test_workers_and_memory_change_no_byte(config: Path, tmp_path: Path, two_workers: Executor) -> None:
     one = open_build(config)
     folder, _ = table_of(one)
     expected = {path.name: path.read_bytes() for path in folder.iterdir()}
     config.write_text(CONFIG.replace("OUTPUT", str(tmp_path / "others")))
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        folder, _ = table_of(open_build(config), executor)
+    folder, _ = table_of(open_build(config), two_workers)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected
 
 

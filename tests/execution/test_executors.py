@@ -6,7 +6,8 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,14 @@ from sdc.config import ExecutionConfig
 from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
 from sdc.execution.connection import software
+from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 
-
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Executor]:
-    with open_executor(ExecutionConfig(workers=2, memory_per_worker="2GiB")) as executor:
-        yield executor
+pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture(params=["in-process", "two workers"])
@@ -37,6 +35,14 @@ def executor(request: pytest.FixtureRequest) -> Executor:
         return IN_PROCESS
     found: Executor = request.getfixturevalue("two_workers")
     return found
+
+
+@pytest.fixture
+def unknowing(two_workers: Executor) -> Callable[[int], DaskExecutor]:
+    """An executor on the same workers, as if there were so many, that knows of no earlier call."""
+    assert isinstance(two_workers, DaskExecutor)
+    assert two_workers.scratch is not None
+    return partial(DaskExecutor, two_workers.client, two_workers.scratch)
 
 
 def total_and(table: Table, unit: int) -> tuple[int, int]:
@@ -172,38 +178,48 @@ def test_a_worker_that_does_not_see_the_scratch_folder(
     ("workers", "sizes"),
     [(1, [12, 9, 7, 5, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1]), (2, [6, 5, 4, 4, 3, 3, 3, 2, 2, 2, 2] + [1] * 14)],
 )
-def test_short_units_share_tasks(workers: int, sizes: list[int], czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_units_share_tasks(
+    workers: int,
+    sizes: list[int],
+    czech: Table,
+    unknowing: Callable[[int], DaskExecutor],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """From the second call on, fewer and fewer of them; the results are the same."""
     monkeypatch.setattr(dask_executor, "SHORTEST_TASK", 0.0)
     monkeypatch.setattr(dask_executor, "LONGEST_TASK", 1e9)
-    with open_executor(ExecutionConfig(workers=workers)) as executor:
-        first, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
-        assert [unit for _, unit in first] == [unit for _, unit in second] == list(range(50))
-        assert len({name for name, _ in first}) == 50
-        assert list(Counter(name for name, _ in second).values()) == sizes
+    executor = unknowing(workers)
+    first, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
+    assert [unit for _, unit in first] == [unit for _, unit in second] == list(range(50))
+    assert len({name for name, _ in first}) == 50
+    assert list(Counter(name for name, _ in second).values()) == sizes
 
 
-def test_each_worker_has_a_task(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_worker_has_a_task(
+    czech: Table, unknowing: Callable[[int], DaskExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However short units are; and where there are fewer of them than workers, each is one."""
     monkeypatch.setattr(dask_executor, "SHORTEST_TASK", 1e9)
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        for units, sizes in ((50, [1] * 50), (50, [25, 25]), (3, [1, 1, 1]), (1, [1])):
-            names = [name for name, _ in executor.run(task, czech, range(units))]
-            assert list(Counter(names).values()) == sizes
+    executor = unknowing(2)
+    for units, sizes in ((50, [1] * 50), (50, [25, 25]), (3, [1, 1, 1]), (1, [1])):
+        names = [name for name, _ in executor.run(task, czech, range(units))]
+        assert list(Counter(names).values()) == sizes
 
 
-def test_long_units_have_tasks_of_their_own(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_units_have_tasks_of_their_own(
+    czech: Table, unknowing: Callable[[int], DaskExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dask_executor, "LONGEST_TASK", 1e-6)
-    with open_executor(ExecutionConfig(workers=1)) as executor:
-        for _ in range(2):
-            assert len({name for name, _ in executor.run(task, czech, range(50))}) == 50
+    executor = unknowing(1)
+    for _ in range(2):
+        assert len({name for name, _ in executor.run(task, czech, range(50))}) == 50
 
 
 def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows of no workers. The unit may still be answered; once the client is closed it will not be."""
     monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.05)
     with open_executor(ExecutionConfig(workers=1)) as executor:
-        assert isinstance(executor, dask_executor.DaskExecutor)
+        assert isinstance(executor, DaskExecutor)
         client = executor.client
 
         def closed(n_workers: int) -> dict[str, Any]:
@@ -220,7 +236,7 @@ def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyP
 
 def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_executor(ExecutionConfig(workers=1)) as executor:
-        assert isinstance(executor, dask_executor.DaskExecutor)
+        assert isinstance(executor, DaskExecutor)
         executor.patience = 1.0
         executor.client.run(pause)
         with pytest.raises(SdcError, match=r"0 of 1 of total_and: for 1 s all 1 workers were paused, short of"):

@@ -16,8 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.config import ExecutionConfig
-from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.ingest import counting, reading, records
 from sdc.ingest.counting import Packing, summed
@@ -28,12 +26,6 @@ from sdc.model.table import Table
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 Codes = npt.NDArray[np.integer]
-
-
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Executor]:
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        yield executor
 
 
 def schema_of(sizes: list[int]) -> Schema:

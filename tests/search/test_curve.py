@@ -8,8 +8,7 @@ from itertools import groupby
 import pytest
 
 from sdc.api import ordered_release, risk_utility_curve
-from sdc.config import ExecutionConfig
-from sdc.execution.cluster import open_executor
+from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.table import Table
 from sdc.risk.criterion import Criterion
@@ -103,12 +102,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_any_number_of_workers() -> None:
+def test_any_number_of_workers(two_workers: Executor) -> None:
     table = random_table(5, [3, 2, 3, 2], 200)
     settings = {"min_widths": [2, 5], "methods": [*BOTH, "best"], "chains": 3, "steps": 500}
     alone = risk_utility_curve(table, **settings)  # type: ignore[arg-type]
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        assert risk_utility_curve(table, executor=executor, **settings) == alone  # type: ignore[arg-type]
+    assert risk_utility_curve(table, executor=two_workers, **settings) == alone  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

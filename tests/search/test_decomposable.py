@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,8 +11,6 @@ import numpy as np
 import pytest
 
 from sdc.bounds.decomposable import explicit_bounds
-from sdc.config import ExecutionConfig
-from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
@@ -51,12 +48,6 @@ PUBLISHED_CPS = [
         (1, 13, 46, 74, 61, 25, 4),
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Executor]:
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        yield executor
 
 
 def published_width(with_total: int) -> range:
