@@ -7,25 +7,31 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from sdc.config import ExecutionConfig
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
 from tests.kernel_cache import keep_kernels
+from tests.profiles import register_profiles, scale_examples
+from tests.soaks import Soaks, add_option
 
 ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"
 CZECH_YAML = ROOT / "configs" / "czech_auto_workers.yaml"
 
 keep_kernels()  # before any of them is imported
-settings.register_profile("deterministic", derandomize=True, deadline=None)
-settings.load_profile("deterministic")
+register_profiles()
+
+pytest_addoption = add_option
 
 PROCESSES = 2
 TOGETHER = {"two_workers": "clusters", "prefect_server": "clusters", "runs": "runs"}
 """Tests with these fixtures run in one process, so that there is one of each."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Soaks(config))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -35,9 +41,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks when its turn comes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    scale_examples([getattr(item, "obj", None) for item in items])
     for item in items:
         for fixture in TOGETHER.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group(TOGETHER[fixture]))
+
+
+@pytest.fixture(scope="session")
+def night(pytestconfig: pytest.Config) -> list[int]:
+    """What seeds of random cases end with: nothing, so that they are always the same, or the seed of the night."""
+    seed = pytestconfig.getoption("hypothesis_seed")
+    return [] if seed is None else [*seed.encode()]
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,21 @@
-"""What runs of the tests keep for each other."""
+"""What runs of the tests keep for each other, and how many random cases they take."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
 from numba.core.caching import IndexDataCacheFile
 
-from tests import kept, kernel_cache
+from tests import kept, kernel_cache, nightly, profiles, soaks
 
 
 @pytest.fixture
@@ -68,3 +72,67 @@ def test_code_under_the_name_of_other_arguments_is_dropped(tmp_path: Path) -> No
     os.utime(tmp_path / "checked", (0, 0))
     kernel_cache._drop_mixed_up(tmp_path)
     assert file._load_index() == {}
+
+
+def test_examples_are_scaled_once_and_few_are_all_taken() -> None:
+    @given(hs.integers())
+    @settings(max_examples=200)
+    def many(n: int) -> None: ...
+
+    @given(hs.integers())
+    @settings(max_examples=3)
+    def few(n: int) -> None: ...
+
+    profiles.scale_examples([many, few, many, print])
+    counts = [test._hypothesis_internal_use_settings.max_examples for test in (many, few)]  # type: ignore[attr-defined]
+    assert counts == [profiles.scaled(200), profiles.scaled(3)]
+
+
+@pytest.mark.parametrize(("profile", "counts"), [("ci", [50, 15, 3]), ("nightly", [800, 80, 12])])
+def test_the_cases_of_a_profile(profile: str, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiles, "settings", SimpleNamespace(get_current_profile_name=lambda: profile))
+    assert [profiles.scaled(cases) for cases in (200, 20, 3)] == counts
+
+
+class Item:
+    """A test as pytest's collection has it."""
+
+    def __init__(self, nodeid: str, *, soak: bool) -> None:
+        self.nodeid, self._soak = nodeid, soak
+
+    def get_closest_marker(self, name: str) -> bool:
+        return name == "soak" and self._soak
+
+
+def left(chosen: str, arguments: list[str], *passed: str) -> list[str]:
+    """What is collected of two soaks and a test, after those have passed."""
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    config: Any = SimpleNamespace(getoption=lambda name: chosen, args=arguments, hook=hook)
+    found = soaks.Soaks(config)
+    for nodeid in passed:
+        report: Any = SimpleNamespace(keywords={"soak": 1}, when="call", passed=True, nodeid=nodeid)
+        found.pytest_runtest_logreport(report)
+    items: Any = [Item("a", soak=True), Item("b[x@y]", soak=True), Item("c", soak=False)]
+    found.pytest_collection_modifyitems(items, config)
+    return [item.nodeid for item in items]
+
+
+def test_what_soaks_try_is_there() -> None:
+    assert [pattern for pattern in soaks.PATTERNS if not list(kept.ROOT.glob(pattern))] == []
+
+
+def test_a_soak_that_has_passed_is_left_out(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    folder = str(cache.parent)
+    assert left("changed", [folder]) == ["a", "b[x@y]", "c"]
+    assert left("changed", [folder], "a", "c") == ["b[x@y]", "c"]
+    assert left("changed", [folder], "b[x@y]@clusters") == ["c"]
+    assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x@y]", "c"]
+    assert left("always", [folder]) == ["a", "b[x@y]", "c"]
+
+
+def test_a_part_of_the_night_fails_where_it_is_not_done_in_time() -> None:
+    assert nightly.outcome(["true"], 1e12)[0] == "passed"
+    assert nightly.outcome(["false"], 1e12)[0] == "failed"
+    assert nightly.outcome(["sleep", "600"], 0)[0] == "not done in time"
+    assert all("7" in command for command in nightly.parts(7).values())

@@ -17,6 +17,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from tests.profiles import scaled
 from tests.strategies import all_ways, dks_2x2x2x2, every_cell, schema_of
 
 METHODS = {**{name: method_called(name) for name in method_names()}, "dichotomous": dichotomous.bounds}
@@ -26,7 +27,7 @@ SOLVER = ("integer-program", "exact", "auto")
 MOST_TABLES = 3_000
 KINDS = ("nested", "reducible", "cyclic", "all-ways", "uncovered", "any")
 SIZES = [(2, 4), (2, 3, 4), (3, 3, 2), (4, 4), (2, 2, 2), (2, 2, 2, 2), (2, 3, 2, 2), (2, 2, 2, 2, 2), (2,) * 6]
-ROUNDS = 50
+ROUNDS = scaled(50)
 SOLVER_EVERY = 12
 
 
@@ -106,8 +107,8 @@ def agree(table: Table, release: Release, cells: np.ndarray, sharp: np.ndarray, 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("with_zeros", [False, True])
-def test_all_methods_agree_with_the_judge(kind: str, with_zeros: bool) -> None:
-    rng = np.random.default_rng([KINDS.index(kind), with_zeros])
+def test_all_methods_agree_with_the_judge(kind: str, with_zeros: bool, night: list[int]) -> None:
+    rng = np.random.default_rng([KINDS.index(kind), with_zeros, *night])
     held: Counter[str] = Counter()
     for example in range(ROUNDS * len(SIZES)):
         table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.3)
@@ -121,7 +122,7 @@ def test_all_methods_agree_with_the_judge(kind: str, with_zeros: bool) -> None:
             skipped = () if example % SOLVER_EVERY == 0 else SOLVER
             held.update(agree(table, release, cells[few], sharp[few], skipped))
     assert held["branch-and-bound"] > ROUNDS * len(SIZES) // 2
-    assert held["exact"] > 20
+    assert held["exact"] > (20 if ROUNDS >= 50 else ROUNDS // 4)
 
 
 @pytest.mark.parametrize("name", ["reducible", "branch-and-bound", "integer-program", "exact", "enumeration"])

@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from sdc.build.stages import open_build, run_all
 from sdc.executor import IN_PROCESS
 from tests.faults.killing import killed, left_behind, made
+
+pytestmark = pytest.mark.xdist_group("clusters")
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RELEASE = {"method": "decomposable", "annealing": {"steps": 20_000, "rounds": 10, "patience": 0, "chains": 2}}
@@ -30,6 +33,7 @@ if __name__ == "__main__":
 VICTIMS, SEED = ["worker", "driver"], 2
 
 
+@pytest.mark.soak
 def test_a_build_that_is_killed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
     content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv"), "partitions": 2}

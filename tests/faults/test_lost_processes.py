@@ -21,6 +21,8 @@ from sdc.execution.dask_executor import DaskExecutor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 
+pytestmark = pytest.mark.xdist_group("clusters")
+
 
 class Cluster:
     """A scheduler at a port of its own and one worker, which die and are started again at will."""
@@ -81,6 +83,7 @@ def told() -> Iterator[list[str]]:
         yield lines
 
 
+@pytest.mark.soak
 def test_a_scheduler_that_comes_back_answers_the_rest(cluster: Cluster, czech: Table, tmp_path: Path) -> None:
     """What was answered is kept; what was not is asked again, of a scheduler that knows nothing."""
     with connected(cluster, tmp_path, 60) as executor, told() as lines:

@@ -25,6 +25,8 @@ from flows.deployments import Parameters, main, read_deployments, register
 from sdc.build.stages import open_build
 from sdc.model.errors import ConfigError, RunFolderError
 
+pytestmark = pytest.mark.xdist_group("clusters")
+
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "cluster" / "prefect.yaml"
 
@@ -219,6 +221,7 @@ def wait_until(true: Callable[[], Any]) -> Any:
     raise TimeoutError("it has not come true in two minutes")
 
 
+@pytest.mark.soak
 def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.filters import FlowRunFilter

@@ -23,6 +23,8 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.storage.run_folder import RunFolder
 
+pytestmark = pytest.mark.xdist_group("clusters")
+
 CONFIGS = Path(__file__).parents[2] / "configs"
 FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
 NAMES = [stage.name for stage in STAGES]
@@ -48,17 +50,22 @@ def write_config(folder: Path, **sections: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The sweep, the build after it, and the build once more, with what Prefect keeps of them."""
+    from prefect import tags
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
 
     from flows.release_build import release_build
     from flows.width_sweep import width_sweep
 
     config = write_config(tmp_path_factory.mktemp("flow"))
-    found = {"sweep": width_sweep(config), "build": release_build(config)}
+    with tags("these"):  # the server may have those of other tests
+        found = {"sweep": width_sweep(config), "build": release_build(config)}
     with get_client(sync_client=True) as client:
+        these = FlowRunFilter(tags={"all_": ["these"]})
         found["artifacts"] = {artifact.key: artifact for artifact in client.read_latest_artifacts()}
-        found["flows"] = {(run.name, run.state_name) for run in client.read_flow_runs()}
-        found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in client.read_task_runs()]
+        found["flows"] = {(run.name, run.state_name) for run in client.read_flow_runs(flow_run_filter=these)}
+        runs = client.read_task_runs(flow_run_filter=these)
+        found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
     found["again"] = release_build(config, workers=3)
     return found
 
@@ -209,7 +216,7 @@ with embedded_server() as await_server:
 """
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
     home = {"PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": "", "PREFECT_PROFILES_PATH": str(tmp_path / "none")}
     command, pipe = [sys.executable, "-c", STARTED], subprocess.PIPE

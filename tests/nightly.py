@@ -1,0 +1,65 @@
+"""The nightly command: all tests with many new random cases and every soak, then builds killed at random moments.
+
+    python -m tests.nightly [--seed N] [--minutes 25]
+
+Exit status 0 where all of it passed within the time. The seed makes the same cases again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MINUTES = 25.0
+KILLED_RUNS = 6
+
+
+def main() -> None:
+    """Prints the seed first, and what became of each part last."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31))
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    chosen = parser.parse_args()
+    print(f"nightly: seed {chosen.seed}, at most {chosen.minutes:g} minutes", flush=True)
+    end = time.monotonic() + 60 * chosen.minutes
+    outcomes = {name: outcome(command, end) for name, command in parts(chosen.seed).items()}
+    for name, (status, seconds) in outcomes.items():
+        print(f"nightly: {name}: {status} in {seconds:.0f} s", flush=True)
+    print(f"nightly: seed {chosen.seed}", flush=True)
+    sys.exit(any(status != "passed" for status, _ in outcomes.values()))
+
+
+def parts(seed: int) -> dict[str, list[str]]:
+    """The command of each part."""
+    python = sys.executable
+    night = ["--hypothesis-profile", "nightly", "--hypothesis-seed", str(seed), "--soaks", "always"]
+    return {
+        "tests": [python, "-m", "pytest", "-q", *night],
+        "killed runs": [python, "tests/benchmarks/killed_runs.py", str(KILLED_RUNS), str(seed)],
+    }
+
+
+def outcome(command: list[str], end: float) -> tuple[str, float]:
+    """What became of a command that is given until `end`, and its seconds; it goes with all that it started."""
+    begun = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    try:
+        status = "failed" if process.wait(max(0.0, end - begun)) else "passed"
+    except subprocess.TimeoutExpired:
+        status = "not done in time"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return status, time.monotonic() - begun
+
+
+if __name__ == "__main__":
+    main()
