@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 from sdc.config import ExecutionConfig
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
 from tests.kernel_cache import keep_kernels
+from tests.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
 from tests.soaks import Soaks, add_option
 
@@ -24,27 +26,19 @@ keep_kernels()  # before any of them is imported
 register_profiles()
 
 pytest_addoption = add_option
-
-PROCESSES = 2
-TOGETHER = {"two_workers": "clusters", "prefect_server": "clusters", "runs": "runs"}
-"""Tests with these fixtures run in one process, so that there is one of each."""
+pytest_xdist_auto_num_workers = processes
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Soaks(config))
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Folders are tested by two processes; single files by this one, where they can be stopped and looked into."""
-    return PROCESSES if any(Path(argument).is_dir() for argument in config.args) else 0
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks when its turn comes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     scale_examples([getattr(item, "obj", None) for item in items])
-    for item in items:
-        for fixture in TOGETHER.keys() & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(TOGETHER[fixture]))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ A soak that has passed is left out until the code that it tries is another; wher
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,6 @@ class Soaks:
         self._passed = kept_folder("soaks", code_tried()) / "passed"
         self._all = config.getoption("soaks") == "always" or not any(Path(a).is_dir() for a in config.args)
 
-    @pytest.hookimpl(tryfirst=True)  # before xdist adds its groups to the names
     def pytest_collection_modifyitems(self, items: list[pytest.Item], config: pytest.Config) -> None:
         known = self._passed.read_text().splitlines() if self._passed.exists() and not self._all else ()
         left_out = [item for item in items if item.get_closest_marker("soak") and item.nodeid in known]
@@ -58,4 +56,4 @@ class Soaks:
         of_a_soak = "soak" in report.keywords and report.when == "call"
         if of_a_soak and report.passed and "PYTEST_XDIST_WORKER" not in os.environ:  # workers report to this process
             with self._passed.open("a") as file:
-                file.write(re.sub(r"@\w+$", "", report.nodeid) + "\n")
+                file.write(f"{report.nodeid}\n")

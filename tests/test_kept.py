@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 from numba.core.caching import IndexDataCacheFile
 
-from tests import kept, kernel_cache, nightly, profiles, soaks
+from tests import kept, kernel_cache, nightly, processes, profiles, soaks
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def left(chosen: str, arguments: list[str], *passed: str) -> list[str]:
     for nodeid in passed:
         report: Any = SimpleNamespace(keywords={"soak": 1}, when="call", passed=True, nodeid=nodeid)
         found.pytest_runtest_logreport(report)
-    items: Any = [Item("a", soak=True), Item("b[x@y]", soak=True), Item("c", soak=False)]
+    items: Any = [Item("a", soak=True), Item("b[x]", soak=True), Item("c", soak=False)]
     found.pytest_collection_modifyitems(items, config)
     return [item.nodeid for item in items]
 
@@ -124,11 +124,23 @@ def test_what_soaks_try_is_there() -> None:
 def test_a_soak_that_has_passed_is_left_out(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     folder = str(cache.parent)
-    assert left("changed", [folder]) == ["a", "b[x@y]", "c"]
-    assert left("changed", [folder], "a", "c") == ["b[x@y]", "c"]
-    assert left("changed", [folder], "b[x@y]@clusters") == ["c"]
-    assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x@y]", "c"]
-    assert left("always", [folder]) == ["a", "b[x@y]", "c"]
+    assert left("changed", [folder]) == ["a", "b[x]", "c"]
+    assert left("changed", [folder], "a", "c") == ["b[x]", "c"]
+    assert left("changed", [folder], "b[x]") == ["c"]
+    assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x]", "c"]
+    assert left("always", [folder]) == ["a", "b[x]", "c"]
+
+
+def test_groups_of_tests_are_there() -> None:
+    paths = [path for paths in processes.TOGETHER.values() for path in paths]
+    assert [path for path in paths if not (kept.ROOT / path).exists()] == []
+
+
+def test_a_group_is_handed_out_as_one() -> None:
+    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"])
+    scope = processes.Together(config)._split_scope
+    assert scope("tests/flows/test_a.py::test") == scope("tests/test_progress.py::test[1]") == "clusters"
+    assert scope("tests/model/test_table.py::test[1]") == "tests/model/test_table.py::test[1]"
 
 
 def test_a_part_of_the_night_fails_where_it_is_not_done_in_time() -> None:

@@ -21,8 +21,6 @@ from sdc.model.table import Table
 from sdc.progress import Measured, Progress, Watched, seconds_left, summary
 from sdc.storage.run_folder import StageRecord
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 
 def double(table: Table, unit: int) -> int:
     return 2 * unit

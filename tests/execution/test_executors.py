@@ -26,8 +26,6 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 
 @pytest.fixture(params=["in-process", "two workers"])
 def executor(request: pytest.FixtureRequest) -> Executor:

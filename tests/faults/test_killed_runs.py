@@ -13,8 +13,6 @@ from sdc.build.stages import open_build, run_all
 from sdc.executor import IN_PROCESS
 from tests.faults.killing import killed, left_behind, made
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 CONFIGS = Path(__file__).parents[2] / "configs"
 RELEASE = {"method": "decomposable", "annealing": {"steps": 20_000, "rounds": 10, "patience": 0, "chains": 2}}
 

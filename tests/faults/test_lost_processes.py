@@ -21,8 +21,6 @@ from sdc.execution.dask_executor import DaskExecutor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 
 class Cluster:
     """A scheduler at a port of its own and one worker, which die and are started again at will."""

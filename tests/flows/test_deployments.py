@@ -25,8 +25,6 @@ from flows.deployments import Parameters, main, read_deployments, register
 from sdc.build.stages import open_build
 from sdc.model.errors import ConfigError, RunFolderError
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "cluster" / "prefect.yaml"
 

@@ -23,8 +23,6 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.storage.run_folder import RunFolder
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 CONFIGS = Path(__file__).parents[2] / "configs"
 FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
 NAMES = [stage.name for stage in STAGES]

@@ -32,8 +32,6 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
 
-pytestmark = pytest.mark.xdist_group("clusters")
-
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
 
