@@ -67,6 +67,7 @@ def connected(cluster: Cluster, scratch: Path, patience: float) -> Iterator[Dask
     from distributed import Client
 
     with Client(cluster.address, timeout=30) as client:
+        client.wait_for_workers(1, timeout=60)  # a busy machine may take longer than the patience to start it
         yield DaskExecutor(client, scratch, 1, patience)
 
 
