@@ -308,9 +308,13 @@ def enumerate_command(
 @app.command()
 def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
     """Checks a build's claims from its table, its release and its certificate alone."""
+    from sdc.verify import UnreadableError
     from sdc.verify import verify as verify_run
 
-    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
+    try:
+        found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
+    except UnreadableError as error:
+        raise RunFolderError(str(error)) from error
     if as_json:
         _print_json(
             {

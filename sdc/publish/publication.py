@@ -14,10 +14,9 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.storage.parquet import COUNT, read_columns, table_columns, write_columns, write_csv
+from sdc.run_format import COUNT, DICTIONARY, GUIDE, METADATA, SHA256, SUB_TABLE
+from sdc.storage.parquet import read_columns, table_columns, write_columns, write_csv
 from sdc.storage.run_folder import read_json, write_json
-
-METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
 
 
 def write_publication(table: Table, release: Release, name: str, folder: Path) -> None:
@@ -40,7 +39,7 @@ def check_publication(table: Table, folder: Path) -> Release:
     metadata = read_json(folder / METADATA)
     if metadata["records"] != table.total:
         raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {table.total}")
-    tables = [resource for resource in metadata["resources"] if "sub_table" in resource]
+    tables = [resource for resource in metadata["resources"] if SUB_TABLE in resource]
     published = [_checked(table, folder, resource) for resource in tables]
     listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
     if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
@@ -50,13 +49,13 @@ def check_publication(table: Table, folder: Path) -> Release:
 
 def _checked(table: Table, folder: Path, resource: dict[str, Any]) -> SubTable:
     path = folder / resource["path"]
-    element = st.of(table.schema.index(name) for name in resource["sub_table"])
+    element = st.of(table.schema.index(name) for name in resource[SUB_TABLE])
     try:
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
     expected = {key: list(column) for key, column in table_columns(table.marginal(element)).items()}
-    if sha != resource["hash"].removeprefix("sha256:") or _columns(path) != expected:
+    if sha != resource["hash"].removeprefix(SHA256) or _columns(path) != expected:
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
     return element
 
@@ -120,8 +119,8 @@ def _resource(element: SubTable, file: str, schema: Schema, folder: Path) -> dic
         "path": file,
         "format": file.rsplit(".", 1)[1],
         "bytes": len(data),
-        "hash": f"sha256:{hashlib.sha256(data).hexdigest()}",
-        "sub_table": st.names(element, schema),
+        "hash": SHA256 + hashlib.sha256(data).hexdigest(),
+        SUB_TABLE: st.names(element, schema),
         "schema": {"fields": [*fields, {"name": COUNT, "type": "integer"}]},
     }
 

@@ -23,12 +23,9 @@ from sdc.model.graph import Decomposition
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.run_format import CERTIFICATE, CERTIFICATE_FORMAT, CHANGE, DIFFERENCE, DIFFERENCES, VARIABLE
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
-
-FORMAT = 2
-CERTIFICATE = "certificate.json"
-NUMBER, CHANGE = "difference", "change"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +50,9 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
     """Writes all files; the same certificate gives the same bytes. An empty difference is left out."""
     for number, part in enumerate(certificate.proof.parts):
         if _number(part):
-            _write_differences(part, schema, folder / _file(number))
+            _write_differences(part, schema, folder / DIFFERENCES.format(number))
     content = {
-        "format": FORMAT,
+        "format": CERTIFICATE_FORMAT,
         "table": certificate.table_digest,
         "release": _named(certificate.release.frontier, schema),
         "small_count": certificate.small_count,
@@ -94,19 +91,15 @@ def _number(part: Part) -> int:
     return len(np.unique(part.differences.of))
 
 
-def _file(number: int) -> str:
-    return f"differences_{number}.parquet"
-
-
 def _content(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunFolderError(f"{path} is missing: nothing proves that the release is safe; run the build again")
     content = read_json(path)
     found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
+    if found != CERTIFICATE_FORMAT:
         raise RunFolderError(
-            f"{path} has format {found!r}, this version reads {FORMAT}; run the build again or use the version that "
-            "made it"
+            f"{path} has format {found!r}, this version reads {CERTIFICATE_FORMAT}; run the build again or use the "
+            "version that made it"
         )
     return dict(content)
 
@@ -144,7 +137,7 @@ def _proof(content: dict[str, Any], schema: Schema, folder: Path) -> Proof:
     listed = content["components"]
     if not isinstance(listed, list) or not listed:
         raise ValueError("components: a list of at least one is expected")
-    parts = tuple(_part(facts, schema, folder / _file(number)) for number, facts in enumerate(listed))
+    parts = tuple(_part(facts, schema, folder / DIFFERENCES.format(number)) for number, facts in enumerate(listed))
     return Proof(parts, _bits(content["separators"], schema))
 
 
@@ -170,23 +163,23 @@ def _write_differences(part: Part, schema: Schema, path: Path) -> None:
     found, names = part.differences, _column_names(schema.restrict(st.members(part.variables)))
     _, number = np.unique(found.of, return_inverse=True)
     codes = {name: np.ascontiguousarray(found.cells[:, v]) for v, name in enumerate(names)}
-    write_columns(path, {NUMBER: number.astype(np.int64), **codes, CHANGE: found.changes})
+    write_columns(path, {DIFFERENCE: number.astype(np.int64), **codes, CHANGE: found.changes})
 
 
 def _column_names(schema: Schema) -> list[str]:
     """The variables' columns; they all get a prefix where one of them has the name of another column."""
-    prefix = "variable:" if {NUMBER, CHANGE} & set(schema.names) else ""
+    prefix = VARIABLE if {DIFFERENCE, CHANGE} & set(schema.names) else ""
     return [prefix + name for name in schema.names]
 
 
 def _differences(path: Path, schema: Schema) -> Differences:
     columns, _ = read_columns(path)
     names = _column_names(schema)
-    expected = {NUMBER: np.int64, **dict.fromkeys(names, np.uint16), CHANGE: np.int64}
+    expected = {DIFFERENCE: np.int64, **dict.fromkeys(names, np.uint16), CHANGE: np.int64}
     found = {name: column.dtype for name, column in columns.items()}
     if found != {name: np.dtype(kind) for name, kind in expected.items()}:
         raise InputError(f"{path} is damaged: its columns are not {', '.join(expected)}; run the build again")
-    cells = np.empty((len(columns[NUMBER]), len(names)), np.uint16)
+    cells = np.empty((len(columns[DIFFERENCE]), len(names)), np.uint16)
     for v, name in enumerate(names):
         cells[:, v] = columns[name]
         if (cells[:, v] >= schema.sizes[v]).any():
@@ -194,7 +187,7 @@ def _differences(path: Path, schema: Schema) -> Differences:
                 f"{path} is damaged: column {name!r} has the code {cells[:, v].max()}, the variable has "
                 f"{schema.sizes[v]} categories; run the build again"
             )
-    return Differences(_start(columns[NUMBER], path), cells, columns[CHANGE])
+    return Differences(_start(columns[DIFFERENCE], path), cells, columns[CHANGE])
 
 
 def _start(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:

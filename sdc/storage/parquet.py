@@ -25,11 +25,9 @@ from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table
+from sdc.run_format import COUNT, PART, PARTS, SCHEMA, STRUCTURAL_ZEROS, TABLE_FORMAT
 from sdc.storage.whole_file import replacing
 
-COUNT = "count"
-FORMAT = 1
-SCHEMA, ZEROS = "schema.json", "structural_zeros"
 CODES, COUNTS = "codes.npy", "counts.npy"
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -48,11 +46,11 @@ def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
         raise ValueError(f"{parts} parts; write at least one")
     if COUNT in table.schema.names:
         raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
-    folder = _cleared(folder, "part-*.parquet")
+    folder = _cleared(folder, PARTS)
     edges = [len(table) * part // parts for part in range(parts + 1)]
     written = []
     for part, (start, stop) in enumerate(pairwise(edges)):
-        name, counts = f"part-{part:05}.parquet", table.counts[start:stop]
+        name, counts = PART.format(part), table.counts[start:stop]
         _write_parquet(folder / name, _arrow(table.schema, table.codes[start:stop], counts))
         written.append({"name": name, "cells": len(counts), "total": int(counts.sum())})
     _write_schema(folder, table, parts=written)
@@ -64,7 +62,7 @@ def read_written_table(folder: str | Path) -> Table:
     recorded = _read_schema(folder, "parts")
     schema = _schema_of(recorded)
     expected = [part["name"] for part in recorded["parts"]]
-    unknown = sorted({path.name for path in folder.glob("part-*.parquet")} - set(expected))
+    unknown = sorted({path.name for path in folder.glob(PARTS)} - set(expected))
     if unknown:
         raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
     pieces = [_read_part(folder / part["name"], schema, part) for part in recorded["parts"]]
@@ -139,12 +137,12 @@ def _cleared(folder: str | Path, pattern: str) -> Path:
 
 def _write_schema(folder: Path, table: Table, **more: Any) -> None:
     content = {
-        "format": FORMAT,
+        "format": TABLE_FORMAT,
         "variables": [{"name": v.name, "categories": list(v.categories)} for v in table.schema.variables],
         "cells": len(table),
         "total": table.total,
         "digest": table.digest,
-        **({ZEROS: table.zeros.patterns} if table.zeros else {}),
+        **({STRUCTURAL_ZEROS: table.zeros.patterns} if table.zeros else {}),
         **more,
     }
     with replacing(folder / SCHEMA) as temporary:
@@ -162,8 +160,8 @@ def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
         raise InputError(f"{folder} has no {SCHEMA}: the table is not there or not whole; write it again") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} cannot be read ({error}); write the table again") from error
-    if found != FORMAT:
-        raise InputError(f"{path} has the format {found}, this version reads {FORMAT}; write the table again")
+    if found != TABLE_FORMAT:
+        raise InputError(f"{path} has the format {found}, this version reads {TABLE_FORMAT}; write the table again")
     if lacking:
         raise InputError(f"{path} lacks {', '.join(lacking)}; write the table again")
     return content
@@ -174,7 +172,9 @@ def _schema_of(recorded: Mapping[str, Any]) -> Schema:
 
 
 def _zeros_of(recorded: Mapping[str, Any]) -> StructuralZeros:
-    return StructuralZeros(tuple(tuple((v, tuple(codes)) for v, codes in p) for p in recorded.get(ZEROS, ())))
+    return StructuralZeros(
+        tuple(tuple((v, tuple(codes)) for v, codes in p) for p in recorded.get(STRUCTURAL_ZEROS, ()))
+    )
 
 
 # The memory-mapped form

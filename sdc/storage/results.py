@@ -19,6 +19,18 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Witness
 from sdc.risk.critical_width import CriticalWidths
+from sdc.run_format import (
+    ASSESSMENT_FILE,
+    CELLS,
+    COUNT,
+    EXACT,
+    INNER_LOWER,
+    INNER_UPPER,
+    OUTER_LOWER,
+    OUTER_UPPER,
+    SEARCH_FILE,
+    VARIABLE,
+)
 from sdc.search.best import FoundRelease
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState, TraceRow
@@ -27,8 +39,7 @@ from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
-WIDTHS, SEARCH, TRACE, UTILITY = "widths.parquet", "search.json", "trace.parquet", "utility.json"
-CELLS, ASSESSMENT, CURVE = "cells.parquet", "assessment.json", "curve.json"
+WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
 
 
 class SearchRecord(NamedTuple):
@@ -65,12 +76,12 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
         write_columns(folder / TRACE, {name: np.array([getattr(r, name) for r in found.trace]) for name in names})
     if found.reason is not None:
         content["reason"] = found.reason
-    write_json(folder / SEARCH, content)
+    write_json(folder / SEARCH_FILE, content)
 
 
 def read_search(folder: Path, schema: Schema) -> SearchRecord:
     """What `write_search` wrote; InputError or RunFolderError where it is missing or damaged."""
-    content = read_json(folder / SEARCH)
+    content = read_json(folder / SEARCH_FILE)
     release = Release.of(_bits(names, schema) for names in content["frontier"])
     steps = tuple(_step(step, schema) for step in content["steps"])
     if "graph" not in content:
@@ -143,28 +154,28 @@ def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema,
         for v, variable in enumerate(schema.variables)
     }
     ends = {
-        "count": bounds.counts,
-        "outer_lower": bounds.outer[:, 0],
-        "outer_upper": bounds.outer[:, 1],
-        "inner_lower": bounds.inner[:, 0],
-        "inner_upper": bounds.inner[:, 1],
-        "exact": bounds.exact,
+        COUNT: bounds.counts,
+        OUTER_LOWER: bounds.outer[:, 0],
+        OUTER_UPPER: bounds.outer[:, 1],
+        INNER_LOWER: bounds.inner[:, 0],
+        INNER_UPPER: bounds.inner[:, 1],
+        EXACT: bounds.exact,
     }
     clash = sorted(set(named) & set(ends))
-    prefix = "variable:" if clash else ""
+    prefix = VARIABLE if clash else ""
     columns = {**{prefix + name: column for name, column in named.items()}, **ends}
     write_columns(folder / CELLS, columns, {"method": bounds.method})
-    write_json(folder / ASSESSMENT, assessment_facts(assessment, schema))
+    write_json(folder / ASSESSMENT_FILE, assessment_facts(assessment, schema))
 
 
 def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Assessment, CellBounds]:
     """What `write_assessment` wrote; InputError or RunFolderError where it is missing or damaged."""
     columns, metadata = read_columns(folder / CELLS)
     rows = table.at_risk(small_count)
-    outer = np.stack([columns["outer_lower"], columns["outer_upper"]], axis=1)
-    inner = np.stack([columns["inner_lower"], columns["inner_upper"]], axis=1)
+    outer = np.stack([columns[OUTER_LOWER], columns[OUTER_UPPER]], axis=1)
+    inner = np.stack([columns[INNER_LOWER], columns[INNER_UPPER]], axis=1)
     bounds = CellBounds(table.codes[rows], table.counts[rows], outer, inner, metadata["method"])
-    content = read_json(folder / ASSESSMENT)
+    content = read_json(folder / ASSESSMENT_FILE)
     witnesses = tuple(_witness(w, table.schema) for w in content["witnesses"])
     low, high = content["min_width"]
     return Assessment(**{**content, "min_width": (low, high), "witnesses": witnesses}), bounds

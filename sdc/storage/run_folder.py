@@ -18,10 +18,9 @@ from filelock import FileLock, Timeout
 
 from sdc.events import EventLog, heard, read_events
 from sdc.model.errors import RunFolderError
+from sdc.run_format import MANIFEST, MANIFEST_FORMAT
 from sdc.storage.whole_file import replacing
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 LOCK = ".lock"
 LOG = "log.jsonl"
 SECONDS_TO_LOCK = 0.5  # so that no run is refused because somebody looks whether the folder is held
@@ -166,9 +165,9 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{self.path / MANIFEST} cannot be read: {error}; remove the run folder") from error
         found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT:
+        if found != MANIFEST_FORMAT:
             raise RunFolderError(
-                f"{self.path / MANIFEST} has format {found!r}, this version reads {FORMAT}; remove the "
+                f"{self.path / MANIFEST} has format {found!r}, this version reads {MANIFEST_FORMAT}; remove the "
                 "run folder or use the version that made it"
             )
         return content
@@ -176,7 +175,7 @@ class RunFolder:
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Replaces the manifest at one stroke."""
         with self._on_disk("the manifest"):
-            write_json(self.path / MANIFEST, {"format": FORMAT, **content})
+            write_json(self.path / MANIFEST, {"format": MANIFEST_FORMAT, **content})
 
     def records(self) -> dict[str, StageRecord]:
         """What the manifest says of each stage."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sdc.model.errors import RunFolderError
-from sdc.storage.run_folder import MANIFEST, RunFolder, StageRecord
+from sdc.run_format import MANIFEST
+from sdc.storage.run_folder import RunFolder, StageRecord
 
 RELEASE = "release"
 REMOVED = ".removed"

@@ -1,0 +1,29 @@
+"""The names in a run folder: its files, columns and versions. Who writes it and `sdc.verify` share nothing else."""
+
+MANIFEST, MANIFEST_FORMAT = "manifest.json", 1
+TABLE, SEARCH, ASSESSMENT, RELEASE = "table", "search", "assessment", "release"  # stages, each a folder
+
+# table/
+SCHEMA, TABLE_FORMAT = "schema.json", 1
+PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
+STRUCTURAL_ZEROS = "structural_zeros"
+COUNT = "count"
+
+# search/
+SEARCH_FILE = "search.json"
+
+# assessment/
+CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 2
+DIFFERENCES = "differences_{}.parquet"
+DIFFERENCE, CHANGE = "difference", "change"
+CELLS, ASSESSMENT_FILE = "cells.parquet", "assessment.json"
+OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER = "outer_lower", "inner_lower", "inner_upper", "outer_upper"
+ENDS, EXACT = (OUTER_LOWER, INNER_LOWER, COUNT, INNER_UPPER, OUTER_UPPER), "exact"
+VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
+
+# release/
+METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
+SUB_TABLE, SHA256 = "sub_table", "sha256:"
+
+# what the config says of undecided cells where they may be published
+UNPROVEN_IS_ALLOWED = "outer"
