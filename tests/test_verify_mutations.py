@@ -1,0 +1,224 @@
+"""Faults planted in the arithmetic of the search: whatever a build then claims, `verify` does not believe it.
+
+Each fault makes a build claim something false. What the search itself checks is switched off where it would notice, and
+the build is stopped before its own publication, which is then written all the same: what catches the fault is `verify`
+alone. Without the fault the same build is verified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import yaml
+
+from sdc.bounds import decomposable, integer_program
+from sdc.bounds.reducible import components
+from sdc.build.stages import open_build, run_stage, stages_of
+from sdc.executor import IN_PROCESS
+from sdc.feasible import moves, sparsest
+from sdc.feasible.differences import Differences, Flags
+from sdc.model import graph
+from sdc.model.cell_bounds import CellBounds, Intervals, combine
+from sdc.model.graph import Decomposition
+from sdc.model.release import Release
+from sdc.model.table import Counts, Table
+from sdc.publish.publication import write_publication
+from sdc.risk import evidence
+from sdc.storage.parquet import table_columns, write_csv
+from sdc.storage.run_folder import StageRecord, folder_digest
+from sdc.verify import verify
+from tests.strategies import czech, scattered
+
+Patch = pytest.MonkeyPatch
+
+
+class Case(NamedTuple):
+    """A build: its table, the width it requires, how it searches, and codes of variables that never occur together."""
+
+    table: Table
+    min_width: int
+    method: str = "ordered"
+    impossible: tuple[tuple[int, int], ...] = ()
+
+
+LARGE, SMALL, EXPLICIT = Case(scattered(), 3), Case(czech(), 6), Case(scattered(), 1, "decomposable")
+INFORMED = Case(czech(), 150, impossible=tuple(enumerate((1, 0, 0, 1, 1, 1))))
+NARROW = Case(scattered(), 1)
+
+
+def built(case: Case, folder: Path) -> Path:
+    """The run folder of a build of everything but its report, and its release made public whatever was decided."""
+    write_csv(folder / "table.csv", table_columns(case.table))
+    settings: dict[str, Any] = {
+        "name": "mutation",
+        "table": {"path": str(folder / "table.csv")},
+        "risk": {"small_count": 2, "min_width": case.min_width},
+        "release": {"method": case.method, "seconds": 5, "annealing": {"chains": 1, "steps": 200, "rounds": 1}},
+        "output": {"folder": str(folder / "runs")},
+    }
+    if case.impossible:
+        named = ((case.table.schema.variables[v], code) for v, code in case.impossible)
+        (folder / "zeros.yaml").write_text(yaml.safe_dump([{v.name: v.categories[code] for v, code in named}]))
+        settings["table"]["structural_zeros"] = str(folder / "zeros.yaml")
+    (folder / "build.yaml").write_text(yaml.safe_dump(settings))
+    build = open_build(folder / "build.yaml")
+    with build.started():
+        for stage in stages_of(build.config):
+            if stage.name in ("table", "widths", "search", "assessment"):
+                run_stage(stage, build, IN_PROCESS, lambda text: None)
+        with build.folder.writing("release") as into:
+            write_publication(build.table, build.found.release, "mutation", into)
+            build.folder.record(StageRecord("release", "", folder_digest(into), "done", 0.0))
+    return build.folder.path
+
+
+@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, INFORMED, NARROW])
+def test_without_a_fault_the_build_is_verified(case: Case, tmp_path: Path) -> None:
+    found = verify(built(case, tmp_path))
+    assert found.failures == ()
+    assert found.certified_cells == found.at_risk_cells > 0
+
+
+def outcome(patch: Patch, target: Any, name: str, change: Callable[[Any], Any]) -> None:
+    """Changes what a function returns."""
+    original = getattr(target, name)
+    patch.setattr(target, name, lambda *args, **options: change(original(*args, **options)))
+
+
+def unchecked(patch: Patch) -> None:
+    """The search takes whatever it found for feasible, and any bounds for nested."""
+    patch.setattr(Differences, "feasible", lambda self, table, release: np.ones(len(self), np.bool_))
+    patch.setattr(CellBounds, "__post_init__", lambda self: None)
+
+
+def perturbed(found: Differences) -> Differences:
+    """One record too many in the first cell of each difference."""
+    changes = found.changes.copy()
+    changes[found.start[:-1]] += 1
+    return Differences(found.start, found.cells, changes)
+
+
+def preserves_everything(patch: Patch) -> None:
+    patch.setattr(Differences, "preserve", lambda self, *args, **options: np.ones(len(self), np.bool_))
+
+
+def chain_corners_off_by_one(patch: Patch) -> None:
+    unchecked(patch)
+    outcome(patch, moves, "_differences", perturbed)
+
+
+def chains_forget_an_element(patch: Patch) -> None:
+    unchecked(patch)
+    original = moves.shift
+
+    def shift(table: Table, release: Release, *args: Any, **options: Any) -> moves.Found:
+        return original(table, Release(release.frontier[1:] or release.frontier), *args, **options)
+
+    patch.setattr(moves, "shift", shift)
+
+
+def wrong_separator_sign(patch: Patch) -> None:
+    unchecked(patch)
+
+    def explicit_lower(marginals: Any, decomposition: Decomposition) -> Counts:
+        counts = sum(marginals.at(s) for s in decomposition.cliques) * 1
+        return np.maximum(counts - 2 * sum(marginals.at(s) for s in decomposition.separators), 0)
+
+    patch.setattr(decomposable, "explicit_lower", explicit_lower)
+
+
+def largest_clique_count(patch: Patch) -> None:
+    """The upper bound is the largest of the cliques' counts, not the smallest."""
+    unchecked(patch)
+
+    def explicit_bounds(marginals: Any, decomposition: Decomposition, floating: bool) -> Intervals:
+        upper = np.max([marginals.at(clique) for clique in decomposition.cliques], axis=0)
+        return np.stack([0 * upper, upper], axis=1)
+
+    patch.setattr(decomposable, "explicit_bounds", explicit_bounds)
+
+
+def loosest_component(patch: Patch) -> None:
+    """The upper bound is the largest of the components' bounds, not the smallest."""
+    unchecked(patch)
+
+    def combined(parts: list[Intervals], between: Counts) -> Intervals:
+        return np.stack([combine(parts, between)[:, 0], np.max([part[:, 1] for part in parts], axis=0)], axis=1)
+
+    patch.setattr(evidence, "combine", combined)
+
+
+def fewer_at_risk(patch: Patch) -> None:
+    patch.setattr(Table, "at_risk", lambda self, small_count: np.flatnonzero(self.counts < small_count))
+
+
+def extremes_too_wide(patch: Patch) -> None:
+    unchecked(patch)
+    outcome(patch, evidence, "extremes", lambda ends: ends + np.array([0, 1]) * (ends[:, 1:] > 0))
+
+
+def uninformed(patch: Patch) -> None:
+    """The structural zeros are in no cover."""
+    unchecked(patch)
+    patch.setattr(decomposable, "informed", lambda release, zeros: release)
+    patch.setattr(evidence, "components_of", lambda table, release: components(release, len(table.schema)))
+
+
+def nothing(found: moves.Found) -> Flags:
+    return np.zeros(len(found.differences), np.bool_)
+
+
+def sparsest_with_the_wrong_sign(patch: Patch) -> None:
+    unchecked(patch)
+
+    def negated(found: moves.Found) -> moves.Found:
+        was = found.differences
+        return replace(found, differences=Differences(was.start, was.cells, -was.changes))
+
+    outcome(patch, sparsest, "find", negated)
+    outcome(patch, moves, "shift", lambda found: replace(found, differences=found.differences.rows(nothing(found))))
+
+
+def program_off_by_one(patch: Patch) -> None:
+    unchecked(patch)
+    outcome(patch, integer_program, "tables_at_ends", perturbed)
+
+
+def cover_without_fill(patch: Patch) -> None:
+    """The released frontier itself in place of the cliques of a chordal graph around it."""
+    unchecked(patch)
+    patch.setattr(
+        decomposable, "_covering_decomposition", lambda release, variables: graph.perfect_sequence(release.frontier)
+    )
+
+
+FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
+    "differences preserve everything": (LARGE, preserves_everything, r"differences give no feasible table"),
+    "chain corners off by one": (LARGE, chain_corners_off_by_one, r"differences give no feasible table"),
+    "chains forget a released marginal": (LARGE, chains_forget_an_element, r"differences give no feasible table"),
+    "separators with the wrong sign": (NARROW, wrong_separator_sign, r"released without proof"),
+    "the largest clique count": (LARGE, largest_clique_count, r"claims a wider inner interval"),
+    "the loosest component": (EXPLICIT, loosest_component, r"claims a wider inner interval"),
+    "at risk is less than the small count": (SMALL, fewer_at_risk, r"the table has 3 at risk"),
+    "extremes too wide": (LARGE, extremes_too_wide, r"claims a wider inner interval"),
+    "structural zeros forgotten": (INFORMED, uninformed, r"the structural zero .* is within no"),
+    "sparsest differences negated": (LARGE, sparsest_with_the_wrong_sign, r"differences give no feasible table"),
+    "an integer program's table perturbed": (SMALL, program_off_by_one, r"differences give no feasible table"),
+    "a cover without its fill": (LARGE, cover_without_fill, r"clique .* is within none of them"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_the_search_is_caught(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
+    case, plant, message = FAULTS[name]
+    with monkeypatch.context() as patch:
+        plant(patch)
+        run = built(case, tmp_path)
+    found = verify(run)
+    assert any(re.search(message, failure) for failure in found.failures), found.failures
