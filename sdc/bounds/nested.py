@@ -7,17 +7,13 @@ from functools import lru_cache
 import numpy as np
 
 from sdc.bounds.decomposable import covering_bounds, explicit_lower
-from sdc.model import subtable as st
+from sdc.model import graph
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.coverage import essential, is_floating, varying
+from sdc.model.coverage import essential, is_floating
 from sdc.model.graph import Decomposition
 from sdc.model.marginal import CellMarginals, check_release
 from sdc.model.release import Release
-from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-
-STARTS = 4
-MAX_STEPS = 4096
 
 
 def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
@@ -41,7 +37,7 @@ def bounds_at(marginals: CellMarginals, release: Release) -> CellBounds:
     release = essential(release, schema)
     outer = frontier_bounds(marginals, release)
     floating = is_floating(release, schema)
-    for within in () if floating else spanning_sequences(release, varying(schema)):
+    for within in () if floating else spanning_sequences(release):
         np.maximum(outer[:, 0], explicit_lower(marginals, within), out=outer[:, 0])
     outer[marginals.impossible] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "nested")
@@ -56,35 +52,6 @@ def frontier_bounds(marginals: CellMarginals, release: Release) -> Intervals:
 
 
 @lru_cache(maxsize=1024)
-def spanning_sequences(release: Release, variables: SubTable) -> tuple[Decomposition, ...]:
-    """Decomposable releases within the release that cover the variables, one from each of its largest elements.
-
-    From a frontier element on, the next clique is the part of another frontier element that is new
-    or within one earlier clique, most new variables first; so the running intersection holds. At
-    most 4 starts, fewer where the frontier has more than 1,024 elements: a search pays for each.
-    The release must cover the variables.
-    """
-    starts = release.frontier[: min(STARTS, max(1, MAX_STEPS // len(release.frontier)))]
-    return tuple(dict.fromkeys(_spanning_sequence(release, variables, start) for start in starts))
-
-
-def _spanning_sequence(release: Release, variables: SubTable, start: SubTable) -> Decomposition:
-    cliques, separators, covered = [start], [], start
-    while covered != variables:
-        element, host = _next_clique(release.frontier, cliques, covered)
-        cliques.append(element & (~covered | host))
-        separators.append(element & host)
-        covered |= element
-    return Decomposition(tuple(cliques), tuple(separators))
-
-
-def _next_clique(
-    frontier: tuple[SubTable, ...], cliques: list[SubTable], covered: SubTable
-) -> tuple[SubTable, SubTable]:
-    """The element with most new variables and its earlier clique, of those the pair that shares most."""
-    most = max(st.dimension(element & ~covered) for element in frontier)
-    elements = [element for element in frontier if st.dimension(element & ~covered) == most]
-    return max(
-        ((element, host) for element in elements for host in cliques),
-        key=lambda pair: (st.dimension(pair[0] & pair[1]), pair),
-    )
+def spanning_sequences(release: Release) -> tuple[Decomposition, ...]:
+    """`graph.spanning_sequences`, remembered."""
+    return graph.spanning_sequences(release)

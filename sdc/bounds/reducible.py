@@ -11,7 +11,7 @@ from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.coverage import Bounds, on_covered_variables
-from sdc.model.graph import Adjacency, Decomposition
+from sdc.model.graph import Decomposition
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
@@ -52,56 +52,8 @@ def components_of(table: Table, release: Release) -> Decomposition:
 
 @lru_cache(maxsize=1024)
 def components(release: Release, variables: int, together: tuple[SubTable, ...] = ()) -> Decomposition:
-    """The finest components of a release with released separators, in perfect order.
-
-    Each frontier element, and each sub-table of `together`, lies within one component. Every minimal
-    separator that is a clique of the graph occurs in each of its minimal triangulations (Leimer
-    1993), so those that are released are where its junction tree is cut. A variable in no sub-table
-    is a component of its own.
-    """
-    adjacency = graph.independence_graph(Release.of([*release.frontier, *together]), variables)
-    cliques = graph.elimination_cliques(adjacency, _minimal_order(adjacency))
-    return _cut(graph.perfect_sequence(cliques), release)
-
-
-def _cut(tree: Decomposition, release: Release) -> Decomposition:
-    """Cliques joined where their separator is not released."""
-    joined, separators = [tree.cliques[0]], []
-    for clique, separator in zip(tree.cliques[1:], tree.separators, strict=True):
-        host = next(k for k, part in enumerate(joined) if st.is_within(separator, part))
-        if separator in release:
-            joined.append(clique)
-            separators.append(separator)
-        else:
-            joined[host] |= clique
-    return Decomposition(tuple(joined), tuple(separators))
-
-
-def _minimal_order(adjacency: Adjacency) -> tuple[int, ...]:
-    """An elimination order of a minimal triangulation, by MCS-M (Berry, Blair, Heggernes and Peyton 2004)."""
-    weight, left, order = [0] * len(adjacency), st.full(len(adjacency)), []
-    while left:
-        v = max(st.members(left), key=lambda u: (weight[u], -u))
-        left &= ~(1 << v)
-        order.append(v)
-        reached = _reached(adjacency, v, left, weight)
-        for u in st.members(reached):
-            weight[u] += 1
-    return tuple(reversed(order))
-
-
-def _reached(adjacency: Adjacency, v: int, left: SubTable, weight: list[int]) -> SubTable:
-    """The vertices left that v has an edge to, or a path through others left that all weigh less."""
-    reached = 0
-    for limit in sorted({weight[u] for u in st.members(left)}):
-        passable = st.of(u for u in st.members(left) if weight[u] < limit)
-        seen, border = 1 << v, adjacency[v]
-        while inside := border & passable & ~seen:
-            seen |= inside
-            for u in st.members(inside):
-                border |= adjacency[u]
-        reached |= st.of(u for u in st.members(border & left) if weight[u] == limit)
-    return reached
+    """`graph.components`, remembered; each sub-table of `together` lies within one component too."""
+    return graph.components(graph.independence_graph([*release.frontier, *together], variables), release)
 
 
 def _of_component(

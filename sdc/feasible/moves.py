@@ -148,7 +148,7 @@ class _Search:
 def _flips(release: Release, sizes: Counts) -> tuple[Counts, Counts]:
     """The smallest sets of varying variables that no released sub-table contains, small ones first."""
     varying = st.of(np.flatnonzero(sizes > 1).tolist())
-    smallest = minimal_uncovered(release, len(sizes))
+    smallest = release.minimal_uncovered(len(sizes))
     sets = [s for s in smallest if st.dimension(s) <= MAX_FLIPS and st.is_within(s, varying)]
     members = np.zeros((len(sets), MAX_FLIPS), np.int64)
     for row, subtable in enumerate(sets):
@@ -192,13 +192,3 @@ def _corners(trail: Counts) -> Trail:
     changes = np.where((up[:, None] == 1) == move_kernel.ODD, -1, 1)
     used = bits < 1 << flipped[:, None]
     return keys[used], changes[used]
-
-
-def minimal_uncovered(release: Release, variables: int) -> list[st.SubTable]:
-    """The sub-tables not released all of whose children are, by dimension and then by number; 2^variables bytes."""
-    released = release.listed(variables)
-    minimal = ~released
-    for v in range(variables):
-        without = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)[0]
-        np.moveaxis(minimal.reshape(-1, 2, 1 << v), 1, 0)[1] &= without
-    return sorted(np.flatnonzero(minimal).tolist(), key=lambda s: (st.dimension(s), s))

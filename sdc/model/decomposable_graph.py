@@ -15,7 +15,7 @@ from sdc.model.graph import (
     Adjacency,
     Decomposition,
     elimination_cliques,
-    graph_of,
+    independence_graph,
     is_chordal,
     maximum_cardinality_order,
     perfect_sequence,
@@ -67,7 +67,7 @@ class DecomposableGraph:
         if release.variables >> len(schema):
             beyond = release.variables.bit_length() - 1
             raise InputError(f"a clique has variable number {beyond}; the table has {len(schema)}, numbered from 0")
-        neighbours = graph_of(release.frontier, len(schema))
+        neighbours = independence_graph(release.frontier, len(schema))
         if not is_chordal(neighbours):
             cycle = " - ".join(schema.names[v] for v in chordless_cycle(neighbours))
             raise InputError(f"the graph is not decomposable: the cycle {cycle} has no chord; add one, or drop an edge")

@@ -1,4 +1,7 @@
-"""Decomposable graphs: cliques, separators, and the smallest decomposable release around another."""
+"""Graphs of releases as bit sets: cliques, separators, components, and decomposable releases around and within one.
+
+A search asks thousands of times, so this is not NetworkX; the tests judge each algorithm by it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 
 Adjacency = tuple[int, ...]
+
+STARTS = 4
+MAX_STEPS = 4096
 
 
 @dataclass(frozen=True)
@@ -23,19 +29,19 @@ class Decomposition:
     cliques: tuple[SubTable, ...]
     separators: tuple[SubTable, ...]
 
+    @property
+    def variables(self) -> SubTable:
+        """Those of any clique."""
+        return st.union(self.cliques)
 
-def independence_graph(release: Release, variables: int) -> Adjacency:
-    """Neighbours of each variable: those it shares a released sub-table with."""
+
+def independence_graph(subtables: Iterable[SubTable], variables: int) -> Adjacency:
+    """Neighbours of each variable: those it shares one of the sub-tables with."""
     neighbours = [0] * variables
-    for element in release.frontier:
+    for element in subtables:
         for v in st.members(element):
             neighbours[v] |= element & ~(1 << v)
     return tuple(neighbours)
-
-
-def graph_of(cliques: Iterable[SubTable], variables: int) -> Adjacency:
-    """The graph whose edges lie within the given cliques."""
-    return independence_graph(Release.of(cliques), variables)
 
 
 def elimination_cliques(graph: Adjacency, order: Sequence[int]) -> tuple[SubTable, ...]:
@@ -90,7 +96,7 @@ def _fill(neighbours: Sequence[int], v: int) -> int:
 def is_chordal(graph: Adjacency) -> bool:
     """Whether every cycle of four or more vertices has a chord."""
     cliques = elimination_cliques(graph, maximum_cardinality_order(graph))
-    return graph_of(cliques, len(graph)) == graph
+    return independence_graph(cliques, len(graph)) == graph
 
 
 def decompose(release: Release, variables: int) -> Decomposition | None:
@@ -99,7 +105,7 @@ def decompose(release: Release, variables: int) -> Decomposition | None:
     A release is decomposable when its frontier is the set of maximal cliques of a chordal graph
     ([DKS] section 2). A variable in no sub-table belongs to no clique.
     """
-    graph = independence_graph(release, variables)
+    graph = independence_graph(release.frontier, variables)
     cliques = elimination_cliques(graph, maximum_cardinality_order(graph))
     covered = st.maximal([st.GRAND_TOTAL, *(c for c in cliques if st.is_within(c, release.variables))])
     if covered != release.frontier:
@@ -113,7 +119,7 @@ def chordal_cover(release: Release, variables: int) -> Release:
     Variables in no sub-table stay out. Every table feasible for the cover is feasible for the
     release, so bounds under the cover are inner bounds under the release.
     """
-    graph = independence_graph(release, variables)
+    graph = independence_graph(release.frontier, variables)
     filled = elimination_cliques(graph, minimum_fill_order(graph))
     return Release.of(c for c in filled if st.is_within(c, release.variables))
 
@@ -130,3 +136,89 @@ def perfect_sequence(cliques: Sequence[SubTable]) -> Decomposition:
         ordered.append(clique)
         separators.append(separator)
     return Decomposition(tuple(ordered), tuple(separators))
+
+
+def components(graph: Adjacency, release: Release) -> Decomposition:
+    """The finest split of a graph into components at separators that the release has, in perfect order.
+
+    The graph has an edge at least wherever two variables share a released sub-table; each complete set of it lies
+    within one component. Every minimal separator that is a clique of the graph occurs in each of its minimal
+    triangulations (Leimer 1993, Optimal decomposition by clique separators), so those that are released are where a
+    minimal triangulation's junction tree is cut. A variable without neighbours is a component of its own.
+    O(variables * edges) for the triangulation.
+    """
+    return _cut(perfect_sequence(elimination_cliques(graph, minimal_order(graph))), release)
+
+
+def _cut(tree: Decomposition, release: Release) -> Decomposition:
+    """Cliques joined where their separator is not released."""
+    joined, separators = [tree.cliques[0]], []
+    for clique, separator in zip(tree.cliques[1:], tree.separators, strict=True):
+        host = next(k for k, part in enumerate(joined) if st.is_within(separator, part))
+        if separator in release:
+            joined.append(clique)
+            separators.append(separator)
+        else:
+            joined[host] |= clique
+    return Decomposition(tuple(joined), tuple(separators))
+
+
+def minimal_order(graph: Adjacency) -> tuple[int, ...]:
+    """An elimination order of a minimal triangulation, by MCS-M (Berry, Blair, Heggernes and Peyton 2004)."""
+    weight, left, order = [0] * len(graph), st.full(len(graph)), []
+    while left:
+        v = max(st.members(left), key=lambda u: (weight[u], -u))
+        left &= ~(1 << v)
+        order.append(v)
+        reached = _reached(graph, v, left, weight)
+        for u in st.members(reached):
+            weight[u] += 1
+    return tuple(reversed(order))
+
+
+def _reached(graph: Adjacency, v: int, left: SubTable, weight: list[int]) -> SubTable:
+    """The vertices left that v has an edge to, or a path through others left that all weigh less."""
+    reached = 0
+    for limit in sorted({weight[u] for u in st.members(left)}):
+        passable = st.of(u for u in st.members(left) if weight[u] < limit)
+        seen, border = 1 << v, graph[v]
+        while inside := border & passable & ~seen:
+            seen |= inside
+            for u in st.members(inside):
+                border |= graph[u]
+        reached |= st.of(u for u in st.members(border & left) if weight[u] == limit)
+    return reached
+
+
+def spanning_sequences(release: Release) -> tuple[Decomposition, ...]:
+    """Decomposable releases within the release that have all its variables, one from each of its largest elements.
+
+    From a frontier element on, the next clique is the part of another frontier element that is new or within one
+    earlier clique, most new variables first; so the running intersection holds. Lower bounds under them are outer
+    bounds under the release. At most 4 starts, fewer where the frontier has more than 1,024 elements: a search pays
+    for each.
+    """
+    starts = release.frontier[: min(STARTS, max(1, MAX_STEPS // len(release.frontier)))]
+    return tuple(dict.fromkeys(_spanning_sequence(release, start) for start in starts))
+
+
+def _spanning_sequence(release: Release, start: SubTable) -> Decomposition:
+    cliques, separators, covered = [start], [], start
+    while covered != release.variables:
+        element, host = _next_clique(release.frontier, cliques, covered)
+        cliques.append(element & (~covered | host))
+        separators.append(element & host)
+        covered |= element
+    return Decomposition(tuple(cliques), tuple(separators))
+
+
+def _next_clique(
+    frontier: tuple[SubTable, ...], cliques: list[SubTable], covered: SubTable
+) -> tuple[SubTable, SubTable]:
+    """The element with most new variables and its earlier clique, of those the pair that shares most."""
+    most = max(st.dimension(element & ~covered) for element in frontier)
+    elements = [element for element in frontier if st.dimension(element & ~covered) == most]
+    return max(
+        ((element, host) for element in elements for host in cliques),
+        key=lambda pair: (st.dimension(pair[0] & pair[1]), pair),
+    )

@@ -46,13 +46,16 @@ class Release:
         """This release with one more sub-table and all within it."""
         return Release.of([*self.frontier, subtable])
 
+    def join(self, other: Release) -> Release:
+        """The smallest release that contains both."""
+        theirs = [element for element in other.frontier if element not in self]
+        own = (element for element in self.frontier if not any(st.is_within(element, t) for t in theirs))
+        return Release(tuple(sorted([*own, *theirs], key=lambda s: (-st.dimension(s), s))))
+
     @cached_property
     def variables(self) -> SubTable:
         """The variables that occur in some released sub-table."""
-        union = 0
-        for element in self.frontier:
-            union |= element
-        return union
+        return st.union(self.frontier)
 
     def within(self, subtable: SubTable) -> Release:
         """What it says of a marginal table: each element's variables in the sub-table, numbered as that has them."""
@@ -84,6 +87,15 @@ class Release:
             without, with_it = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)
             without |= with_it
         return released
+
+    def minimal_uncovered(self, variables: int) -> tuple[SubTable, ...]:
+        """The sub-tables not released all of whose children are, by dimension and then by number; 2^variables bytes."""
+        released = self.listed(variables)
+        minimal = ~released
+        for v in range(variables):
+            without = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)[0]
+            np.moveaxis(minimal.reshape(-1, 2, 1 << v), 1, 0)[1] &= without
+        return tuple(sorted(np.flatnonzero(minimal).tolist(), key=lambda s: (st.dimension(s), s)))
 
     def __iter__(self) -> Iterator[SubTable]:
         """Every sub-table, by decreasing dimension, then by number; 2^dimension of them and more."""

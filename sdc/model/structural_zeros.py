@@ -56,14 +56,26 @@ class StructuralZeros:
         kept = (p for p, named in zip(self.patterns, self.subtables, strict=True) if st.is_within(named, subtable))
         return StructuralZeros(tuple(tuple((place[v], codes) for v, codes in p) for p in kept))
 
+    def include(self, other: StructuralZeros) -> bool:
+        """Whether every pattern of the other is one of these."""
+        return set(other.patterns) <= set(self.patterns)
+
+    def join(self, other: StructuralZeros) -> StructuralZeros:
+        """The patterns of both."""
+        return StructuralZeros((*self.patterns, *other.patterns))
+
     def labels(self, schema: Schema) -> list[str]:
         """Each pattern by names: `age = under 15 and employed = yes or partly`."""
         return [_label(pattern, schema) for pattern in self.patterns]
 
-    def check(self, schema: Schema, cells: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> None:
-        """InputError where a pattern does not fit the schema, or one of the (n, variables) non-zero cells is in it."""
+    def check_names(self, schema: Schema) -> None:
+        """InputError where a pattern names what the schema does not have, or all of it."""
         for pattern in self.patterns:
             _check_pattern(pattern, schema)
+
+    def check(self, schema: Schema, cells: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> None:
+        """InputError where a pattern does not fit the schema, or one of the (n, variables) non-zero cells is in it."""
+        self.check_names(schema)
         for pattern in self.patterns:
             rows = np.flatnonzero(_matches(pattern, cells))
             if len(rows):

@@ -21,6 +21,14 @@ def of(variables: Iterable[int]) -> SubTable:
     return subtable
 
 
+def union(subtables: Iterable[SubTable]) -> SubTable:
+    """The variables that any of them keeps."""
+    kept = 0
+    for subtable in subtables:
+        kept |= subtable
+    return kept
+
+
 def full(variables: int) -> SubTable:
     """The full table of that many variables."""
     return (1 << variables) - 1

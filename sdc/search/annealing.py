@@ -210,7 +210,7 @@ class Workspace:
         # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
-        self.work.fixed[:] = independence_graph(Release.of(table.zeros.subtables), len(table.schema))
+        self.work.fixed[:] = independence_graph(table.zeros.subtables, len(table.schema))
         self.rows = MarginalRows(table, self.at_risk, min_width, self.work)
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:

@@ -107,7 +107,10 @@ class OrderedSearch:
 
         A pair opens up the candidates that have it and whose other pairs are released.
         """
-        graph, sets = independence_graph(release, len(self.criterion.table.schema)), np.array(candidates, np.int64)
+        graph, sets = (
+            independence_graph(release.frontier, len(self.criterion.table.schema)),
+            np.array(candidates, np.int64),
+        )
 
         def rank(pair: SubTable) -> tuple[int, int]:
             part = next(part for part in self._components(release.add(pair)) if st.is_within(pair, part))

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
-import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as hs
 
 from sdc.bounds import branch_and_bound, nested, reducible
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.reducible import components
-from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Table
-from tests.strategies import dense, every_cell, frontier, releases, schema_of
+from tests.strategies import dense, every_cell, frontier, schema_of
 
 
 @pytest.fixture
@@ -41,58 +34,6 @@ def subtable(letters: str) -> int:
 def table_of(seed: int, sizes: list[int], records: int) -> Table:
     codes = np.random.default_rng(seed).integers(0, sizes, (records, len(sizes)))
     return Table.of(schema_of(sizes), codes)
-
-
-def test_components_of_two_cycles(two_cycles: Release) -> None:
-    parts = components(two_cycles, 6)
-    assert set(parts.cliques) == {subtable("ABCD"), subtable("CDEF")}
-    assert parts.separators == (subtable("CD"),)
-
-
-def test_a_separator_that_is_not_released_does_not_separate() -> None:
-    """ABC are pairwise released and separate D from E, but their joint marginal is unknown."""
-    release = frontier("AB", "BC", "AC", "AD", "BD", "CD", "AE", "BE", "CE")
-    assert components(release, 5).cliques == (subtable("ABCDE"),)
-    assert set(components(release.add(subtable("ABC")), 5).cliques) == {subtable("ABCD"), subtable("ABCE")}
-
-
-def test_a_decomposable_release_falls_into_its_cliques() -> None:
-    release = frontier("ABC", "BCD", "DE", "F")
-    parts = components(release, 7)
-    assert set(parts.cliques) == {*release.frontier, subtable("G")}
-    assert sorted(parts.separators) == sorted(map(subtable, ("BC", "D", "", "")))
-
-
-def test_variables_of_a_structural_zero_stay_together(two_cycles: Release) -> None:
-    assert components(two_cycles, 6, (subtable("AE"),)).cliques == (subtable("ABCDEF"),)
-
-
-@given(hs.data(), hs.integers(2, 7))
-@settings(max_examples=300)
-def test_components_are_the_finest_junction_tree(data: hs.DataObject, variables: int) -> None:
-    """Running intersection, everything released lies in one component, and no released sub-table separates one."""
-    release = data.draw(releases(variables))
-    parts = components(release, variables)
-    assert st.of(v for part in parts.cliques for v in st.members(part)) == st.full(variables)
-    for element in release.frontier:
-        assert any(st.is_within(element, part) for part in parts.cliques)
-    earlier = parts.cliques[0]
-    for k, (part, separator) in enumerate(zip(parts.cliques[1:], parts.separators, strict=True), 1):
-        assert part & earlier == separator
-        assert any(st.is_within(separator, other) for other in parts.cliques[:k])
-        assert separator in release
-        earlier |= part
-    for part in parts.cliques:
-        assert not any(separates(release, variables, part, cut) for cut in release if st.is_within(cut, part))
-
-
-def separates(release: Release, variables: int, part: int, cut: int) -> bool:
-    """Whether the part of the independence graph without the cut is disconnected, by NetworkX."""
-    adjacency = graph.independence_graph(release, variables)
-    left = nx.Graph()
-    left.add_nodes_from(st.members(part & ~cut))
-    left.add_edges_from((u, v) for u, v in combinations(st.members(part & ~cut), 2) if st.has(adjacency[u], v))
-    return len(left) > 0 and not nx.is_connected(left)
 
 
 def test_bounds_of_two_cycles_are_sharp(two_cycles: Release) -> None:

@@ -11,7 +11,7 @@ from sdc.bounds import moves as move_bounds
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible import moves
 from sdc.feasible.differences import Differences
-from sdc.feasible.moves import EFFORTS, Found, find, minimal_uncovered, reached, shift
+from sdc.feasible.moves import EFFORTS, Found, find, reached, shift
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
@@ -27,7 +27,6 @@ from tests.strategies import (
     frontier,
     gives_feasible,
     informed_tables_and_releases,
-    releases,
     schema_of,
 )
 
@@ -307,15 +306,6 @@ def test_a_variable_that_the_table_does_not_have() -> None:
 
 
 # The moves
-
-
-@given(hs.integers(1, 6).flatmap(lambda n: hs.tuples(hs.just(n), releases(n))))
-@settings(max_examples=200)
-def test_minimal_uncovered(example: tuple[int, Release]) -> None:
-    variables, release = example
-    every = range(1 << variables)
-    expected = [s for s in every if s not in release and all(child in release for child in st.children(s))]
-    assert minimal_uncovered(release, variables) == sorted(expected, key=lambda s: (st.dimension(s), s))
 
 
 @given(informed_tables_and_releases())

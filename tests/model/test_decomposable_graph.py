@@ -157,7 +157,7 @@ def test_cliques_beyond_the_table() -> None:
 
 @given(some.lists(some.tuples(some.integers(0, 7), some.integers(0, 7)), max_size=20))
 def test_chordless_cycles(edges: list[Edge]) -> None:
-    neighbours = graph.graph_of([1 << a | 1 << b for a, b in edges if a != b], 8)
+    neighbours = graph.independence_graph([1 << a | 1 << b for a, b in edges if a != b], 8)
     judged = nx.Graph((a, b) for a, b in edges if a != b)
     cycle = chordless_cycle(neighbours)
     assert bool(cycle) != nx.is_chordal(judged)

@@ -6,16 +6,18 @@ from collections import Counter
 from itertools import combinations
 
 import networkx as nx
-from hypothesis import given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
+from tests.strategies import all_ways, frontier, releases
 
 
 def neighbours(edges: list[tuple[int, int]], variables: int) -> graph.Adjacency:
-    return graph.graph_of([1 << a | 1 << b for a, b in edges], variables)
+    return graph.independence_graph([1 << a | 1 << b for a, b in edges], variables)
 
 
 def all_graphs(variables: int) -> list[list[tuple[int, int]]]:
@@ -91,3 +93,117 @@ def test_chordal_cover_is_decomposable_and_contains_the_release(drawn: tuple[int
 def test_a_triangle_of_two_way_sub_tables_is_not_decomposable() -> None:
     assert graph.decompose(Release.of([0b011, 0b110, 0b101]), 3) is None
     assert graph.decompose(Release.of([0b111]), 3) is not None
+
+
+# Minimal triangulations and components
+
+
+@pytest.fixture
+def two_cycles() -> Release:
+    """Two four-cycles that share the released edge CD.
+
+    A - C - E
+    |   |   |
+    B - D - F
+    """
+    return frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
+
+
+def subtable(letters: str) -> int:
+    return st.of("ABCDEFGH".index(letter) for letter in letters)
+
+
+def components(release: Release, variables: int, together: tuple[int, ...] = ()) -> graph.Decomposition:
+    return graph.components(graph.independence_graph([*release.frontier, *together], variables), release)
+
+
+@given(graphs)
+def test_minimal_triangulation(adjacency: graph.Adjacency) -> None:
+    """Chordal, and no edge that was filled in can be left out (Rose, Tarjan and Lueker 1976)."""
+    before = judge(adjacency)
+    cliques = graph.elimination_cliques(adjacency, graph.minimal_order(adjacency))
+    filled = judge(graph.independence_graph(cliques, len(adjacency)))
+    assert nx.is_chordal(filled)
+    assert set(before.edges) <= set(filled.edges)
+    for edge in set(filled.edges) - set(before.edges):
+        without = filled.copy()
+        without.remove_edge(*edge)
+        assert not nx.is_chordal(without)
+
+
+def test_components_of_two_cycles(two_cycles: Release) -> None:
+    parts = components(two_cycles, 6)
+    assert set(parts.cliques) == {subtable("ABCD"), subtable("CDEF")}
+    assert parts.separators == (subtable("CD"),)
+
+
+def test_a_separator_that_is_not_released_does_not_separate() -> None:
+    """ABC are pairwise released and separate D from E, but their joint marginal is unknown."""
+    release = frontier("AB", "BC", "AC", "AD", "BD", "CD", "AE", "BE", "CE")
+    assert components(release, 5).cliques == (subtable("ABCDE"),)
+    assert set(components(release.add(subtable("ABC")), 5).cliques) == {subtable("ABCD"), subtable("ABCE")}
+
+
+def test_a_decomposable_release_falls_into_its_cliques() -> None:
+    release = frontier("ABC", "BCD", "DE", "F")
+    parts = components(release, 7)
+    assert set(parts.cliques) == {*release.frontier, subtable("G")}
+    assert sorted(parts.separators) == sorted(map(subtable, ("BC", "D", "", "")))
+
+
+def test_variables_of_a_structural_zero_stay_together(two_cycles: Release) -> None:
+    assert components(two_cycles, 6, (subtable("AE"),)).cliques == (subtable("ABCDEF"),)
+
+
+@given(some.data(), some.integers(2, 7))
+@settings(max_examples=300)
+def test_components_are_the_finest_junction_tree(data: some.DataObject, variables: int) -> None:
+    """Running intersection, everything released lies in one component, and no released sub-table separates one."""
+    release = data.draw(releases(variables))
+    parts = components(release, variables)
+    assert st.of(v for part in parts.cliques for v in st.members(part)) == st.full(variables)
+    for element in release.frontier:
+        assert any(st.is_within(element, part) for part in parts.cliques)
+    earlier = parts.cliques[0]
+    for k, (part, separator) in enumerate(zip(parts.cliques[1:], parts.separators, strict=True), 1):
+        assert part & earlier == separator
+        assert any(st.is_within(separator, other) for other in parts.cliques[:k])
+        assert separator in release
+        earlier |= part
+    for part in parts.cliques:
+        assert not any(separates(release, variables, part, cut) for cut in release if st.is_within(cut, part))
+
+
+def separates(release: Release, variables: int, part: int, cut: int) -> bool:
+    """Whether the part of the independence graph without the cut is disconnected, by NetworkX."""
+    adjacency = graph.independence_graph(release.frontier, variables)
+    left = nx.Graph()
+    left.add_nodes_from(st.members(part & ~cut))
+    left.add_edges_from((u, v) for u, v in combinations(st.members(part & ~cut), 2) if st.has(adjacency[u], v))
+    return len(left) > 0 and not nx.is_connected(left)
+
+
+# Decomposable releases within
+
+
+@example((7, all_ways(7, 3)))
+@given(some.integers(2, 8).flatmap(lambda k: some.tuples(some.just(k), releases(k))))
+def test_spanning_sequences_are_decomposable_releases_within(case: tuple[int, Release]) -> None:
+    variables, release = case
+    if release.variables != st.full(variables):
+        return
+    for sequence in graph.spanning_sequences(release):
+        assert all(clique in release for clique in sequence.cliques)
+        inside = Release.of(sequence.cliques)
+        assert graph.decompose(inside, variables) is not None
+        assert inside.variables == release.variables
+        for j, separator in enumerate(sequence.separators):
+            earlier, clique = sequence.cliques[: j + 1], sequence.cliques[j + 1]
+            assert separator == clique & Release.of(earlier).variables
+            assert any(st.is_within(separator, one) for one in earlier)
+
+
+def test_an_element_that_meets_two_cliques_keeps_one_of_them() -> None:
+    """ABC, DEF, then ADG would close a cycle: only G and A, or G and D, are taken from it."""
+    (first, *_) = graph.spanning_sequences(frontier("ABC", "DEF", "ADG"))
+    assert Release.of(first.cliques) in (frontier("ABC", "DEF", "AG"), frontier("ABC", "DEF", "DG"))

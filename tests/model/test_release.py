@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release, most_parsimonious
+from tests.strategies import releases
 
 # [KDSF] section 5.1, decomposable results on the CPS table of 13 variables, numbered from 1
 BETA_3 = """1,7,8,11,12,13 2,3,7,8,11,12,13 2,3,4,7,8,11,13 2,5,7,8,11,13 5,6,7,8,11,13 2,4,7,9,11,13
@@ -34,7 +35,7 @@ def test_published_cps_releases_by_dimension() -> None:
 def test_published_cps_releases_are_decomposable() -> None:
     for text in (BETA_3, BETA_4, BETA_5):
         release = published(text)
-        assert graph.is_chordal(graph.independence_graph(release, 13))
+        assert graph.is_chordal(graph.independence_graph(release.frontier, 13))
         assert graph.decompose(release, 13) is not None
         assert graph.chordal_cover(release, 13) == release
 
@@ -102,3 +103,17 @@ def test_within_numbers_variables_anew() -> None:
     assert release.within(0b10010) == Release.of([0b11])
     assert release.within(0b11000) == Release.of([0b01, 0b10])
     assert release.within(0) == Release.of([])
+
+
+@given(some.integers(1, 6).flatmap(lambda n: some.tuples(some.just(n), releases(n))))
+@settings(max_examples=200)
+def test_minimal_uncovered(example: tuple[int, Release]) -> None:
+    variables, release = example
+    every = range(1 << variables)
+    expected = [s for s in every if s not in release and all(child in release for child in st.children(s))]
+    assert list(release.minimal_uncovered(variables)) == sorted(expected, key=lambda s: (st.dimension(s), s))
+
+
+@given(some.lists(subtables, max_size=8), some.lists(subtables, max_size=8))
+def test_join_is_the_closure_of_both(one: list[int], other: list[int]) -> None:
+    assert Release.of(one).join(Release.of(other)) == Release.of([*one, *other])

@@ -1,0 +1,201 @@
+"""Knowledge: what an intruder is assumed to know of a confidential table, and what follows from it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sdc.model import graph
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.graph import Adjacency, Decomposition
+from sdc.model.marginal import check_within
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The variables, the number of records, which marginals are public, and which cells cannot be.
+
+    It holds no count of any cell: with the table it says which tables are feasible, and without it how that question
+    splits. What is asked of an instance is computed once and stays with it, so a caller that asks again keeps the
+    instance; a copy sent to a worker starts anew.
+
+    schema   the variables and their categories
+    total    N, the number of records
+    release  the sub-tables whose marginals are known
+    zeros    cells known to be impossible
+
+    ReleaseError where the release names a variable that the schema does not have, InputError where a structural zero
+    does not fit it.
+    """
+
+    schema: Schema
+    total: int
+    release: Release
+    zeros: StructuralZeros = NO_ZEROS
+
+    def __post_init__(self) -> None:
+        check_within(self.release.variables, self.schema)
+        self.zeros.check_names(self.schema)
+
+    @staticmethod
+    def of(table: Table, release: Release, zeros: StructuralZeros | None = None) -> Knowledge:
+        """What is known of the table once the release is out; `zeros` instead of the table's own.
+
+        Errors as above, and InputError where a cell that is known to be impossible has records.
+        """
+        if zeros is not None:
+            zeros.check(table.schema, table.codes, table.counts)
+        return Knowledge(table.schema, table.total, release, table.zeros if zeros is None else zeros)
+
+    def __reduce__(self) -> tuple[type[Knowledge], tuple[Schema, int, Release, StructuralZeros]]:
+        return Knowledge, (self.schema, self.total, Release(self.release.frontier), self.zeros)
+
+    # What it says of the variables
+
+    @cached_property
+    def varying(self) -> SubTable:
+        """The variables of two categories or more; the others change no marginal."""
+        return st.of(v for v, size in enumerate(self.schema.sizes) if size > 1)
+
+    @cached_property
+    def essential(self) -> Release:
+        """The release without the variables of one category: the same marginals are known."""
+        if st.is_within(self.release.variables, self.varying):
+            return self.release
+        return Release.of(element & self.varying for element in self.release.frontier)
+
+    @cached_property
+    def informed(self) -> Release:
+        """The essential release with the sub-table of every structural zero's variables.
+
+        A table that agrees with it has the structural zeros, because the true table has them: whatever is feasible
+        for it is feasible for this knowledge.
+        """
+        return self.essential.join(Release.of(self.zeros.subtables)) if self.zeros else self.essential
+
+    @property
+    def covered(self) -> SubTable:
+        """The variables that this says anything about: released and varying, or named by a structural zero."""
+        return self.informed.variables
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether a variable of two categories or more is in no released sub-table.
+
+        Then any cell's records may all move to another category of it: every lower bound is 0, and the upper bound is
+        that of the marginal cell over the other variables. With structural zeros that name such a variable both are
+        outer only.
+        """
+        return not st.is_within(self.varying, self.release.variables)
+
+    @property
+    def zeros_are_released(self) -> bool:
+        """Whether the public marginals show every structural zero, which then tells nothing more."""
+        return self.informed == self.essential
+
+    # How it splits
+
+    @cached_property
+    def independence_graph(self) -> Adjacency:
+        """Neighbours of each variable: those that it shares a released sub-table with, or a structural zero's."""
+        return graph.independence_graph([*self.release.frontier, *self.zeros.subtables], len(self.schema))
+
+    @cached_property
+    def components(self) -> Decomposition:
+        """The finest split at released separators; see `graph.components`. A structural zero lies within one of them.
+
+        Bounds of the components' marginal cells combine to bounds of a cell, exact ones to exact ones
+        (`cell_bounds.combine`). They have every variable between them.
+        """
+        return graph.components(self.independence_graph, self.release)
+
+    @cached_property
+    def cover(self) -> Decomposition:
+        """A decomposable release around `informed`, as a perfect sequence; see `graph.chordal_cover`.
+
+        Tables that agree with it agree with the release and have the structural zeros, each of which is named whole
+        in some clique. So explicit bounds under the cover ([DKS] theorem 1) are inner bounds, and it is what a
+        certificate shows of them. Variables of one category are left out, except those that a structural zero names:
+        they are in every clique, where they change no count and separate nothing.
+        """
+        constant = self.covered & ~self.varying
+        varying = (
+            Release.of(element & self.varying for element in self.informed.frontier) if constant else self.informed
+        )
+        found = graph.perfect_sequence(graph.chordal_cover(varying, len(self.schema)).frontier)
+        return Decomposition(
+            tuple(clique | constant for clique in found.cliques),
+            tuple(separator | constant for separator in found.separators),
+        )
+
+    @cached_property
+    def decomposition(self) -> Decomposition | None:
+        """Cliques and separators of the essential release where that is decomposable, else None."""
+        return graph.decompose(self.essential, len(self.schema))
+
+    @cached_property
+    def spanning_sequences(self) -> tuple[Decomposition, ...]:
+        """Decomposable releases within the release that have all its variables; see `graph.spanning_sequences`."""
+        return graph.spanning_sequences(self.essential)
+
+    @cached_property
+    def minimal_uncovered(self) -> tuple[SubTable, ...]:
+        """The smallest sets of varying variables that `informed` does not have, by dimension and then by number.
+
+        A basic move on such a set changes no known marginal. 2^variables bytes, so for at most some 20 variables.
+        """
+        smallest = self.informed.minimal_uncovered(len(self.schema))
+        return tuple(s for s in smallest if st.is_within(s, self.varying))
+
+    # Parts and unions
+
+    def within(self, subtable: SubTable) -> Knowledge:
+        """What is known of the marginal table of the sub-table, variables numbered as there; kept for the next time.
+
+        A structural zero that names another variable is lost, see `StructuralZeros.within`.
+        """
+        if subtable == st.full(len(self.schema)):
+            return self
+        if subtable not in self._parts:
+            check_within(subtable, self.schema)
+            schema = self.schema.restrict(st.members(subtable))
+            part = Knowledge(schema, self.total, self.release.within(subtable), self.zeros.within(subtable))
+            self._parts[subtable] = part
+        return self._parts[subtable]
+
+    @cached_property
+    def _parts(self) -> dict[SubTable, Knowledge]:
+        return {}
+
+    def contains(self, other: Knowledge) -> bool:
+        """Whether whoever knows this knows the other too: then `self | other == self`."""
+        return (
+            (self.schema, self.total) == (other.schema, other.total)
+            and self.release.contains(other.release)
+            and self.zeros.include(other.zeros)
+        )
+
+    def __or__(self, other: Knowledge) -> Knowledge:
+        """What one knows who knows both. ReleaseError where they are not of one table: schema or total differ."""
+        self._check_same(other)
+        return Knowledge(self.schema, self.total, self.release.join(other.release), self.zeros.join(other.zeros))
+
+    def _check_same(self, other: Knowledge) -> None:
+        pairs = zip(self.schema.variables, other.schema.variables, strict=False)
+        if self.schema.names != other.schema.names:
+            what = (
+                f"one is of the variables {', '.join(self.schema.names)}, the other of {', '.join(other.schema.names)}"
+            )
+        elif differs := [one.name for one, another in pairs if one != another]:
+            what = f"the variable {differs[0]!r} has other categories"
+        elif self.total != other.total:
+            what = f"one is of {self.total} records, the other of {other.total}"
+        else:
+            return
+        raise ReleaseError(f"what is known of two tables cannot be joined: {what}; join releases of one table")

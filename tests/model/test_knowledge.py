@@ -1,0 +1,303 @@
+"""What is known of a table: the laws of its union, its parts, and what follows of graphs, judged by NetworkX."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc.model import graph
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from tests.strategies import (
+    czech,
+    dense,
+    every_cell,
+    frontier,
+    informed_tables_and_releases,
+    releases,
+    schema_of,
+)
+
+SCHEMA = schema_of([2, 1, 3, 2, 2])
+
+
+@hs.composite
+def patterns(draw: hs.DrawFn, schema: Schema) -> StructuralZeros:
+    """Up to three patterns that leave a cell possible, on variables of one category too."""
+    drawn = []
+    for _ in range(draw(hs.integers(0, 3))):
+        named = draw(hs.sets(hs.integers(0, len(schema) - 1), min_size=1))
+        codes = {v: draw(hs.sets(hs.integers(0, schema.sizes[v] - 1), min_size=1)) for v in sorted(named)}
+        if any(len(codes[v]) < schema.sizes[v] for v in codes):
+            drawn.append(tuple((v, tuple(codes[v])) for v in codes))
+    return StructuralZeros(tuple(drawn))
+
+
+@hs.composite
+def knowledge(draw: hs.DrawFn, schema: Schema = SCHEMA) -> Knowledge:
+    """Any release and structural zeros of the same 7 records."""
+    return Knowledge(schema, 7, draw(releases(len(schema))), draw(patterns(schema)))
+
+
+def varying_part(known: Knowledge) -> list[int]:
+    return [element & known.varying for element in known.release.frontier]
+
+
+# The union
+
+
+@given(knowledge(), knowledge(), knowledge())
+def test_union_is_commutative_associative_and_idempotent(a: Knowledge, b: Knowledge, c: Knowledge) -> None:
+    assert a | b == b | a
+    assert (a | b) | c == a | (b | c)
+    assert a | a == a
+
+
+@given(knowledge(), knowledge(), knowledge())
+def test_union_is_monotone_and_the_least_that_contains_both(a: Knowledge, b: Knowledge, c: Knowledge) -> None:
+    assert (a | b).contains(a)
+    assert a.contains(b) == (a | b == a)
+    if c.contains(a) and c.contains(b):
+        assert c.contains(a | b)
+    if a.contains(b):
+        assert (a | c).contains(b | c)
+
+
+@given(knowledge(), knowledge())
+def test_union_knows_what_both_know(a: Knowledge, b: Knowledge) -> None:
+    both, cells = a | b, every_cell(SCHEMA)
+    assert all((t in both.release) == (t in a.release or t in b.release) for t in st.subsets(st.full(len(SCHEMA))))
+    assert (both.zeros.contains(cells) == (a.zeros.contains(cells) | b.zeros.contains(cells))).all()
+
+
+def other_categories() -> Schema:
+    return Schema((Variable("A", ("no", "yes")), *SCHEMA.variables[1:]))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (Knowledge(schema_of([2, 1]), 7, frontier("A")), r"of the variables A, B, C, D, E, the other of A, B;"),
+        (Knowledge(other_categories(), 7, frontier("A")), r"the variable 'A' has other categories"),
+        (Knowledge(SCHEMA, 8, frontier("A")), r"one is of 7 records, the other of 8; join releases of one table"),
+    ],
+)
+def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        _ = Knowledge(SCHEMA, 7, frontier("AC")) | other
+    assert not Knowledge(SCHEMA, 7, frontier("A")).contains(other)
+
+
+# Of a table
+
+
+def test_of_a_table() -> None:
+    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
+    table = dense(schema_of([2, 2]), [1, 0, 2, 3])
+    assert Knowledge.of(table, frontier("A")) == Knowledge(table.schema, 6, frontier("A"))
+    assert Knowledge.of(table, frontier("A"), zeros).zeros == zeros
+    assert Knowledge.of(table.with_zeros(zeros), frontier("A")).zeros == zeros
+
+
+def test_a_release_of_another_table_is_refused() -> None:
+    with pytest.raises(ReleaseError, match=r"variable number 6; the table has 6, numbered from 0: A, B"):
+        Knowledge.of(czech(), frontier("AB", "BG"))
+
+
+def test_zeros_that_do_not_fit_are_refused() -> None:
+    table = dense(schema_of([2, 2]), [1, 0, 2, 3])
+    with pytest.raises(InputError, match=r"A = 1 and B = 1 is given as impossible, but the cell A = 1, B = 1 has"):
+        Knowledge.of(table, frontier("A"), StructuralZeros((((0, (1,)), (1, (1,))),)))
+    with pytest.raises(InputError, match=r"names variable number 4; the table has 2"):
+        Knowledge(table.schema, 6, frontier("A"), StructuralZeros((((4, (1,)),),)))
+
+
+def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> None:
+    known = Knowledge(SCHEMA, 7, frontier("AC", "CD"))
+    plain = pickle.dumps(known)
+    assert known.cover.cliques
+    assert known.release.sub_tables == 5
+    assert known.within(0b101).components.cliques
+    assert pickle.dumps(known) == plain
+    assert pickle.loads(plain) == known
+
+
+# Variables
+
+
+def test_variables_of_one_category_are_not_essential() -> None:
+    assert Knowledge(SCHEMA, 7, frontier("AB", "BC")).essential == frontier("A", "C")
+    assert Knowledge(SCHEMA, 7, frontier("AC")).essential == frontier("AC")
+
+
+def test_floating() -> None:
+    assert Knowledge(schema_of([2, 2]), 7, frontier("A")).is_floating
+    assert not Knowledge(schema_of([2, 1]), 7, frontier("A")).is_floating
+
+
+@given(knowledge())
+def test_covered_variables(known: Knowledge) -> None:
+    named = {v for pattern in known.zeros.patterns for v, _ in pattern}
+    assert st.members(known.covered) == tuple(
+        v for v in range(5) if v in named or (st.has(known.release.variables, v) and SCHEMA.sizes[v] > 1)
+    )
+
+
+@given(informed_tables_and_releases())
+def test_what_agrees_with_the_informed_release_has_the_structural_zeros(example: tuple[Table, Release]) -> None:
+    table, release = example
+    known = Knowledge.of(table, release)
+    for pattern, named in zip(table.zeros.patterns, table.zeros.subtables, strict=True):
+        assert named in known.informed
+        inside = StructuralZeros((pattern,)).within(named)
+        assert not inside.contains(table.marginal(named).codes).any()
+
+
+# Parts
+
+
+@given(hs.data(), knowledge(), hs.integers(1, 31), hs.integers(1, 31))
+def test_within(data: hs.DataObject, known: Knowledge, part: int, smaller: int) -> None:
+    inside = known.within(part)
+    assert inside == Knowledge(
+        known.schema.restrict(st.members(part)), 7, known.release.within(part), known.zeros.within(part)
+    )
+    assert known.within(part) is inside
+    assert known.within(st.full(5)) is known
+    if st.is_within(smaller, part):
+        place = {v: new for new, v in enumerate(st.members(part))}
+        assert inside.within(st.of(place[v] for v in st.members(smaller))) == known.within(smaller)
+
+
+@given(knowledge(), knowledge(), hs.integers(1, 31))
+def test_the_union_of_parts_is_the_part_of_the_union(a: Knowledge, b: Knowledge, part: int) -> None:
+    assert (a | b).within(part) == a.within(part) | b.within(part)
+
+
+def test_no_part_on_a_variable_that_is_not_there() -> None:
+    with pytest.raises(ReleaseError, match="variable number 5; the table has 5"):
+        Knowledge(SCHEMA, 7, frontier("A")).within(1 << 5)
+
+
+# Graphs
+
+
+def as_networkx(known: Knowledge) -> nx.Graph:
+    """Every variable, and an edge for every two that a released sub-table or a structural zero has together."""
+    found = nx.empty_graph(len(known.schema))
+    for element in [*known.release.frontier, *known.zeros.subtables]:
+        found.add_edges_from(combinations(st.members(element), 2))
+    return found
+
+
+def assert_is_junction_tree(tree: Decomposition) -> None:
+    """NetworkX builds a maximum spanning tree of the same cliques: its separators are the same, with multiplicity."""
+    for j, separator in enumerate(tree.separators, start=1):
+        assert tree.cliques[j] & st.union(tree.cliques[:j]) == separator
+        assert any(st.is_within(separator, earlier) for earlier in tree.cliques[:j])
+    meets = nx.Graph()
+    meets.add_nodes_from(range(len(tree.cliques)))
+    for a, b in combinations(range(len(tree.cliques)), 2):
+        meets.add_edge(a, b, weight=st.dimension(tree.cliques[a] & tree.cliques[b]))
+    spanning = nx.maximum_spanning_tree(meets)
+    found = sorted(tree.cliques[a] & tree.cliques[b] for a, b in spanning.edges)
+    assert found == sorted(tree.separators)
+
+
+@given(knowledge())
+@settings(max_examples=300)
+def test_components_are_the_finest_split_at_released_separators(known: Knowledge) -> None:
+    """Everything known lies in one component, they are a junction tree, and nothing released separates one."""
+    parts, judge = known.components, as_networkx(known)
+    assert parts.variables == st.full(5)
+    assert_is_junction_tree(parts)
+    assert all(separator in known.release for separator in parts.separators)
+    for element in [*known.release.frontier, *known.zeros.subtables]:
+        assert any(st.is_within(element, part) for part in parts.cliques)
+    for part in parts.cliques:
+        for cut in (cut for cut in known.release if st.is_within(cut, part) and cut != part):
+            assert nx.is_connected(judge.subgraph(st.members(part & ~cut)))
+
+
+@given(knowledge())
+@settings(max_examples=300)
+def test_cover(known: Knowledge) -> None:
+    """It is decomposable, has the essential release and each structural zero whole, and nothing that nobody named."""
+    cover = Release.of(known.cover.cliques)
+    assert cover.contains(known.essential)
+    assert all(named in cover for named in known.zeros.subtables)
+    assert cover.variables == known.covered
+    assert_is_junction_tree(known.cover)
+    judge = nx.Graph()
+    judge.add_nodes_from(st.members(cover.variables))
+    judge.add_edges_from(pair for c in known.cover.cliques for pair in combinations(st.members(c), 2))
+    if len(judge):
+        assert nx.is_chordal(judge)
+        assert {st.of(clique) for clique in nx.chordal_graph_cliques(judge)} == set(known.cover.cliques)
+
+
+@given(knowledge())
+def test_variables_of_one_category_fill_nothing(known: Knowledge) -> None:
+    """Without them the cover is as large as without them in the schema."""
+    varying = [element & known.varying for element in [*known.release.frontier, *known.zeros.subtables]]
+    without = graph.chordal_cover(Release.of(varying), 5)
+    assert Release.of(clique & known.varying for clique in known.cover.cliques) == without
+
+
+@given(knowledge())
+def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
+    judge = as_networkx(Knowledge(SCHEMA, 7, known.essential))
+    cliques = {st.of(c) for c in nx.find_cliques(judge)} - {
+        1 << v for v in range(5) if not st.has(known.essential.variables, v)
+    }
+    is_decomposable = nx.is_chordal(judge) and (cliques or {0}) == set(known.essential.frontier)
+    assert (known.decomposition is not None) == is_decomposable
+    if known.decomposition is not None:
+        assert set(known.decomposition.cliques) == set(known.essential.frontier)
+        assert known.zeros_are_released == (Release.of(known.cover.cliques) == known.essential)
+
+
+@given(knowledge())
+def test_spanning_sequences_lie_within(known: Knowledge) -> None:
+    for sequence in known.spanning_sequences:
+        assert known.essential.contains(Release.of(sequence.cliques))
+        assert sequence.variables == known.essential.variables
+        for j, separator in enumerate(sequence.separators, start=1):
+            assert sequence.cliques[j] & st.union(sequence.cliques[:j]) == separator
+            assert any(st.is_within(separator, earlier) for earlier in sequence.cliques[:j])
+
+
+@given(knowledge())
+def test_minimal_uncovered_sets(known: Knowledge) -> None:
+    told = [*known.release.frontier, *known.zeros.subtables]
+    uncovered = [s for s in st.subsets(known.varying) if not any(st.is_within(s, element) for element in told)]
+    smallest = [s for s in uncovered if not any(st.is_within(other, s) and other != s for other in uncovered)]
+    assert list(known.minimal_uncovered) == sorted(smallest, key=lambda s: (st.dimension(s), s))
+
+
+def test_a_structural_zero_on_a_constant_variable_stays_whole() -> None:
+    """A - C - D - A would be a four-cycle through B, which has one category: it fills nothing and is in each clique."""
+    zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((1, (0,)), (2, (0,)))))
+    known = Knowledge(SCHEMA, 7, frontier("AD", "CD"), zeros)
+    assert set(known.cover.cliques) == {st.of([0, 1, 3]), st.of([1, 2, 3])}
+    assert known.cover.separators == (st.of([1, 3]),)
+
+
+def test_what_is_known_is_of_the_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that follows asks for a count."""
+    table = czech()
+    known = Knowledge.of(table, frontier("ABE", "BCF", "CD", "AD"))
+    monkeypatch.setattr(np, "bincount", None)
+    assert len(known.components.cliques) + len(known.cover.cliques) + len(known.spanning_sequences) > 3
