@@ -40,7 +40,7 @@ class Release:
 
     def contains(self, other: Release) -> bool:
         """Whether every sub-table of `other` is in this release."""
-        return all(element in self for element in other.frontier)
+        return all(map(st.within_any(self.frontier), other.frontier))
 
     def add(self, subtable: SubTable) -> Release:
         """This release with one more sub-table and all within it."""
@@ -48,9 +48,7 @@ class Release:
 
     def join(self, other: Release) -> Release:
         """The smallest release that contains both."""
-        theirs = [element for element in other.frontier if element not in self]
-        own = (element for element in self.frontier if not any(st.is_within(element, t) for t in theirs))
-        return Release(tuple(sorted([*own, *theirs], key=lambda s: (-st.dimension(s), s))))
+        return Release.of([*self.frontier, *other.frontier])
 
     @cached_property
     def variables(self) -> SubTable:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TypeAlias
+
+import numpy as np
 
 from sdc.model.errors import ReleaseError
 from sdc.model.schema import Schema
@@ -11,6 +14,7 @@ from sdc.model.schema import Schema
 SubTable: TypeAlias = int
 
 GRAND_TOTAL: SubTable = 0
+MANY = 32  # from here on an array operation costs less than a loop
 
 
 def of(variables: Iterable[int]) -> SubTable:
@@ -27,6 +31,11 @@ def union(subtables: Iterable[SubTable]) -> SubTable:
     for subtable in subtables:
         kept |= subtable
     return kept
+
+
+def varying(schema: Schema) -> SubTable:
+    """The variables of two categories or more; the others change no marginal."""
+    return of(v for v, size in enumerate(schema.sizes) if size > 1)
 
 
 def full(variables: int) -> SubTable:
@@ -82,12 +91,23 @@ def subsets(subtable: SubTable) -> Iterator[SubTable]:
 
 
 def maximal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
-    """Those within no other, by decreasing dimension, then by number."""
+    """Those within no other, by decreasing dimension, then by number.
+
+    Only a larger one can contain one, so each is held against the larger ones kept before it, all at once.
+    """
     kept: list[SubTable] = []
-    for subtable in sorted(set(subtables), key=lambda s: (-dimension(s), s)):
-        if not any(is_within(subtable, other) for other in kept):
-            kept.append(subtable)
+    for _, level in groupby(sorted(set(subtables), key=lambda s: (-dimension(s), s)), key=dimension):
+        is_within_larger = within_any(tuple(kept))
+        kept += [s for s in level if not is_within_larger(s)]
     return tuple(kept)
+
+
+def within_any(parents: Sequence[SubTable]) -> Callable[[SubTable], bool]:
+    """The question whether a sub-table is within one of the parents; one array operation where they are many."""
+    if len(parents) < MANY:
+        return lambda child: any(child & ~parent == 0 for parent in parents)
+    sets = np.array(parents, np.int64)
+    return lambda child: bool((sets & child == child).any())
 
 
 def names(subtable: SubTable, schema: Schema) -> list[str]:

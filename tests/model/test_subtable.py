@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from sdc.model import subtable as st
@@ -35,12 +35,27 @@ def test_lattice_neighbours(variables: set[int]) -> None:
     assert (subsets[0], subsets[-1]) == (t, 0)
 
 
+@example(list(range(3, 1 << 9)))
+@example([st.full(9) & ~(1 << v | 1 << u) for v in range(9) for u in range(9)] * 2 + list(range(1 << 9, 1 << 9 | 99)))
 @given(some.lists(some.integers(0, 127)))
 def test_maximal_elements(subtables: list[int]) -> None:
     kept = st.maximal(subtables)
     assert all(any(st.is_within(t, k) for k in kept) for t in subtables)
     assert set(kept) <= set(subtables)
+    assert not any(st.is_within(one, other) for one in kept for other in kept if one != other)
     assert st.maximal(reversed(subtables)) == kept
+
+
+@given(some.sets(some.integers(0, 1023), max_size=100), some.integers(0, 1023))
+def test_within_any(parents: set[int], child: int) -> None:
+    assert st.within_any(tuple(parents))(child) == any(st.is_within(child, parent) for parent in parents)
+
+
+@given(some.integers(0, 2**63 - 1))
+def test_within_any_of_many_with_all_variables(child: int) -> None:
+    """Above some number of parents it is asked with arrays of 64 bits."""
+    parents = [st.full(63) & ~(1 << v) for v in range(63)] + [st.full(62)] * 9
+    assert st.within_any(parents)(child) == (child != st.full(63))
 
 
 def test_names_and_labels() -> None:
