@@ -210,31 +210,14 @@ def _value(subtable: SubTable, weights: tuple[float, ...]) -> float:
 
 
 def chordless_cycle(graph: Adjacency) -> tuple[int, ...]:
-    """A cycle of four or more vertices without a chord, the smallest vertices first; empty where there is none.
+    """A cycle of four or more vertices without a chord, the smallest vertex first; empty where there is none.
 
-    A vertex v with two neighbours a, b that are not neighbours: a shortest path from a to b around v and its other
-    neighbours closes such a cycle. O(vertices^2 * edges).
+    By NetworkX, which enumerates them: for a message, not for a search.
     """
-    for v, around in enumerate(graph):
-        for a, b in combinations(st.members(around), 2):
-            if not st.has(graph[a], b):
-                path = _shortest_path(graph, a, b, avoiding=(around | 1 << v) & ~(1 << a) & ~(1 << b))
-                if path:
-                    return (v, *path)
-    return ()
+    import networkx as nx
 
-
-def _shortest_path(graph: Adjacency, start: int, end: int, avoiding: SubTable) -> tuple[int, ...]:
-    before = {start: start}
-    queue = [start]
-    for u in queue:
-        for w in st.members(graph[u] & ~avoiding):
-            if w not in before:
-                before[w] = u
-                queue.append(w)
-    if end not in before:
-        return ()
-    path = [end]
-    while path[-1] != start:
-        path.append(before[path[-1]])
-    return tuple(reversed(path))
+    edges = ((v, u) for v, around in enumerate(graph) for u in st.members(around))
+    cycle: list[int] = next((found for found in nx.chordless_cycles(nx.Graph(edges)) if len(found) > 3), [])
+    first = cycle.index(min(cycle)) if cycle else 0
+    forth = [*cycle[first:], *cycle[:first]]
+    return min(tuple(forth), tuple(forth[:1] + forth[:0:-1]))

@@ -74,22 +74,15 @@ def within(graph: DecomposableGraph, release: Release) -> str:
 
 def hung_up(graph: DecomposableGraph) -> list[Node]:
     """The junction tree in the order of reading, each clique after its parent, from the root of least height."""
-    around: list[list[int]] = [[] for _ in graph.cliques]
-    for a, b in graph.junction_tree:
-        around[a].append(b)
-        around[b].append(a)
-    walks = (_walk(around, root) for root in range(len(around)))
-    return min(walks, key=lambda walk: max(node.depth for node in walk))
+    import networkx as nx
 
-
-def _walk(around: Sequence[Sequence[int]], root: int) -> list[Node]:
-    found, open_ = [], [Node(root, None, 0)]
-    while open_:
-        node = open_.pop()
-        found.append(node)
-        below = sorted((k for k in around[node.clique] if k != node.parent), reverse=True)
-        open_ += [Node(k, node.clique, node.depth + 1) for k in below]
-    return found
+    tree = nx.Graph(graph.junction_tree)
+    tree.add_nodes_from(range(len(graph.cliques)))
+    root = min(nx.center(tree))
+    nodes = {root: Node(root, None, 0)}
+    for parent, below in nx.dfs_edges(tree, root, sort_neighbors=sorted):
+        nodes[below] = Node(below, parent, nodes[parent].depth + 1)
+    return list(nodes.values())
 
 
 def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
