@@ -14,6 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk import criterion
@@ -254,4 +255,4 @@ def enumerate_tables(table: Table, release: ReleaseLike, *, limit: int | None = 
     """All feasible integer tables counted, or the first `limit` of them, with the range of every cell."""
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
-    return enumerate_feasible(table, release_of(table, release), limit=limit)
+    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit=limit)

@@ -14,9 +14,11 @@ from hypothesis import strategies as hs
 from sdc.bounds.decomposable import explicit_bounds
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Part, Proof
+from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
-from sdc.model.coverage import is_floating
+from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -39,6 +41,16 @@ def every_cell(schema: Schema) -> Codes:
 def dense(schema: Schema, counts: list[int]) -> Table:
     """The table with these counts of all its cells, in C order."""
     return Table.of(schema, every_cell(schema), np.array(counts, np.int64))
+
+
+def knows(table: Table, release: Release) -> Knowledge:
+    """What is known of the table, its structural zeros too, once the release is out."""
+    return Knowledge.of(table, release)
+
+
+def components(release: Release, variables: int, together: tuple[int, ...] = ()) -> Decomposition:
+    """The finest split of the release; each sub-table of `together` lies within one component too."""
+    return graph.components(graph.independence_graph([*release.frontier, *together], variables), release)
 
 
 def frontier(*names: str) -> Release:
@@ -207,7 +219,7 @@ def _shown_by_part(table: Table, release: Release, cells: Codes, part: Part) -> 
     assert all(element in cover for element in public.frontier)
     assert all(subtable in cover for subtable in inside.zeros.subtables)
     marginals = CellMarginals(inside, cells[:, kept])
-    found = explicit_bounds(marginals, part.cover, is_floating(cover, inside.schema)).tolist()
+    found = explicit_bounds(marginals, part.cover, knows(inside, cover).is_floating).tolist()
     for changed, changes in part.differences:
         assert gives_feasible(inside, public, changed, changes)
         for row, cell in enumerate(marginals.cells.tolist()):

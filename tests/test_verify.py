@@ -26,7 +26,6 @@ from hypothesis import strategies as hs
 from sdc import cli
 from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.method import cell_bounds
-from sdc.bounds.reducible import components
 from sdc.build.stages import open_build, run_all
 from sdc.executor import IN_PROCESS
 from sdc.feasible import moves
@@ -49,7 +48,16 @@ from sdc.storage.certificate import Certificate, read_certificate, write_certifi
 from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify import UnreadableError, Verification, verify
-from tests.strategies import czech, frontier, rewritten, schema_of, structural_zeros, tables_and_releases
+from tests.strategies import (
+    components,
+    czech,
+    frontier,
+    knows,
+    rewritten,
+    schema_of,
+    structural_zeros,
+    tables_and_releases,
+)
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -69,7 +77,7 @@ def evidence(table: Table, release: Release, small_count: int, min_width: int) -
     informed = Release.of([*release.frontier, *table.zeros.subtables])
     cover = graph.perfect_sequence(graph.chordal_cover(informed, len(table.schema)).frontier)
     widths = np.full(len(cells), table.total)
-    found = moves.find(table, release, cells, widths, effort=5, nodes=10**5)
+    found = moves.find(table, knows(table, release), cells, widths, effort=5, nodes=10**5)
     whole = Part(st.full(len(table.schema)), cover, found.differences)
     return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()))
 
@@ -141,7 +149,7 @@ def forged(
 
 def sharp_bounds(table: Table) -> CellBounds:
     """[0, 10], [0, 9] and [0, 9]: of the at-risk cells under the [KDSF] release."""
-    return cell_bounds(table, KDSF, table.codes[table.at_risk(2)], "enumeration")
+    return cell_bounds(table, knows(table, KDSF), table.codes[table.at_risk(2)], "enumeration")
 
 
 def published(run: Path) -> Path:
@@ -412,7 +420,7 @@ def explicit(tmp_path: Path) -> Path:
     """A decomposable release of the Czech auto workers; its cover alone proves width 10, and there is no difference."""
     table, release = czech(), frontier("ABDEF", "ACDEF")
     certificate = with_part(evidence(table, release, 2, 10), differences=Differences.none(6))
-    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
+    bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
     run = forged(tmp_path / "explicit", table, certificate, bounds)
     assert verify(run) == Verification(3, 3, 0)
     return run
@@ -454,9 +462,9 @@ def test_changes_that_add_up_to_nothing_only_in_64_bits(explicit: Path) -> None:
     table, release = czech(), frontier("AB", "BC")
     cells = np.array(list(np.ndindex(*table.schema.sizes)), np.uint16)
     huge = Differences(np.array([0, len(cells)]), cells, np.full(len(cells), 1 << 60, np.int64))
-    assert not huge.feasible(table, release).any()
+    assert not huge.feasible(table, knows(table, release)).any()
     certificate = Certificate(table.digest, release, 2, 10, alone(table, None, huge))
-    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
+    bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
     found = verify(forged(explicit.parent / "huge", table, certificate, bounds))
     assert found.certified_cells == 0
     assert any("1 of 1 differences give no feasible table" in failure for failure in found.failures)
@@ -515,7 +523,7 @@ def test_what_no_clique_has_is_free(cover: int, certified: int, tmp_path: Path) 
     release = frontier("AB")
     proof = alone(table, Decomposition((cover,), ()), Differences.none(3))
     certificate = Certificate(table.digest, release, 2, 11, proof)
-    sharp = cell_bounds(table, release, table.codes[:1], "enumeration")
+    sharp = cell_bounds(table, knows(table, release), table.codes[:1], "enumeration")
     assert sharp.outer.tolist() == [[0, 11]]
     found = verify(forged(tmp_path / "run", table, certificate, sharp))
     assert (found.certified_cells, found.verified) == (certified, bool(certified))
@@ -527,7 +535,7 @@ def test_a_cover_that_forgets_a_structural_zero(tmp_path: Path) -> None:
     informed = table.with_zeros(NEVER)
     honest = evidence(table, release, 2, 10)
     certificate = replace(with_part(honest, differences=Differences.none(6)), table_digest=informed.digest)
-    bounds = cell_bounds(table, release, table.codes[table.at_risk(2)], "decomposable")
+    bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
     failures = verify(forged(tmp_path / "run", informed, certificate, bounds)).failures
     assert any("the structural zero A = yes and B = no and" in failure for failure in failures)
     assert any("says releasable, but 3 of 3 cells are not proven" in failure for failure in failures)
@@ -598,7 +606,9 @@ def honest_split(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (first.variables, second.variables, certificate.proof.separators) == (ABCD, CDEF, (CD,))
     assert len(first.differences)
     assert len(second.differences)
-    assert np.array_equal(bounds.inner, cell_bounds(two_cycles(), TWO_CYCLES, bounds.cells, "enumeration").outer)
+    assert np.array_equal(
+        bounds.inner, cell_bounds(two_cycles(), knows(two_cycles(), TWO_CYCLES), bounds.cells, "enumeration").outer
+    )
     return forged(tmp_path_factory.mktemp("split") / "run", two_cycles(), certificate, bounds)
 
 
@@ -787,7 +797,7 @@ def test_a_cycle_split_where_it_must_not_be(tmp_path: Path) -> None:
     """
     table = Table.of(schema_of([2, 2, 2, 2]), np.array([[0, 0, 0, 0], [1, 1, 1, 0]]))
     release = frontier("AB", "AC", "BD", "CD")
-    sharp = cell_bounds(table, release, table.codes, "enumeration")
+    sharp = cell_bounds(table, knows(table, release), table.codes, "enumeration")
     assert (sharp.outer == 1).all()
     halves = []
     for half in (0b0111, 0b1110):
@@ -830,7 +840,7 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
     zeros = StructuralZeros((((0, (0,)), (1, (0,)), (2, (1,))),))
     table = Table.of(schema, np.array([[0, 0, 0], [1, 0, 0], [1, 0, 1]]), np.array([2, 1, 1])).with_zeros(zeros)
     release = frontier("A", "C")
-    sharp = cell_bounds(table, release, table.codes, "enumeration")
+    sharp = cell_bounds(table, knows(table, release), table.codes, "enumeration")
     assert (sharp.outer == sharp.counts[:, None]).all()
     cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.uint16)
     exchange = Differences(np.array([0, 4]), cells, np.array([-1, 1, 1, -1]))
@@ -849,10 +859,10 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
 def proven_bounds(table: Table, certificate: Certificate) -> CellBounds:
     """What the certificate supports, by the modules of the search, within the exact bounds."""
     cells = table.codes[table.at_risk(certificate.small_count)]
-    exact = cell_bounds(table, certificate.release, cells, "enumeration")
+    exact = cell_bounds(table, knows(table, certificate.release), cells, "enumeration")
     counts = table.count_at(cells)
     moved = moves.reached(only(certificate).differences, cells, counts, table)
-    covered = covering_bounds(CellMarginals(table, cells), certificate.release)
+    covered = covering_bounds(CellMarginals(table, cells), knows(table, certificate.release))
     inner = np.stack([np.minimum(moved[:, 0], covered[:, 0]), np.maximum(moved[:, 1], covered[:, 1])], axis=1)
     return CellBounds(cells, counts, exact.outer, inner, "moves")
 
@@ -902,7 +912,7 @@ def test_no_random_evidence_certifies_beyond_the_sharp_bounds(
     if rng.random() < 0.7:
         release = Release.of(c & int(rng.integers(0, 1 << len(table.schema))) for c in cover.cliques)
     certificate = Certificate(table.digest, release, 2, 1, alone(table, cover, differences))
-    sharp = cell_bounds(table, release, table.codes[table.at_risk(2)], "enumeration")
+    sharp = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "enumeration")
     assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
 
 
@@ -988,7 +998,7 @@ def test_no_random_components_certify_beyond_the_sharp_bounds(
     if len({st.dimension(part) for part in parts[:2]}) < len(parts[:2]) and rng.random() < 0.3:
         proof = replace(proof, parts=swapped(proof.parts))
     certificate = Certificate(table.digest, release, 2, 1, proof)
-    sharp = cell_bounds(table, release, table.codes[table.at_risk(2)], "enumeration")
+    sharp = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "enumeration")
     assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
 
 
@@ -1000,7 +1010,7 @@ def test_what_a_criterion_proves_by_components_is_accepted(
     """All of its claims, which for tables so small are the sharp bounds, and not one more."""
     table, release = case
     bounds, certificate = proven(table, release, 2, min_width)
-    sharp = cell_bounds(table, release, bounds.cells, "enumeration")
+    sharp = cell_bounds(table, knows(table, release), bounds.cells, "enumeration")
     assert np.array_equal(bounds.inner, sharp.outer)
     run = forged(tmp_path_factory.mktemp("case") / "run", table, certificate, bounds)
     certified = int((bounds.inner_width >= min_width).sum())

@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from sdc.bounds import decomposable, integer_program
-from sdc.bounds.reducible import components
 from sdc.build.stages import open_build, run_stage, stages_of
 from sdc.executor import IN_PROCESS
 from sdc.feasible import moves, sparsest
@@ -26,6 +25,7 @@ from sdc.feasible.differences import Differences, Flags
 from sdc.model import graph
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
@@ -93,7 +93,7 @@ def outcome(patch: Patch, target: Any, name: str, change: Callable[[Any], Any]) 
 
 def unchecked(patch: Patch) -> None:
     """The search takes whatever it found for feasible, and any bounds for nested."""
-    patch.setattr(Differences, "feasible", lambda self, table, release: np.ones(len(self), np.bool_))
+    patch.setattr(Differences, "feasible", lambda self, table, knowledge: np.ones(len(self), np.bool_))
     patch.setattr(CellBounds, "__post_init__", lambda self: None)
 
 
@@ -117,8 +117,9 @@ def chains_forget_an_element(patch: Patch) -> None:
     unchecked(patch)
     original = moves.shift
 
-    def shift(table: Table, release: Release, *args: Any, **options: Any) -> moves.Found:
-        return original(table, Release(release.frontier[1:] or release.frontier), *args, **options)
+    def shift(table: Table, knowledge: Knowledge, *args: Any, **options: Any) -> moves.Found:
+        known = knowledge.release.frontier
+        return original(table, replace(knowledge, release=Release(known[1:] or known)), *args, **options)
 
     patch.setattr(moves, "shift", shift)
 
@@ -164,10 +165,10 @@ def extremes_too_wide(patch: Patch) -> None:
 
 
 def uninformed(patch: Patch) -> None:
-    """The structural zeros are in no cover."""
+    """The structural zeros are no part of what is known."""
     unchecked(patch)
-    patch.setattr(decomposable, "informed", lambda release, zeros: release)
-    patch.setattr(evidence, "components_of", lambda table, release: components(release, len(table.schema)))
+    ignorant = staticmethod(lambda table, release: Knowledge(table.schema, table.total, release))
+    patch.setattr(Knowledge, "of", ignorant)
 
 
 def nothing(found: moves.Found) -> Flags:
@@ -193,9 +194,7 @@ def program_off_by_one(patch: Patch) -> None:
 def cover_without_fill(patch: Patch) -> None:
     """The released frontier itself in place of the cliques of a chordal graph around it."""
     unchecked(patch)
-    patch.setattr(
-        decomposable, "_covering_decomposition", lambda release, variables: graph.perfect_sequence(release.frontier)
-    )
+    patch.setattr(Knowledge, "cover", property(lambda self: graph.perfect_sequence(self.release.frontier)))
 
 
 FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from sdc.bounds.covered import on_covered_variables
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.coverage import on_covered_variables
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
 MAX_STEPS = 1 << 22
 
 
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Smallest and largest value of (n, variables) cells over the feasible tables.
 
     First the propagation of [DKS] section 4 on all upward sums; then each end that it leaves open is
@@ -25,21 +25,21 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
 
     ReleaseError beyond 2,048 cells.
     """
-    return bounds_within(MAX_STEPS, table, release, cells)
+    return bounds_within(MAX_STEPS, table, knowledge, cells)
 
 
-def bounds_within(max_steps: int, table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """`bounds` with so many steps an end: one step is one equation looked at, 5 * 10^7 of them about a second."""
 
     @on_covered_variables
-    def bounded(table: Table, release: Release, cells: Codes) -> CellBounds:
-        search = _Search(FeasibleTables(table, release), max_steps)
+    def bounded(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
+        search = _Search(FeasibleTables(table, knowledge), max_steps)
         place = table.schema.keys.pack(cells)
         for cell in np.unique(place):
             search.settle(int(cell))
         return CellBounds(cells, table.count_at(cells), search.outer[place], search.inner[place], "branch-and-bound")
 
-    return bounded(table, release, cells)
+    return bounded(table, knowledge, cells)
 
 
 class _Search:

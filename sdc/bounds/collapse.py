@@ -9,9 +9,9 @@ from sdc.bounds import collapse_kernel as kernel
 from sdc.bounds.collapse_kernel import LANES, OWN, REST, SUM, SuperCells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.coverage import essential, informed, varying
 from sdc.model.errors import ReleaseError
-from sdc.model.marginal import CellMarginals, as_cells, check_release
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals, as_cells
 from sdc.model.release import Release
 from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
@@ -21,19 +21,19 @@ MAX_VARIABLES = 15
 MAX_DICHOTOMOUS = 16
 
 
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Outer bounds of (n, variables) cells as `Collapse` gives them; inner is the count.
 
     0.04 s a cell for 13 variables; InputError and ReleaseError as there.
     """
     cells = as_cells(cells, table.schema)
-    outer = Collapse(table, release).outer(cells)
+    outer = Collapse(table, knowledge).outer(cells)
     counts = table.count_at(cells)
     return CellBounds(cells, counts, outer, np.stack([counts, counts], axis=1), "collapse")
 
 
 class Collapse:
-    """Outer bounds of cells of one table under one release.
+    """Outer bounds of cells of one table for whoever knows one thing of it.
 
     Every feasible table collapses to a feasible one in which the cell survives, so the shuttle's
     bounds on the 3^K super-cells {own, rest, sum}^K contain the sharp ones, whatever the number of
@@ -48,15 +48,12 @@ class Collapse:
     have 16 variables.
 
     A propagation takes 0.03 to 0.05 s and 13 MB for K = 13, three to four times that for each further
-    variable. ReleaseError where the release names a variable the table does not have. An instance
-    never changes: threads may share it.
+    variable. An instance never changes: threads may share it.
     """
 
-    def __init__(self, table: Table, release: Release) -> None:
-        check_release(release, table.schema)
-        self._table = table
-        self._release = essential(release, table.schema)
-        self._covered = essential(informed(release, table.zeros), table.schema).variables
+    def __init__(self, table: Table, knowledge: Knowledge) -> None:
+        self._table, self._knowledge = table, knowledge
+        self._covered = knowledge.covered & knowledge.varying
         self._dichotomous = st.of(v for v, size in enumerate(table.schema.sizes) if size == 2)
 
     def at(self, cell: npt.NDArray[np.integer]) -> tuple[int, int]:
@@ -85,7 +82,7 @@ class Collapse:
         if st.dimension(self._covered) <= limit:
             return [self._covered] * len(cells)
         marginals = CellMarginals(self._table, cells)
-        members, frontier = st.members(self._covered), self._release.frontier
+        members, frontier = st.members(self._covered), self._knowledge.essential.frontier
         smallest = np.argmin([marginals.at(element) for element in frontier], axis=0)
         one_way = np.array([marginals.at(1 << v) for v in members])
         within = np.array([[st.has(frontier[i], v) for i in smallest] for v in members])
@@ -95,14 +92,14 @@ class Collapse:
     def _outer_within(self, kept: SubTable, cells: Codes) -> Intervals:
         """(n, 2) bounds from the collapsed table of these variables, one propagation a choice of the others."""
         members = st.members(kept)
-        collapsed = _Collapsed(self._table, self._release, members)
+        collapsed = _Collapsed(self._table, self._knowledge, members)
         strides = np.array([3**k if st.has(self._dichotomous, v) else 0 for k, v in enumerate(members)], np.int64)
         outer = np.zeros((len(cells), 2), np.int64)
         for rows in self._sharing(kept, cells):
             around = cells[rows[0]]
             collapsed.settle_around(around)
             outer[rows] = collapsed.at((cells[rows] != around)[:, members] @ strides)
-        if varying(self._table.schema) & ~kept:
+        if self._knowledge.varying & ~kept:
             outer[:, 0] = 0
         return outer
 
@@ -120,11 +117,11 @@ class _Collapsed:
     Variable k of K has stride 3^k in the number of a super-cell, and there 0 for own, 1 for rest, 2 for their sum.
     """
 
-    def __init__(self, table: Table, release: Release, members: tuple[int, ...]) -> None:
-        self._table = table
+    def __init__(self, table: Table, knowledge: Knowledge, members: tuple[int, ...]) -> None:
+        self._table, self._zeros = table, knowledge.zeros
         self._members = members
         self._codes = np.ascontiguousarray(table.codes[:, members].T)
-        self._public = _public_supports(release, members)
+        self._public = _public_supports(knowledge.essential, members)
         self._powers = np.zeros(1, np.int64)
         for k in range(len(members)):
             self._powers = np.concatenate([self._powers, self._powers + 3**k])
@@ -138,7 +135,7 @@ class _Collapsed:
         """Narrow the bounds of all super-cells around the cell to the fixed point of own + rest = sum."""
         kernel.fill(self._state, self._table.total, self._columns)
         kernel.publish(self._state, self._public, self._own_counts(cell), self._powers, self._columns)
-        for pattern in self._table.zeros.patterns:
+        for pattern in self._zeros.patterns:
             if (impossible := self._largest_within(pattern, cell)) is not None:
                 kernel.assign(self._state, impossible, self._columns, 0, 0)
         if not kernel.settle(self._state, self._columns):

@@ -2,75 +2,52 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
-from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.coverage import essential, informed, is_floating
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import Decomposition
-from sdc.model.marginal import CellMarginals, check_release
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.table import Codes, Counts, Table
 
 
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Bounds of (n, variables) cells, see `bounds_at`; ReleaseError where the release is not decomposable."""
-    return bounds_at(CellMarginals(table, cells), release)
+    return bounds_at(CellMarginals(table, cells), knowledge)
 
 
-def bounds_at(marginals: CellMarginals, release: Release) -> CellBounds:
+def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """Exact bounds at the cells of `marginals`, one array operation a clique and a separator.
 
     A structural zero within a clique is seen in its marginal and changes nothing. With others the
     explicit bounds are outer only, because the tables behind them may fill impossible cells, and inner
     is that of `covering_bounds`; an impossible cell has [0, 0].
     """
-    schema = marginals.table.schema
-    check_release(release, schema)
-    decomposition = decomposition_of(essential(release, schema), len(schema))
-    if decomposition is None:
-        frontier = ", ".join(st.label(element, schema) for element in release.frontier[:8])
+    if knowledge.decomposition is None:
+        frontier, schema = knowledge.release.frontier, knowledge.schema
+        named = ", ".join(st.label(element, schema) for element in frontier[:8])
         raise ReleaseError(
-            f"the release with frontier {frontier}{', ...' if len(release.frontier) > 8 else ''} is not decomposable; "
+            f"the release with frontier {named}{', ...' if len(frontier) > 8 else ''} is not decomposable; "
             "choose the method nested, collapse or auto"
         )
-    outer = explicit_bounds(marginals, decomposition, is_floating(release, schema))
+    outer = explicit_bounds(marginals, knowledge.decomposition, knowledge.is_floating)
     inner = outer
-    if informed(release, marginals.table.zeros) != release:
-        inner = covering_bounds(marginals, release)
-        outer[marginals.impossible] = 0
+    if not knowledge.zeros_are_released:
+        inner = covering_bounds(marginals, knowledge)
+        outer[marginals.impossible(knowledge.zeros)] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "decomposable")
 
 
-def covering_bounds(marginals: CellMarginals, release: Release) -> Intervals:
-    """(n, 2) inner bounds: the explicit ones under a chordal cover of the release and of its structural zeros.
+def covering_bounds(marginals: CellMarginals, knowledge: Knowledge) -> Intervals:
+    """(n, 2) inner bounds: the explicit ones under `Knowledge.cover`, which certificates show.
 
     Tables that agree with the cover agree with the release, and have the structural zeros, whose
     variables are within its cliques.
     """
-    schema = marginals.table.schema
-    release = essential(informed(release, marginals.table.zeros), schema)
-    return explicit_bounds(marginals, _covering_decomposition(release, len(schema)), is_floating(release, schema))
-
-
-def cover(table: Table, release: Release) -> Decomposition:
-    """A decomposable release that contains the release and every structural zero's variables, as a perfect sequence."""
-    return _covering_decomposition(informed(release, table.zeros), len(table.schema))
-
-
-@lru_cache(maxsize=1024)
-def _covering_decomposition(release: Release, variables: int) -> Decomposition:
-    return graph.perfect_sequence(graph.chordal_cover(release, variables).frontier)
-
-
-@lru_cache(maxsize=4096)
-def decomposition_of(release: Release, variables: int) -> Decomposition | None:
-    """`graph.decompose`, remembered: a criterion and a search ask for the same release."""
-    return graph.decompose(release, variables)
+    cover = knowledge.cover
+    return explicit_bounds(marginals, cover, not st.is_within(knowledge.varying, cover.variables))
 
 
 def explicit_bounds(marginals: CellMarginals, decomposition: Decomposition, floating: bool) -> Intervals:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from sdc.bounds.covered import on_covered_variables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
 
 @on_covered_variables
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Exact bounds of (n, variables) cells by one pass over the table, whatever the number k of variables.
 
     The feasible tables are n + t s for integers t, where s is +1 at the cells of even parity (sum of
@@ -22,13 +23,13 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     min n(odd), and all widths are the same; a structural zero leaves t = 0. ReleaseError where the
     release is another one, or a covered variable has three categories or more.
     """
-    if not is_treatable(release, table.schema):
+    if not is_treatable(knowledge.release, table.schema):
         raise ReleaseError(
             f"the release covers {len(table.schema)} variables of {sorted(set(table.schema.sizes))} categories by "
-            f"{len(release.frontier)} frontier sub-tables; dichotomous takes 2 categories each and all sub-tables with "
-            "one variable fewer: choose the method auto"
+            f"{len(knowledge.release.frontier)} frontier sub-tables; dichotomous takes 2 categories each and all "
+            "sub-tables with one variable fewer: choose the method auto"
         )
-    even, odd = (0, 0) if table.zeros else (_least(table, 0), _least(table, 1))
+    even, odd = (0, 0) if knowledge.zeros else (_least(table, 0), _least(table, 1))
     counts = table.count_at(cells)
     is_even = (cells.sum(axis=1) % 2 == 0)[:, None]
     sharp = counts[:, None] + np.where(is_even, [-even, odd], [-odd, even])

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.nested import frontier_bounds
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 100_000
@@ -39,7 +39,7 @@ class Enumeration:
         self.upper.setflags(write=False)
 
 
-def enumerate_tables(table: Table, release: Release, limit: int | None = None) -> Enumeration:
+def enumerate_tables(table: Table, knowledge: Knowledge, limit: int | None = None) -> Enumeration:
     """The number of feasible tables and each cell's range over them; with a `limit`, stops beyond that many.
 
     Independent blocks of the table are searched one by one: counts multiply, so the number may be
@@ -49,29 +49,29 @@ def enumerate_tables(table: Table, release: Release, limit: int | None = None) -
     """
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
-    seen = _enumerate(FeasibleTables(table, release), limit or UNLIMITED, UNLIMITED)
+    seen = _enumerate(FeasibleTables(table, knowledge), limit or UNLIMITED, UNLIMITED)
     if limit is None or seen.feasible_tables <= limit:
         return seen
     return Enumeration(limit, False, seen.lower, seen.upper)
 
 
-def feasible_tables(table: Table, release: Release) -> Iterator[Counts]:
+def feasible_tables(table: Table, knowledge: Knowledge) -> Iterator[Counts]:
     """The feasible tables one after another, int64 with the schema's sizes as shape; ReleaseError as above."""
-    found = FeasibleTables(table, release)
+    found = FeasibleTables(table, knowledge)
     yield from (dense.reshape(table.schema.sizes) for dense in _combined(found.blocks, found.equations.truth))
 
 
 @on_covered_variables
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Exact bounds where all feasible tables were seen, within 10^5 tables and 2^28 steps a block; else inner.
 
     The outer interval is then [0, min over the frontier of n_S(i_S)]. ReleaseError beyond 2,048 cells.
     """
-    seen = _enumerate(FeasibleTables(table, release), MAX_TABLES, MAX_STEPS)
+    seen = _enumerate(FeasibleTables(table, knowledge), MAX_TABLES, MAX_STEPS)
     place = table.schema.keys.pack(cells)
     inner = np.stack([seen.lower[place], seen.upper[place]], axis=1)
     marginals = CellMarginals(table, cells)
-    outer = inner if seen.complete else frontier_bounds(marginals, release)
+    outer = inner if seen.complete else frontier_bounds(marginals, knowledge.release)
     return CellBounds(cells, marginals.counts, outer, inner, "enumeration")
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds import nested, shuttle
+from sdc.bounds.covered import on_covered_variables
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
 MAX_CELLS = 4096
@@ -23,7 +23,7 @@ EFFORT = 2.0
 
 
 @on_covered_variables
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Smallest and largest value of (n, variables) cells over the feasible integer tables.
 
     inner  ends reached by solutions found, each checked in integers; a solution serves all the cells
@@ -36,7 +36,7 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     """
     _check_size(table)
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
-    program = _Program(table, release, _known(table, release, every_cell.astype(np.uint16)))
+    program = _Program(table, knowledge, _known(table, knowledge, every_cell.astype(np.uint16)))
     place = table.schema.keys.pack(cells)
     outer, inner = program.outer[place], program.inner[place]
     for row in range(len(cells)):
@@ -56,15 +56,15 @@ def _check_size(table: Table) -> None:
         )
 
 
-def tables_at_ends(table: Table, release: Release, cells: Codes) -> Differences:
+def tables_at_ends(table: Table, knowledge: Knowledge, cells: Codes) -> Differences:
     """Feasible tables at both ends of each of (n, variables) cells, as far as the solver finds them, as differences.
 
     Each is checked in integers. ReleaseError beyond 4,096 cells.
     """
     _check_size(table)
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T.astype(np.uint16)
-    program = _Program(table, release, _known(table, release, every_cell))
-    truth = MarginalEquations.of(table, release).truth
+    program = _Program(table, knowledge, _known(table, knowledge, every_cell))
+    truth = MarginalEquations.of(table, knowledge).truth
     place = table.schema.keys.pack(cells)
     changes = [program.optimum(int(at), end)[0] - truth for at in place for end in (0, 1) if program.is_free(int(at))]
     if not changes:
@@ -73,11 +73,11 @@ def tables_at_ends(table: Table, release: Release, cells: Codes) -> Differences:
     return Differences.summed(len(changes), of, every_cell[cell], np.stack(changes)[of, cell], table.schema)
 
 
-def _known(table: Table, release: Release, cells: Codes) -> CellBounds:
-    cheap = nested.bounds(table, release, cells)
+def _known(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
+    cheap = nested.bounds(table, knowledge, cells)
     if not shuttle.is_affordable(table.schema, MAX_SUPER_CELLS):
         return cheap
-    return cheap.meet(shuttle.bounds(table, release, cells))
+    return cheap.meet(shuttle.bounds(table, knowledge, cells))
 
 
 def _widened(inner: Intervals, values: Counts) -> Intervals:
@@ -87,11 +87,11 @@ def _widened(inner: Intervals, values: Counts) -> Intervals:
 class _Program:
     """One model for all cells: a variable a free cell, an equation a released marginal cell."""
 
-    def __init__(self, table: Table, release: Release, known: CellBounds) -> None:
+    def __init__(self, table: Table, knowledge: Knowledge, known: CellBounds) -> None:
         from ortools.sat.python import cp_model
 
         self.outer, self.inner = known.outer.copy(), known.inner.copy()
-        self._equations = MarginalEquations.of(table, release)
+        self._equations = MarginalEquations.of(table, knowledge)
         self._truth = self._equations.truth
         self._cp_model: Any = cp_model
         self._model: Any = cp_model.CpModel()

@@ -19,12 +19,13 @@ import numpy.typing as npt
 
 from sdc.bounds import linear_program_kernel as kernel
 from sdc.bounds import nested
+from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.linear_program_kernel import Codings, Reals
 from sdc.feasible.equations import possible_cells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 
@@ -44,7 +45,7 @@ ROUNDING_STEPS = 400
 
 
 @on_covered_variables
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Outer and inner bounds of (n, variables) cells, both ends of each by a linear program over the whole table.
 
     outer  weak duality in integers: multipliers Y of the released marginals that price every possible cell at no
@@ -56,8 +57,8 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     An end that the nested bounds or an earlier cell's table settle costs nothing, so the inner bounds may depend on
     which cells are asked together. ReleaseError beyond 2^18 cells or 2,048 rows.
     """
-    program = _Program.of(table, release)
-    known = nested.bounds(table, release, cells)
+    program = _Program.of(table, knowledge)
+    known = nested.bounds(table, knowledge, cells)
     outer, inner = known.outer.copy(), known.inner.copy()
     place = program.place(cells)
     for row, cell in enumerate(place.tolist()):
@@ -98,16 +99,16 @@ class _Program:
     truth: Counts
 
     @staticmethod
-    def of(table: Table, release: Release) -> _Program:
+    def of(table: Table, knowledge: Knowledge) -> _Program:
         """ReleaseError beyond the limits."""
-        _check_size(table, release)
+        _check_size(knowledge)
         sizes = np.array(table.schema.sizes, np.int64)
         strides = table.schema.keys.strides
-        levels = np.array(list(_row_levels(release, table.schema.sizes)), np.int64)
+        levels = np.array(list(_row_levels(knowledge.release, table.schema.sizes)), np.int64)
         anchors = levels @ strides
         truth = np.zeros(table.schema.sizes, np.int64)
         truth[tuple(table.codes.T)] = table.counts
-        allowed = possible_cells(table) & (_frontier_minimum(truth, release).reshape(-1) > 0)
+        allowed = possible_cells(knowledge) & (_frontier_minimum(truth, knowledge.release).reshape(-1) > 0)
         truth = truth.reshape(-1)
         below = kernel.incidence(levels, levels)
         odd = (levels > 0).sum(axis=1) % 2
@@ -168,18 +169,19 @@ class _Program:
         return bool(agrees and (dense >= 0).all() and not dense[~self.allowed].any())
 
 
-def is_affordable(table: Table, release: Release, rows: int) -> bool:
+def is_affordable(knowledge: Knowledge, rows: int) -> bool:
     """Whether the table is within the limit and the release has at most `rows` independent marginal cells."""
-    return table.schema.cells <= MAX_CELLS and _number_of_rows(release, table.schema.sizes) <= min(rows, MAX_ROWS)
+    schema = knowledge.schema
+    return schema.cells <= MAX_CELLS and _number_of_rows(knowledge.essential, schema.sizes) <= min(rows, MAX_ROWS)
 
 
-def _check_size(table: Table, release: Release) -> None:
-    if table.schema.cells > MAX_CELLS:
+def _check_size(knowledge: Knowledge) -> None:
+    if knowledge.schema.cells > MAX_CELLS:
         raise ReleaseError(
-            f"the table has {table.schema.cells} cells, and the linear program takes at most {MAX_CELLS}; "
+            f"the table has {knowledge.schema.cells} cells, and the linear program takes at most {MAX_CELLS}; "
             "choose the method nested or collapse, or a sub-table"
         )
-    rows = _number_of_rows(release, table.schema.sizes)
+    rows = _number_of_rows(knowledge.release, knowledge.schema.sizes)
     if rows > MAX_ROWS:
         raise ReleaseError(
             f"the release has {rows} independent marginal cells, and the linear program takes at most {MAX_ROWS}; "

@@ -9,10 +9,9 @@ import numpy as np
 
 from sdc.bounds import decomposable, nested
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.coverage import essential
 from sdc.model.errors import ReleaseError
-from sdc.model.marginal import CellMarginals, check_release
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
@@ -38,12 +37,12 @@ MODULES = {
 
 
 class Method(Protocol):
-    """Bounds of (n, variables) uint16 cells of the table, any cells, under any release it can treat.
+    """Bounds of (n, variables) uint16 cells of the table, any cells, for whoever knows that of it.
 
-    ReleaseError where it cannot.
+    What is impossible is what the knowledge says, whatever the table says. ReleaseError where it cannot treat it.
     """
 
-    def __call__(self, table: Table, release: Release, cells: Codes) -> CellBounds: ...
+    def __call__(self, table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds: ...
 
 
 def method_names() -> tuple[str, ...]:
@@ -60,32 +59,29 @@ def method_called(name: str) -> Method:
     return cast(Method, import_module(MODULES[name]).bounds)
 
 
-def cell_bounds(table: Table, release: Release, cells: Codes, method: str = "auto") -> CellBounds:
-    """Bounds of (n, variables) cells of the table under the release, zero cells too.
+def cell_bounds(table: Table, knowledge: Knowledge, cells: Codes, method: str = "auto") -> CellBounds:
+    """Bounds of (n, variables) cells of the table, zero cells too, for whoever knows that of it.
 
     `auto` takes the cheapest method that is exact enough: explicit bounds where the release is
     decomposable; else nested bounds, and for the cells that they leave open it splits the release at released
     separators and takes for each component the explicit solution of dichotomous tables, an exact method (at most
     256 cells), the linear program (at most 2^18 cells and 512 independent marginal cells), or collapse.
     `CellBounds.method` says which.
-    ReleaseError for an unknown method or a variable that the table does not have.
+    ReleaseError for an unknown method or knowledge of another table.
     """
-    bounds = method_called(method)
-    check_release(release, table.schema)
-    return bounds(table, release, cells)
+    knowledge.check_is_of(table)
+    return method_called(method)(table, knowledge, cells)
 
 
-def cheap_bounds(marginals: CellMarginals, release: Release) -> CellBounds:
+def cheap_bounds(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """Bounds that are nearly free for all cells at once: explicit where the release is decomposable, else nested.
 
-    Exact in the first case, outer and inner in the second. Asked again with the same `marginals` it costs a
-    few array operations a clique.
+    Exact in the first case, outer and inner in the second. Asked again with the same `marginals` and knowledge it
+    costs a few array operations a clique.
     """
-    schema = marginals.table.schema
-    check_release(release, schema)
-    if decomposable.decomposition_of(essential(release, schema), len(schema)) is None:
-        return nested.bounds_at(marginals, release)
-    return decomposable.bounds_at(marginals, release)
+    if knowledge.decomposition is None:
+        return nested.bounds_at(marginals, knowledge)
+    return decomposable.bounds_at(marginals, knowledge)
 
 
 def is_small(schema: Schema) -> bool:
@@ -93,25 +89,24 @@ def is_small(schema: Schema) -> bool:
     return schema.cells <= SMALL_TABLE_CELLS
 
 
-def _auto(table: Table, release: Release, cells: Codes) -> CellBounds:
-    cheap = cheap_bounds(CellMarginals(table, cells), release)
+def _auto(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
+    cheap = cheap_bounds(CellMarginals(table, cells), knowledge)
     rows = np.flatnonzero(~cheap.exact)
     if not len(rows):
         return cheap
     from sdc.bounds import reducible
 
-    return cheap.narrowed(rows, reducible.bounds_by(_of_component, table, release, cheap.cells[rows]))
+    return cheap.narrowed(rows, reducible.bounds_by(_of_component, table, knowledge, cheap.cells[rows]))
 
 
-def _of_component(table: Table, release: Release, cells: Codes) -> CellBounds:
+def _of_component(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """The further method for a release that no released separator splits."""
     from sdc.bounds import dichotomous, linear_program
 
-    covered = essential(release, table.schema)
-    if dichotomous.is_treatable(covered, table.schema):
-        return dichotomous.bounds(table, release, cells)
+    if dichotomous.is_treatable(knowledge.essential, table.schema):
+        return dichotomous.bounds(table, knowledge, cells)
     if is_small(table.schema):
-        return method_called("exact")(table, release, cells)
-    affordable = linear_program.is_affordable(table, covered, LINEAR_ROWS)
+        return method_called("exact")(table, knowledge, cells)
+    affordable = linear_program.is_affordable(knowledge, LINEAR_ROWS)
     name = "linear-program" if affordable else "collapse"
-    return method_called(name)(table, release, cells)
+    return method_called(name)(table, knowledge, cells)

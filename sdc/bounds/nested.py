@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from sdc.bounds.decomposable import covering_bounds, explicit_lower
-from sdc.model import graph
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.coverage import essential, is_floating
-from sdc.model.graph import Decomposition
-from sdc.model.marginal import CellMarginals, check_release
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 
 
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Outer and inner bounds of (n, variables) cells under any release."""
-    return bounds_at(CellMarginals(table, cells), release)
+    return bounds_at(CellMarginals(table, cells), knowledge)
 
 
-def bounds_at(marginals: CellMarginals, release: Release) -> CellBounds:
+def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """Outer and inner bounds at the cells of `marginals`.
 
     inner  the sharp bounds under a chordal cover of the release and of the variables of each structural
            zero: its feasible tables are feasible for the release too ([DKS] theorem 1 gives both ends);
            [count, count] at worst
     outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the
-           decomposable releases within the release that `spanning_sequences` finds; of structural
+           decomposable releases within the release that `Knowledge.spanning_sequences` finds; of structural
            zeros it knows the cell itself alone, which has [0, 0]
     """
-    schema = marginals.table.schema
-    check_release(release, schema)
-    inner = covering_bounds(marginals, release)
-    release = essential(release, schema)
-    outer = frontier_bounds(marginals, release)
-    floating = is_floating(release, schema)
-    for within in () if floating else spanning_sequences(release):
+    inner = covering_bounds(marginals, knowledge)
+    outer = frontier_bounds(marginals, knowledge.essential)
+    for within in () if knowledge.is_floating else knowledge.spanning_sequences:
         np.maximum(outer[:, 0], explicit_lower(marginals, within), out=outer[:, 0])
-    outer[marginals.impossible] = 0
+    outer[marginals.impossible(knowledge.zeros)] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "nested")
 
 
@@ -49,9 +41,3 @@ def frontier_bounds(marginals: CellMarginals, release: Release) -> Intervals:
     for element in release.frontier[1:]:
         upper = np.minimum(upper, marginals.at(element))
     return np.stack([np.zeros_like(upper), upper], axis=1)
-
-
-@lru_cache(maxsize=1024)
-def spanning_sequences(release: Release) -> tuple[Decomposition, ...]:
-    """`graph.spanning_sequences`, remembered."""
-    return graph.spanning_sequences(release)

@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from sdc.bounds.covered import on_covered_variables
 from sdc.feasible.equations import possible_cells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.coverage import on_covered_variables
 from sdc.model.errors import ReleaseError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table
 
@@ -22,7 +22,7 @@ MAX_CATEGORIES = 12
 
 
 @on_covered_variables
-def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Outer bounds of (n, variables) cells from the fixed point of the generalised shuttle; inner is the count.
 
     Sharp for decomposable releases and for dichotomous tables with all (k-1)-way marginals ([DKS]
@@ -30,7 +30,7 @@ def bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
     and sweep. It starts from 0 at every impossible cell, so super-cells of impossible cells alone
     become 0 too. ReleaseError beyond 2^22 super-cells or 12 categories of a variable.
     """
-    lower, upper = super_cell_bounds(table, release)
+    lower, upper = super_cell_bounds(table, knowledge)
     place = tuple((1 << cells[:, v].astype(np.int64)) - 1 for v in range(len(table.schema)))
     counts = table.count_at(cells)
     outer = np.stack([lower[place], upper[place]], axis=1)
@@ -55,17 +55,17 @@ def _check_size(schema: Schema) -> None:
         )
 
 
-def super_cell_bounds(table: Table, release: Release) -> tuple[Counts, Counts]:
+def super_cell_bounds(table: Table, knowledge: Knowledge) -> tuple[Counts, Counts]:
     """Bounds of every super-cell, at the subset's bit mask minus 1 on each variable's axis."""
     _check_size(table.schema)
     values = _super_cell_counts(table)
     lower, upper = np.zeros_like(values), np.full_like(values, table.total)
-    for element in release.frontier:
+    for element in knowledge.release.frontier:
         known = tuple(slice(None) if st.has(element, v) else -1 for v in range(len(table.schema)))
         lower[known] = upper[known] = values[known]
-    if table.zeros:
+    if knowledge.zeros:
         single = np.ix_(*((1 << np.arange(size)) - 1 for size in table.schema.sizes))
-        upper[single] *= possible_cells(table).reshape(table.schema.sizes)
+        upper[single] *= possible_cells(knowledge).reshape(table.schema.sizes)
     propagate(lower, upper)
     return lower, upper
 

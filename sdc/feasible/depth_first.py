@@ -14,7 +14,7 @@ from sdc.feasible.depth_first_kernel import Arrays
 from sdc.feasible.equations import MarginalEquations
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.marginal import check_release
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 
@@ -89,7 +89,7 @@ def _canonical(signed: list[int]) -> tuple[int, ...]:
 
 
 class FeasibleTables:
-    """The tables that agree with a release: what is forced, and independent blocks that combine freely.
+    """The tables that agree with what is known: what is forced, and independent blocks that combine freely.
 
     equations      the released marginals on the dense cells; `truth` is theirs
     lower, upper   (cells,) int64 what propagation alone proves, so outer bounds
@@ -99,17 +99,16 @@ class FeasibleTables:
     ReleaseError beyond 2,048 dense cells.
     """
 
-    def __init__(self, table: Table, release: Release) -> None:
-        check_release(release, table.schema)
+    def __init__(self, table: Table, knowledge: Knowledge) -> None:
         if table.schema.cells > MAX_CELLS:
             raise ReleaseError(
                 f"the table has {table.schema.cells} cells, and a search for feasible tables takes at most "
                 f"{MAX_CELLS}; choose the method auto or a sub-table"
             )
-        self.equations = MarginalEquations.of(table, release)
+        self.equations = MarginalEquations.of(table, knowledge)
         sizes = table.schema.sizes
         with_sums = prod(size + 1 for size in sizes) <= MAX_SUMS
-        system = _upward_sums(self.equations, release, sizes) if with_sums else _cells_only(self.equations)
+        system = _upward_sums(self.equations, knowledge.release, sizes) if with_sums else _cells_only(self.equations)
         system = system.propagated()
         cells = table.schema.cells
         self.lower, self.upper = system.lower[:cells], system.upper[:cells]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.keys import KeySpace
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table, freeze
@@ -90,8 +91,8 @@ class Differences:
                 sets |= differs.astype(np.int64) << v
         return sets
 
-    def feasible(self, table: Table, release: Release) -> Flags:
-        """(differences,) whether the table plus the difference is a feasible table under the release.
+    def feasible(self, table: Table, knowledge: Knowledge) -> Flags:
+        """(differences,) whether the table plus the difference is a feasible table for whoever knows that of it.
 
         All in integers: no count below zero, none in an impossible cell, and every released marginal as it is.
         Codes beyond the schema are for no cell; changes by more records than there are could wrap around to 0.
@@ -99,14 +100,14 @@ class Differences:
         beyond = (self.cells >= table.schema.sizes).any(axis=1)
         inside: Flags = np.bincount(self.of[beyond], minlength=len(self)) == 0
         if not inside.all():
-            inside[inside] = self.rows(inside).feasible(table, release)
+            inside[inside] = self.rows(inside).feasible(table, knowledge)
             return inside
         counts = table.count_at(self.cells) + self.changes
-        wrong = (counts < 0) | (counts > table.total) | (table.zeros.contains(self.cells) & (counts != 0))
+        wrong = (counts < 0) | (counts > table.total) | (knowledge.zeros.contains(self.cells) & (counts != 0))
         # each check is needed: a cell given twice hides a count below zero, and large changes wrap around to a sum of 0
         once = np.bincount(self.of[wrong], minlength=len(self)) == 0
         once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
-        good: Flags = once & self._distinct(table.schema) & self.preserve(release, table.schema)
+        good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge.release, table.schema)
         return good
 
     def preserve(self, release: Release, schema: Schema, known: Release | None = None) -> Flags:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 
@@ -26,7 +27,7 @@ class MarginalEquations:
     possible                    (cells,) bool, False where a structural zero keeps every feasible table at 0
 
     What another frontier element implies is not in the frontier; equations with the same cells
-    (of variables of one category) do not occur after `coverage.essential`.
+    (of variables of one category) do not occur in `Knowledge.reduced`.
     """
 
     truth: Counts
@@ -38,7 +39,7 @@ class MarginalEquations:
     possible: npt.NDArray[np.bool_]
 
     @staticmethod
-    def of(table: Table, release: Release) -> MarginalEquations:
+    def of(table: Table, knowledge: Knowledge) -> MarginalEquations:
         """ReleaseError where sums of counts could leave 64 bits."""
         sizes = table.schema.sizes
         if table.total * table.schema.cells > MAX_SUM:
@@ -48,7 +49,7 @@ class MarginalEquations:
             )
         truth = np.zeros(sizes, np.int64)
         truth[tuple(table.codes.T)] = table.counts
-        equation_of_cell = np.stack(_number_equations(release, sizes))
+        equation_of_cell = np.stack(_number_equations(knowledge.release, sizes))
         equations = int(equation_of_cell.max()) + 1
         flat = equation_of_cell.reshape(-1)
         totals = np.zeros(equations, np.int64)
@@ -57,7 +58,7 @@ class MarginalEquations:
         start = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=equations))])
         cell_start = np.arange(truth.size + 1) * len(equation_of_cell)
         cell_equations = np.ascontiguousarray(equation_of_cell.T).reshape(-1)
-        possible = possible_cells(table)
+        possible = possible_cells(knowledge)
         return MarginalEquations(truth.reshape(-1), totals, start, members, cell_start, cell_equations, possible)
 
     @property
@@ -71,10 +72,10 @@ class MarginalEquations:
         return bool((dense >= 0).all() and (dense[~self.possible] == 0).all() and (sums == self.totals).all())
 
 
-def possible_cells(table: Table) -> npt.NDArray[np.bool_]:
+def possible_cells(knowledge: Knowledge) -> npt.NDArray[np.bool_]:
     """(cells,) False where a structural zero forbids the dense cell, C order."""
-    every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
-    return ~table.zeros.contains(every_cell)
+    every_cell = np.indices(knowledge.schema.sizes).reshape(len(knowledge.schema), -1).T
+    return ~knowledge.zeros.contains(every_cell)
 
 
 def _number_equations(release: Release, sizes: tuple[int, ...]) -> list[Counts]:

@@ -14,10 +14,8 @@ from sdc.feasible.differences import Differences, extremes
 from sdc.feasible.move_kernel import MAX_FLIPS, Work
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
-from sdc.model.coverage import informed
 from sdc.model.errors import ReleaseError
-from sdc.model.marginal import check_release
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table, matching_rows
 
 MAX_SPACE = 1 << 59
@@ -55,7 +53,7 @@ class Found:
 
 
 def find(
-    table: Table, release: Release, cells: Codes, widths: npt.NDArray[np.int64], *, effort: int, nodes: int
+    table: Table, knowledge: Knowledge, cells: Codes, widths: npt.NDArray[np.int64], *, effort: int, nodes: int
 ) -> Found:
     """Feasible tables between which each of (n, variables) cells moves by its width, or as far as was found.
 
@@ -65,28 +63,28 @@ def find(
     The count goes down as far as it can (and need), then up by the rest. Deterministic, and a cell's answer
     does not depend on the others. ReleaseError where `can_search` says no.
     """
-    search, used = _search(table, release), 0
+    search, used = _search(table, knowledge), 0
     trails: list[Trail] = []
     for key, count, width in zip(table.schema.keys.pack(cells), table.count_at(cells), widths, strict=True):
         down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, trails)
         _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, trails)
         used += spent + more
-    return Found(_differences(table, release, trails), used)
+    return Found(_differences(table, knowledge, trails), used)
 
 
-def shift(table: Table, release: Release, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Found:
+def shift(table: Table, knowledge: Knowledge, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Found:
     """Feasible tables that move each of (n, variables) cells by its (n,) change, in records, or as far as was found.
 
     Else as `find`; ReleaseError as there.
     """
-    search, used = _search(table, release), 0
+    search, used = _search(table, knowledge), 0
     trails: list[Trail] = []
     for key, count, change in zip(table.schema.keys.pack(cells), table.count_at(cells), changes, strict=True):
         used += search.shift(int(key), max(int(change), -int(count)), effort, nodes, trails)[1]
-    return Found(_differences(table, release, trails), used)
+    return Found(_differences(table, knowledge, trails), used)
 
 
-def _differences(table: Table, release: Release, trails: list[Trail]) -> Differences:
+def _differences(table: Table, knowledge: Knowledge, trails: list[Trail]) -> Differences:
     """What the moves sum to, checked in integers."""
     if not trails:
         return Differences.none(len(table.schema))
@@ -94,7 +92,7 @@ def _differences(table: Table, release: Release, trails: list[Trail]) -> Differe
     of = np.repeat(np.arange(len(trails)), [len(corners) for corners, _ in trails])
     differences = Differences.summed(len(trails), of, table.schema.keys.unpack(keys), changes, table.schema)
     # by construction they are; what is published rests on it, so that it is checked nevertheless
-    if not differences.feasible(table, release).all():
+    if not differences.feasible(table, knowledge).all():
         raise RuntimeError("basic moves left the feasible tables; this is a fault of the search")
     return differences
 
@@ -110,8 +108,9 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
 
 
 @lru_cache(maxsize=8)
-def _search(table: Table, release: Release) -> _Search:
-    return _Search(table, release)
+def _search(table: Table, knowledge: Knowledge) -> _Search:
+    # units of one round come to a process one by one, each with a copy of what is known
+    return _Search(table, knowledge)
 
 
 def forget() -> None:
@@ -120,19 +119,17 @@ def forget() -> None:
 
 
 class _Search:
-    """What the searches of one process share for a release: the moves, and the true table as a hash table."""
+    """What the searches of one process share: the moves that keep what is known, and the true table as a hash table."""
 
-    def __init__(self, table: Table, release: Release) -> None:
-        check_release(release, table.schema)
+    def __init__(self, table: Table, knowledge: Knowledge) -> None:
         if not can_search(table):
             raise ReleaseError(
                 f"{len(table.schema)} variables with {table.schema.cells} cells are too many for basic moves (at most "
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
-        release = informed(release, table.zeros)
         sizes, strides = np.array(table.schema.sizes), table.schema.keys.strides
         keys = table.schema.keys.pack(table.codes)
-        self._kernel = _new_work(sizes, strides, _flips(release, sizes), keys, table.counts)
+        self._kernel = _new_work(sizes, strides, _flips(knowledge), keys, table.counts)
 
     def shift(self, key: int, wanted: int, effort: int, nodes: int, trails: list[Trail]) -> tuple[int, int]:
         """Moves one cell; appends the moves' corners where it moved. How far it went, and the nodes used."""
@@ -145,11 +142,9 @@ class _Search:
         return got, used
 
 
-def _flips(release: Release, sizes: Counts) -> tuple[Counts, Counts]:
+def _flips(knowledge: Knowledge) -> tuple[Counts, Counts]:
     """The smallest sets of varying variables that no released sub-table contains, small ones first."""
-    varying = st.of(np.flatnonzero(sizes > 1).tolist())
-    smallest = release.minimal_uncovered(len(sizes))
-    sets = [s for s in smallest if st.dimension(s) <= MAX_FLIPS and st.is_within(s, varying)]
+    sets = [s for s in knowledge.minimal_uncovered if st.dimension(s) <= MAX_FLIPS]
     members = np.zeros((len(sets), MAX_FLIPS), np.int64)
     for row, subtable in enumerate(sets):
         members[row, : st.dimension(subtable)] = st.members(subtable)

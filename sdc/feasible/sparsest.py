@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from sdc.feasible.differences import Differences
 from sdc.feasible.moves import Found
-from sdc.model.coverage import informed
 from sdc.model.keys import KeySpace
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 
@@ -46,19 +46,18 @@ class Ball(NamedTuple):
     rows: Ints
 
 
-def find(table: Table, release: Release, cells: Codes, changes: Ints) -> Found:
+def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Found:
     """Differences that change (n, variables) cells by (n,) `changes`, at most one a cell, each checked in integers.
 
     For tables that `moves.can_search` admits. Deterministic: the solvers' limits are counted in steps.
     """
-    informed_release = informed(release, table.zeros)
     parts, steps = [Differences.none(len(table.schema))], 0
     for cell, by in zip(cells, changes, strict=True):
-        found, used = _change(table, informed_release, cell, int(by))
+        found, used = _change(table, knowledge.informed, cell, int(by))
         parts.append(found)
         steps += used
     differences = Differences.concatenated(parts)
-    return Found(differences.rows(differences.feasible(table, release)), steps)
+    return Found(differences.rows(differences.feasible(table, knowledge)), steps)
 
 
 def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Differences, int]:

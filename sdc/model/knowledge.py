@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sdc.model import graph
@@ -61,7 +61,7 @@ class Knowledge:
     @cached_property
     def varying(self) -> SubTable:
         """The variables of two categories or more; the others change no marginal."""
-        return st.of(v for v, size in enumerate(self.schema.sizes) if size > 1)
+        return st.varying(self.schema)
 
     @cached_property
     def essential(self) -> Release:
@@ -97,7 +97,13 @@ class Knowledge:
     @property
     def zeros_are_released(self) -> bool:
         """Whether the public marginals show every structural zero, which then tells nothing more."""
-        return self.informed == self.essential
+        return all(named & self.varying in self.essential for named in self.zeros.subtables)
+
+    @cached_property
+    def reduced(self) -> Knowledge:
+        """The essential release and the structural zeros on the covered variables alone; on one where none is."""
+        essential = self if self.essential == self.release else replace(self, release=self.essential)
+        return essential.within(self.covered or 1)
 
     # How it splits
 
@@ -125,9 +131,7 @@ class Knowledge:
         they are in every clique, where they change no count and separate nothing.
         """
         constant = self.covered & ~self.varying
-        varying = (
-            Release.of(element & self.varying for element in self.informed.frontier) if constant else self.informed
-        )
+        varying = Release.of(element & ~constant for element in self.informed.frontier) if constant else self.informed
         found = graph.perfect_sequence(graph.chordal_cover(varying, len(self.schema)).frontier)
         return Decomposition(
             tuple(clique | constant for clique in found.cliques),
@@ -186,12 +190,19 @@ class Knowledge:
         self._check_same(other)
         return Knowledge(self.schema, self.total, self.release.join(other.release), self.zeros.join(other.zeros))
 
+    def check_is_of(self, table: Table) -> None:
+        """ReleaseError where the table has another schema or another number of records."""
+        if (self.schema, self.total) != (table.schema, table.total):
+            raise ReleaseError(
+                f"what is known is of {self.total} records of {', '.join(self.schema.names)}, the table has "
+                f"{table.total} of {', '.join(table.schema.names)}; give what is known of this table"
+            )
+
     def _check_same(self, other: Knowledge) -> None:
         pairs = zip(self.schema.variables, other.schema.variables, strict=False)
         if self.schema.names != other.schema.names:
-            what = (
-                f"one is of the variables {', '.join(self.schema.names)}, the other of {', '.join(other.schema.names)}"
-            )
+            own, others = (", ".join(known.schema.names) for known in (self, other))
+            what = f"one is of the variables {own}, the other of {others}"
         elif differs := [one.name for one, another in pairs if one != another]:
             what = f"the variable {differs[0]!r} has other categories"
         elif self.total != other.total:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -14,6 +13,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import CELLS_PER_CHUNK, Codes, Counts, Table
 
@@ -39,15 +39,17 @@ class CellMarginals:
         self._table_columns = _Columns(table.codes)
         self._cell_columns = _Columns(self.cells)
         self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
+        self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
         self._max_kept = max(1, max_bytes // (8 * max(1, len(self.cells))))
 
     def __len__(self) -> int:
         return len(self.cells)
 
-    @cached_property
-    def impossible(self) -> npt.NDArray[np.bool_]:
-        """(n,) which of the cells the table's structural zeros exclude."""
-        return self.table.zeros.contains(self.cells)
+    def impossible(self, zeros: StructuralZeros) -> npt.NDArray[np.bool_]:
+        """(n,) which of the cells the structural zeros exclude; remembered for those last asked about."""
+        if self._excluded is None or self._excluded[0] != zeros:
+            self._excluded = zeros, zeros.contains(self.cells)
+        return self._excluded[1]
 
     def at(self, subtable: SubTable) -> Counts:
         """(n,) counts of the marginal at the cells; ReleaseError for a variable the table does not have."""

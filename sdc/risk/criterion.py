@@ -18,6 +18,7 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -175,7 +176,7 @@ class Criterion:
 
     def cheap(self, release: Release) -> CellBounds:
         """Bounds of every at-risk cell that cost next to nothing."""
-        return cheap_bounds(self._marginals, release)
+        return cheap_bounds(self._marginals, _known(self.table, release))
 
     def learn(self, proof: Proof, release: Release) -> None:
         """Takes over feasible tables found elsewhere; what is not feasible under the release is left out."""
@@ -218,7 +219,7 @@ class Criterion:
 
         for component in self.support.open:
             cells = component.cells[np.unique(component.row[rows])]
-            component.add(tables_at_ends(component.table, component.release, cells))
+            component.add(tables_at_ends(component.table, component.knowledge, cells))
 
     def proof(self, release: Release) -> Proof:
         """What is known to show that cells can move under the release."""
@@ -380,17 +381,24 @@ def move_cells(table: Table, unit: Unit) -> Found:
     variables, held, frontier, cells, changes, shift, steps = unit
     effort = 1 if shift.is_quick else moves.EFFORTS
     part = _slice(_marginal(table, variables), held)
-    return moves.shift(part, Release(frontier), cells, changes, effort=effort, nodes=steps)
+    return moves.shift(part, Knowledge.of(part, Release(frontier)), cells, changes, effort=effort, nodes=steps)
 
 
 def sparsest_moves(table: Table, unit: Unit) -> Found:
     """The same by sparsest differences, whose search has limits of its own."""
     variables, held, frontier, cells, changes, _, _ = unit
-    return sparsest.find(_slice(_marginal(table, variables), held), Release(frontier), cells, changes)
+    part = _slice(_marginal(table, variables), held)
+    return sparsest.find(part, Knowledge.of(part, Release(frontier)), cells, changes)
 
 
 def _finder(shift: Shift) -> Callable[[Table, Unit], Found]:
     return sparsest_moves if shift is Shift.SPARSEST_UP else move_cells
+
+
+@lru_cache(maxsize=64)
+def _known(table: Table, release: Release) -> Knowledge:
+    """Of the whole table; a unit brings the frontier alone, and what follows from it is asked again by the next."""
+    return Knowledge.of(table, release)
 
 
 @lru_cache(maxsize=8)
@@ -416,14 +424,15 @@ def _slice(table: Table, held: Slice) -> Table:
 def bounds_of_cells(table: Table, unit: tuple[tuple[int, ...], Codes, str]) -> CellBounds:
     """Bounds of the unit (released frontier, cells, name of the method)."""
     frontier, cells, method = unit
+    knowledge = _known(table, Release(frontier))
     if method == "outer":
-        return reducible.bounds_by(_outer_bounds, table, Release(frontier), cells)
-    return cell_bounds(table, Release(frontier), cells, method)
+        return reducible.bounds_by(_outer_bounds, table, knowledge, cells)
+    return cell_bounds(table, knowledge, cells, method)
 
 
-def _outer_bounds(table: Table, release: Release, cells: Codes) -> CellBounds:
+def _outer_bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Of a component's cells: exact where it is small."""
-    return cell_bounds(table, release, cells, "exact" if is_small(table.schema) else "collapse")
+    return cell_bounds(table, knowledge, cells, "exact" if is_small(table.schema) else "collapse")
 
 
 def bounds_in_units(table: Table, release: Release, cells: Codes, method: str, executor: Executor) -> CellBounds:

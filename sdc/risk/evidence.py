@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.decomposable import cover, covering_bounds
-from sdc.bounds.reducible import components_of
+from sdc.bounds.decomposable import covering_bounds
 from sdc.feasible.differences import Differences, Flags, extremes
 from sdc.feasible.proof import Part, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals, combine
 from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -145,9 +145,9 @@ class Component:
         return slices(self.table, self._cells_per_slice)
 
     def _turn_to(self, release: Release) -> None:
-        self.release = release
+        self.release, self.knowledge = release, Knowledge.of(self.table, release)
         self.found.ask(release)
-        self._covered = covering_bounds(self._marginals, self.release)
+        self._covered = covering_bounds(self._marginals, self.knowledge)
         self._tried = np.zeros((len(Shift), len(self.cells)), np.int64)
         self._inner: Intervals | None = None
 
@@ -187,7 +187,7 @@ class Component:
     def part(self) -> Part:
         """What its inner ends rest on."""
         rests_on = self.found.resting(np.arange(len(self.cells)))
-        return Part(self.variables, cover(self.table, self.release), rests_on)
+        return Part(self.variables, self.knowledge.cover, rests_on)
 
 
 class Support:
@@ -208,7 +208,7 @@ class Support:
         if release == self._release and self._tree.cliques:
             return
         self._release = release
-        self._tree = components_of(self._marginals.table, release)
+        self._tree = Knowledge.of(self._marginals.table, release).components
         for variables in self._tree.cliques:
             if variables in release:
                 continue
@@ -270,4 +270,4 @@ class Support:
         known = {part.variables: part.differences for part in proof.parts}
         for component in self.open:
             if (claimed := known.get(component.variables)) is not None:
-                component.add(claimed.rows(claimed.feasible(component.table, component.release)))
+                component.add(claimed.rows(claimed.feasible(component.table, component.knowledge)))

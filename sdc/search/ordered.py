@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sdc.bounds.reducible import components_of
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import independence_graph
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Assessment, Criterion
@@ -121,7 +121,7 @@ class OrderedSearch:
         return sorted((t for t in candidates if st.dimension(t) == 2 and t not in release), key=rank)
 
     def _components(self, release: Release) -> tuple[SubTable, ...]:
-        return components_of(self.criterion.table, release).cliques
+        return Knowledge.of(self.criterion.table, release).components.cliques
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""

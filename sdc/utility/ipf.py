@@ -10,11 +10,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.decomposable import decomposition_of
 from sdc.model import subtable as st
-from sdc.model.coverage import essential, informed, varying
 from sdc.model.errors import InputError
-from sdc.model.graph import Decomposition
+from sdc.model.graph import Decomposition, decompose
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells, check_release
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -126,7 +125,7 @@ def fit_marginals(
     schema = marginals[0].schema
     check_agreement(marginals)
     zeros.check(schema, np.zeros((0, len(schema)), np.uint16), np.zeros(0, np.int64))
-    essentials = (m.summed(m.subtable & varying(schema)) for m in marginals)
+    essentials = (m.summed(m.subtable & st.varying(schema)) for m in marginals)
     by_subtable = {m.subtable: m for m in essentials}
     frontier = st.maximal(by_subtable)
     return _fit_possible(schema, {element: by_subtable[element] for element in frontier}, zeros, stop, max_bytes)
@@ -134,7 +133,7 @@ def fit_marginals(
 
 def marginals_of(table: Table, release: Release) -> Marginals:
     """The marginals of the released frontier, without the variables of one category."""
-    return {element: Marginal.of(table, element) for element in essential(release, table.schema).frontier}
+    return {element: Marginal.of(table, element) for element in Knowledge.of(table, release).essential.frontier}
 
 
 def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Decomposition | None:
@@ -143,13 +142,13 @@ def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Dec
     That is where the marginals are those of a decomposable release, within which all structural zeros are.
     """
     release = Release.of(marginals)
-    if essential(informed(release, zeros), schema) != release:
+    if not all(named & st.varying(schema) in release for named in zeros.subtables):
         return None
-    return decomposition_of(release, len(schema))
+    return decompose(release, len(schema))
 
 
 def _fit_possible(schema: Schema, marginals: Marginals, zeros: StructuralZeros, stop: Stop, max_bytes: int) -> Fit:
-    variables = informed(Release.of(marginals), zeros).variables
+    variables = st.union([*marginals, *zeros.subtables])
     cells = possible_cells(schema, marginals, variables, zeros, max_bytes)
     tree = tree_of(schema, marginals, zeros)
     if tree is None:

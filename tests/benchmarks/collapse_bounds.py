@@ -9,6 +9,7 @@ which is what is checked. HiGHS runs in a process of its own, on the same core.
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 
@@ -17,10 +18,10 @@ import numpy.typing as npt
 from side_by_side import check, data_file, in_child, machine, medians, one_core, require, say, seconds, show
 
 from sdc.bounds import collapse
-from sdc.bounds.decomposable import decomposition_of
 from sdc.bounds.method import cheap_bounds
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
@@ -52,13 +53,13 @@ def show_times(table: Table, ordered: list[int], pinned: str) -> None:
     rows: list[list[object]] = []
     for number in PREFIXES:
         release = Release.of(ordered[:number])
-        check(
-            decomposition_of(release, len(table.schema)) is None, "a decomposable release needs no collapse; this one"
-        )
+        known = Knowledge.of(table, release)
+        check(known.decomposition is None, "a decomposable release needs no collapse; this one")
         cells = most_exposed(table, release)
-        first = seconds(lambda: collapse.bounds(table, release, cells[:1]))  # noqa: B023
-        each = [medians(3, lambda: collapse.bounds(table, release, cells[i : i + 1]))[0] * 1000 for i in range(CELLS)]  # noqa: B023
-        together = seconds(lambda: collapse.bounds(table, release, cells)) / CELLS * 1000  # noqa: B023
+        first = seconds(lambda: collapse.bounds(table, known, cells[:1]))  # noqa: B023
+        one = [functools.partial(collapse.bounds, table, known, cells[i : i + 1]) for i in range(CELLS)]
+        each = [medians(3, call)[0] * 1000 for call in one]
+        together = seconds(lambda: collapse.bounds(table, known, cells)) / CELLS * 1000  # noqa: B023
         frontier = len(release.frontier)
         rows.append([number, frontier, statistics.median(each), min(each), max(each), together, first * 1000])
     header = ["sub-tables", "maximal", "one a call", "least", "most", f"{CELLS} a call", "first call"]
@@ -69,10 +70,10 @@ def side_by_side(table: Table, release: Release, pinned: str) -> None:
     """The same cells by collapse and by linear programming, one after the other."""
     cells = most_exposed(table, release)[:: CELLS // LP_CELLS]
     rows: list[list[object]] = []
-    ratios = []
+    ratios, known = [], Knowledge.of(table, release)
     for cell in cells:
-        (mine,) = medians(3, lambda: collapse.bounds(table, release, cell[None, :]))  # noqa: B023
-        low, high = collapse.bounds(table, release, cell[None, :]).outer[0].tolist()
+        (mine,) = medians(3, lambda: collapse.bounds(table, known, cell[None, :]))  # noqa: B023
+        low, high = collapse.bounds(table, known, cell[None, :]).outer[0].tolist()
         lp_low, lp_high, theirs = linear_programs(table, release, cell)
         outside = lp_low < low - TOLERANCE or lp_high > high + TOLERANCE  # False where not solved, which is nan
         check(not outside, f"[{lp_low}, {lp_high}] of the linear program is not within [{low}, {high}] of collapse")
@@ -88,7 +89,7 @@ def side_by_side(table: Table, release: Release, pinned: str) -> None:
 def most_exposed(table: Table, release: Release) -> Codes:
     """The at-risk cells with the narrowest bounds that the cheap methods leave open."""
     at_risk = table.codes[table.at_risk(SMALL_COUNT)]
-    cheap = cheap_bounds(CellMarginals(table, at_risk), release)
+    cheap = cheap_bounds(CellMarginals(table, at_risk), Knowledge.of(table, release))
     still_open = np.flatnonzero(~cheap.exact)
     order = np.lexsort([still_open, cheap.inner_width[still_open], cheap.outer_width[still_open]])
     return at_risk[still_open[order[:CELLS]]]
@@ -134,7 +135,7 @@ def show_dichotomous() -> None:
     variables = len(table.schema)
     release = Release.of(st.of((a, b)) for a in range(variables) for b in range(a))
     cells = table.codes[table.at_risk(SMALL_COUNT)]
-    taken = seconds(lambda: collapse.bounds(table, release, cells))
+    taken = seconds(lambda: collapse.bounds(table, Knowledge.of(table, release), cells))
     say(f"\nnltcs, all two-way marginals, {len(cells):,} at-risk cells in one propagation: {taken:.1f} s")
 
 

@@ -22,6 +22,7 @@ from sdc.bounds import linear_program
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 
@@ -55,7 +56,7 @@ def bounds_of_all(cells: Codes) -> CellBounds:
 
 def unit_bounds(cells: Codes) -> CellBounds:
     table = read_table(data_file("nltcs_cells.parquet"))
-    return linear_program.bounds(table, all_two_way(table), cells)
+    return linear_program.bounds(table, Knowledge.of(table, all_two_way(table)), cells)
 
 
 def show_bounds(bounds: CellBounds, elapsed: float) -> None:

@@ -7,10 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sdc.bounds import decomposable, dichotomous
+from sdc.bounds import dichotomous
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import method_called, method_names
-from sdc.model import coverage
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
@@ -18,7 +17,7 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from tests.profiles import scaled
-from tests.strategies import all_ways, dks_2x2x2x2, every_cell, schema_of
+from tests.strategies import all_ways, dks_2x2x2x2, every_cell, knows, schema_of
 
 METHODS = {**{name: method_called(name) for name in method_names()}, "dichotomous": dichotomous.bounds}
 EXACT = ("decomposable", "dichotomous", "reducible", "branch-and-bound", "integer-program", "exact", "enumeration")
@@ -80,13 +79,10 @@ def check(bounds: CellBounds, sharp: np.ndarray, name: str) -> None:
 
 def applicable(table: Table, release: Release) -> set[str]:
     """The methods that treat any release, and those that treat this one."""
-    names = set(METHODS)
-    schema = table.schema
-    if decomposable.decomposition_of(coverage.essential(release, schema), len(schema)) is None:
+    names, known = set(METHODS), knows(table, release)
+    if known.decomposition is None:
         names.remove("decomposable")
-    kept = st.members(coverage.informed(release, table.zeros).variables)
-    within = Release.of(st.of(kept.index(v) for v in st.members(element)) for element in release.frontier)
-    if not kept or not dichotomous.is_treatable(within, schema.restrict(kept)):
+    if not known.covered or not dichotomous.is_treatable(known.reduced.release, known.reduced.schema):
         names.remove("dichotomous")
     return names
 
@@ -96,9 +92,9 @@ def agree(table: Table, release: Release, cells: np.ndarray, sharp: np.ndarray, 
     usable = applicable(table, release)
     for name in sorted(set(PARTIAL) - usable):
         with pytest.raises(ReleaseError, match=r"is not decomposable|dichotomous takes"):
-            METHODS[name](table, release, cells)
+            METHODS[name](table, knows(table, release), cells)
     for name in sorted(usable - set(skipped)):
-        bounds = METHODS[name](table, release, cells)
+        bounds = METHODS[name](table, knows(table, release), cells)
         check(bounds, sharp, name)
         if name in EXACT and not (name == "decomposable" and table.zeros):
             assert bounds.exact.all(), name
@@ -115,7 +111,7 @@ def test_all_methods_agree_with_the_judge(kind: str, with_zeros: bool, night: li
         release = random_release(rng, kind, len(table.schema))
         if with_zeros:
             table = table.with_zeros(random_zeros(rng, table))
-        seen = enumerate_tables(table, release, MOST_TABLES)
+        seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
         if seen.complete:
             cells, sharp = every_cell(table.schema), np.stack([seen.lower, seen.upper], axis=1)
             few = rng.permutation(len(cells))[: max(4, len(cells) // 4)]
@@ -130,6 +126,6 @@ def test_the_integrality_gap_is_closed(name: str) -> None:
     """[DKS] section 4: linear programming leaves [0, 1.67]; the two-way marginals have one integer table."""
     table = dks_2x2x2x2()
     cells = every_cell(table.schema)
-    bounds = METHODS[name](table, all_ways(4, 2), cells)
+    bounds = METHODS[name](table, knows(table, all_ways(4, 2)), cells)
     assert bounds.exact.all()
     assert (bounds.outer == table.count_at(cells)[:, None]).all()

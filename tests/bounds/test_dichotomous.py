@@ -14,16 +14,16 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from tests.strategies import all_ways, czech, dense, every_cell, frontier, schema_of
+from tests.strategies import all_ways, czech, dense, every_cell, frontier, knows, schema_of
 
 
 def test_czech_widths() -> None:
     """REFERENCE 2: all six five-way marginals leave 2 tables and bounds [0,1], [2,3], [1,2]; all widths are 1."""
     table = czech()
-    bounds = dichotomous.bounds(table, all_ways(6, 5), table.codes[table.at_risk(2)])
+    bounds = dichotomous.bounds(table, knows(table, all_ways(6, 5)), table.codes[table.at_risk(2)])
     assert bounds.exact.all()
     assert bounds.outer.tolist() == [[0, 1], [2, 3], [1, 2]]
-    every = dichotomous.bounds(table, all_ways(6, 5), every_cell(table.schema))
+    every = dichotomous.bounds(table, knows(table, all_ways(6, 5)), every_cell(table.schema))
     assert (every.outer_width == 1).all()
 
 
@@ -32,8 +32,8 @@ def test_czech_widths() -> None:
 def test_against_the_judge(counts: list[int]) -> None:
     variables = len(counts).bit_length() - 1
     table = dense(schema_of([2] * variables), counts)
-    seen = enumerate_tables(table, all_ways(variables, variables - 1))
-    bounds = dichotomous.bounds(table, all_ways(variables, variables - 1), every_cell(table.schema))
+    seen = enumerate_tables(table, knows(table, all_ways(variables, variables - 1)))
+    bounds = dichotomous.bounds(table, knows(table, all_ways(variables, variables - 1)), every_cell(table.schema))
     assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
     assert (bounds.outer_width == seen.feasible_tables - 1).all()
 
@@ -41,16 +41,16 @@ def test_against_the_judge(counts: list[int]) -> None:
 def test_covered_variables_are_what_counts() -> None:
     """C is in no sub-table and D has one category: AB with its one-way marginals, lower bounds 0 because of C."""
     table = dense(schema_of([2, 2, 3, 1]), [4, 0, 0, 1, 0, 0, 1, 0, 0, 2, 0, 1])
-    bounds = dichotomous.bounds(table, frontier("A", "B", "D"), every_cell(table.schema))
+    bounds = dichotomous.bounds(table, knows(table, frontier("A", "B", "D")), every_cell(table.schema))
     assert bounds.exact.all()
-    seen = enumerate_tables(table, frontier("A", "B", "D"))
+    seen = enumerate_tables(table, knows(table, frontier("A", "B", "D")))
     assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
 
 
 def test_forty_variables() -> None:
     schema = Schema(tuple(Variable(f"v{v}", ("no", "yes")) for v in range(40)))
     table = Table.of(schema, np.eye(40, dtype=np.int64))
-    bounds = dichotomous.bounds(table, all_ways(40, 39), table.codes[:3])
+    bounds = dichotomous.bounds(table, knows(table, all_ways(40, 39)), table.codes[:3])
     assert (bounds.outer == 1).all()
 
 
@@ -58,12 +58,12 @@ def test_a_structural_zero_fixes_the_table() -> None:
     """Without it the four cells of even parity could each move by one."""
     table = dense(schema_of([2, 2, 2]), [0, 1, 2, 0, 1, 0, 0, 1])
     release, cells = all_ways(3, 2), every_cell(schema_of([2, 2, 2]))
-    free = dichotomous.bounds(table, release, cells)
+    free = dichotomous.bounds(table, knows(table, release), cells)
     assert (free.outer_width == 1).all()
     fixed = table.with_zeros(StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),)))
-    bounds = dichotomous.bounds(fixed, release, cells)
+    bounds = dichotomous.bounds(fixed, knows(fixed, release), cells)
     assert (bounds.outer == table.count_at(cells)[:, None]).all()
-    assert enumerate_tables(fixed, release).feasible_tables == 1
+    assert enumerate_tables(fixed, knows(fixed, release)).feasible_tables == 1
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_a_structural_zero_fixes_the_table() -> None:
 def test_other_releases_are_refused(sizes: list[int], release: Release) -> None:
     table = Table.of(schema_of(sizes), np.zeros((1, len(sizes)), np.int64))
     with pytest.raises(ReleaseError, match=r"dichotomous takes 2 categories each .* choose the method auto"):
-        dichotomous.bounds(table, release, table.codes)
+        dichotomous.bounds(table, knows(table, release), table.codes)

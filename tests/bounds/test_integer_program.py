@@ -10,14 +10,14 @@ from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, schema_of
+from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, schema_of
 
 
 def linear_bounds(table: Table, release: Release, cell: int) -> tuple[float, float]:
     """Range of one dense cell over the tables of non-negative reals, by GLOP."""
     from ortools.linear_solver import pywraplp
 
-    equations, ends = MarginalEquations.of(table, release), []
+    equations, ends = MarginalEquations.of(table, knows(table, release)), []
     for sense in (1, -1):
         solver = pywraplp.Solver.CreateSolver("GLOP")
         cells = [solver.NumVar(0, table.total, "") for _ in equations.truth]
@@ -37,16 +37,16 @@ def test_linear_programming_is_not_sharp() -> None:
     for place, (cell, count) in enumerate(zip(cells, table.count_at(cells), strict=True)):
         upper = 1.67 if cell.tolist() == [0, 0, 1, 0] else (0.67, 1)[count]
         assert linear_bounds(table, release, place) == pytest.approx((0, upper), abs=0.005)
-    assert integer_program.bounds(table, release, cells).exact.all()
+    assert integer_program.bounds(table, knows(table, release), cells).exact.all()
 
 
 def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     table = czech()
     cells = table.codes[table.at_risk(2)]
-    sharp = integer_program.bounds(table, all_ways(6, 2), cells)
+    sharp = integer_program.bounds(table, knows(table, all_ways(6, 2)), cells)
     assert sharp.outer[:, 1].tolist() == [95, 95, 103]
     monkeypatch.setattr(integer_program, "EFFORT", 1e-9)
-    bounds = integer_program.bounds(table, all_ways(6, 2), cells)
+    bounds = integer_program.bounds(table, knows(table, all_ways(6, 2)), cells)
     assert not bounds.exact.any()
     assert (bounds.outer[:, 1] >= sharp.outer[:, 1]).all()
     assert (bounds.inner[:, 1] <= sharp.inner[:, 1]).all()
@@ -54,19 +54,19 @@ def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_same_again() -> None:
     table = czech()
-    first, second = (integer_program.bounds(table, all_ways(6, 3), table.codes) for _ in range(2))
+    first, second = (integer_program.bounds(table, knows(table, all_ways(6, 3)), table.codes) for _ in range(2))
     assert (first.outer == second.outer).all()
     assert (first.inner == second.inner).all()
 
 
 def test_solutions_are_checked_in_integers() -> None:
-    equations = MarginalEquations.of(dks_2x2x2x2(), all_ways(4, 2))
+    equations = MarginalEquations.of(dks_2x2x2x2(), knows(dks_2x2x2x2(), all_ways(4, 2)))
     assert integer_program.checked(equations, equations.truth) is equations.truth
     wrong = equations.truth.copy()
     wrong[[0, 3]] = [0, 2]
     with pytest.raises(RuntimeError, match="does not agree with the released marginals"):
         integer_program.checked(equations, wrong)
-    negative = MarginalEquations.of(dks_2x2x2x2(), Release.of([]))
+    negative = MarginalEquations.of(dks_2x2x2x2(), knows(dks_2x2x2x2(), Release.of([])))
     with pytest.raises(RuntimeError, match="does not agree"):
         integer_program.checked(
             negative, negative.truth - np.eye(16, dtype=np.int64)[1] + np.eye(16, dtype=np.int64)[0]
@@ -79,7 +79,7 @@ def test_a_solver_that_finds_no_table_is_a_fault(monkeypatch: pytest.MonkeyPatch
     )
     table = czech()
     with pytest.raises(RuntimeError, match="the solver answers INFEASIBLE though the true table is feasible"):
-        integer_program.bounds(table, all_ways(6, 2), table.codes[:1])
+        integer_program.bounds(table, knows(table, all_ways(6, 2)), table.codes[:1])
 
 
 def _off_by_one(equations: MarginalEquations) -> MarginalEquations:
@@ -92,4 +92,4 @@ def _off_by_one(equations: MarginalEquations) -> MarginalEquations:
 def test_large_tables_are_refused() -> None:
     table = Table.of(schema_of([17, 17, 17]), np.zeros((1, 3), np.int64))
     with pytest.raises(ReleaseError, match="4913 cells, and the integer program takes at most 4096"):
-        integer_program.bounds(table, frontier("AB", "BC", "AC"), table.codes)
+        integer_program.bounds(table, knows(table, frontier("AB", "BC", "AC")), table.codes)

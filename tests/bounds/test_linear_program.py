@@ -11,6 +11,7 @@ from sdc.bounds import enumeration, integer_program, linear_program
 from sdc.bounds.linear_program import _Program, proven_bound
 from sdc.bounds.linear_program_kernel import exchange, incidence
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -23,6 +24,7 @@ from tests.strategies import (
     dks_2x2x2x2,
     every_cell,
     frontier,
+    knows,
     schema_of,
     structural_zeros,
     tables_and_releases,
@@ -35,8 +37,8 @@ def test_the_sharp_bounds_lie_between(data: hs.DataObject) -> None:
     table, release = data.draw(tables_and_releases())
     table = table.with_zeros(data.draw(structural_zeros(table)))
     cells = every_cell(table.schema)
-    sharp = enumeration.bounds(table, release, cells)
-    bounds = linear_program.bounds(table, release, cells)
+    sharp = enumeration.bounds(table, knows(table, release), cells)
+    bounds = linear_program.bounds(table, knows(table, release), cells)
     if sharp.exact.all():
         assert (bounds.outer[:, 0] <= sharp.outer[:, 0]).all()
         assert (bounds.outer[:, 1] >= sharp.outer[:, 1]).all()
@@ -48,7 +50,7 @@ def test_the_table_that_linear_programming_does_not_settle() -> None:
     """[DKS] section 4: the program's upper ends are 1 for the ones, 0.67 for the zeros and 1.67 for (n,n,y,n)."""
     table = dks_2x2x2x2()
     cells = every_cell(table.schema)
-    bounds = linear_program.bounds(table, all_ways(4, 2), cells)
+    bounds = linear_program.bounds(table, knows(table, all_ways(4, 2)), cells)
     assert bounds.inner.tolist() == [[count, count] for count in bounds.counts]
     upper = bounds.counts.copy()
     upper[cells.tolist().index([0, 0, 1, 0])] = 1
@@ -57,7 +59,7 @@ def test_the_table_that_linear_programming_does_not_settle() -> None:
 
 def test_published_bounds() -> None:
     table = dft_2x3x3()
-    bounds = linear_program.bounds(table, frontier("BC", "AC"), every_cell(table.schema))
+    bounds = linear_program.bounds(table, knows(table, frontier("BC", "AC")), every_cell(table.schema))
     assert bounds.exact.all()
     assert bounds.outer.tolist() == DFT_BOUNDS
 
@@ -73,16 +75,16 @@ def test_published_bounds() -> None:
 def test_czech_workers(dimension: int, sharp: list[list[int]]) -> None:
     """All ways: at 2 and 3 the tables are rounded from the program, at 5 two tables are left ([KDSF] section 5.2)."""
     table = czech()
-    bounds = linear_program.bounds(table, all_ways(6, dimension), table.codes[table.at_risk(2)])
+    bounds = linear_program.bounds(table, knows(table, all_ways(6, dimension)), table.codes[table.at_risk(2)])
     assert bounds.outer.tolist() == sharp
     assert bounds.inner.tolist() == sharp
 
 
 def test_a_cell_does_not_depend_on_the_others_but_through_tables_found() -> None:
     table, release = czech(), all_ways(6, 3)
-    together = linear_program.bounds(table, release, table.codes)
-    again = linear_program.bounds(table, release, table.codes)
-    alone = linear_program.bounds(table, release, table.codes[7:8])
+    together = linear_program.bounds(table, knows(table, release), table.codes)
+    again = linear_program.bounds(table, knows(table, release), table.codes)
+    alone = linear_program.bounds(table, knows(table, release), table.codes[7:8])
     assert (together.outer == again.outer).all()
     assert (together.inner == again.inner).all()
     assert (together.outer[7] == alone.outer[0]).all()
@@ -93,8 +95,8 @@ def test_a_cell_does_not_depend_on_the_others_but_through_tables_found() -> None
 def test_any_multipliers_prove_a_bound(data: hs.DataObject) -> None:
     """Perturbed, wild or broken multipliers weaken a bound and never make it wrong."""
     table, release = data.draw(tables_and_releases())
-    sharp = enumeration.bounds(table, all_covering(table, release), every_cell(table.schema))
-    program = _Program.of(table, all_covering(table, release))
+    sharp = enumeration.bounds(table, knows(table, all_covering(table, release)), every_cell(table.schema))
+    program = _Program.of(table, knows(table, all_covering(table, release)))
     size = len(program.totals)
     number = hs.floats(-100, 100) | hs.sampled_from([0.0, 1e-7, -1e9, 1e14, np.inf, np.nan])
     multipliers = np.array(data.draw(hs.lists(number, min_size=size, max_size=size)))
@@ -111,7 +113,7 @@ def all_covering(table: Table, release: Release) -> Release:
 def test_perturbed_optimal_multipliers_are_repaired() -> None:
     """The indicator of a marginal cell is optimal; what is taken from it is made up for by the grand total."""
     table = dft_2x3x3()
-    program = _Program.of(table, frontier("BC", "AC"))
+    program = _Program.of(table, knows(table, frontier("BC", "AC")))
     cell = int(program.place(np.array([[1, 2, 2]]))[0])
     optimal = np.zeros(len(program.totals))
     optimal[program.levels.tolist().index([0, 2, 2])] = 1.0
@@ -125,7 +127,7 @@ def test_perturbed_optimal_multipliers_are_repaired() -> None:
 def test_no_iteration_is_still_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_program, "MAX_ITERATIONS", 0)
     table = czech()
-    bounds = linear_program.bounds(table, all_ways(6, 2), table.codes[table.at_risk(2)])
+    bounds = linear_program.bounds(table, knows(table, all_ways(6, 2)), table.codes[table.at_risk(2)])
     assert (bounds.outer[:, 1] >= [95, 95, 103]).all()
     assert (bounds.inner[:, 1] <= [95, 95, 103]).all()
 
@@ -134,24 +136,24 @@ def test_impossible_cells_have_no_column() -> None:
     """2x2x2, all two-way: the cell (0, 0, 0) can go up by one, and not where (0, 1, 1) is impossible."""
     table = dense(schema_of([2, 2, 2]), [1, 1, 1, 0, 1, 1, 1, 1])
     release, cell = all_ways(3, 2), np.zeros((1, 3), np.uint16)
-    free = linear_program.bounds(table, release, cell)
-    fixed = linear_program.bounds(
-        table.with_zeros(StructuralZeros((((0, (0,)), (1, (1,)), (2, (1,))),))), release, cell
-    )
+    free = linear_program.bounds(table, knows(table, release), cell)
+    zeros = StructuralZeros((((0, (0,)), (1, (1,)), (2, (1,))),))
+    fixed = linear_program.bounds(table, Knowledge.of(table, release, zeros), cell)
     assert free.outer.tolist() == free.inner.tolist() == [[1, 2]]
     assert fixed.outer.tolist() == fixed.inner.tolist() == [[1, 1]]
 
 
 def test_tables_found_are_checked_in_integers() -> None:
     table = dks_2x2x2x2()
-    program = _Program.of(table, all_ways(4, 2))
+    program = _Program.of(table, knows(table, all_ways(4, 2)))
     assert program.holds(program.truth)
     assert not program.holds(program.truth + np.eye(16, dtype=np.int64)[0])
     cube = np.zeros((2, 2, 2, 2), np.int64)
     cube[..., 0] = [[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]]
     assert (program.rows(cube.reshape(-1)) == 0).all()
     assert not program.holds(program.truth - cube.reshape(-1))
-    assert not _Program.of(dense(schema_of([2, 2]), [0, 0, 1, 1]), frontier("A", "B")).holds(np.array([1, 0, 0, 1]))
+    square = dense(schema_of([2, 2]), [0, 0, 1, 1])
+    assert not _Program.of(square, knows(square, frontier("A", "B"))).holds(np.array([1, 0, 0, 1]))
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 4], [5, 1, 2, 2], [7], [2] * 7])
@@ -159,7 +161,7 @@ def test_transforms_are_sums_over_the_rows(sizes: list[int]) -> None:
     rng = np.random.default_rng(0)
     cells = every_cell(schema_of(sizes))
     table = Table.of(schema_of(sizes), cells, rng.integers(0, 9, len(cells)))
-    program = _Program.of(table, all_ways(len(sizes), min(2, len(sizes))))
+    program = _Program.of(table, knows(table, all_ways(len(sizes), min(2, len(sizes)))))
     within = incidence(cells.astype(np.int64), program.levels).astype(np.int64)
     multipliers = rng.integers(-9, 9, len(program.totals))
     assert (program.prices(multipliers) == within @ multipliers).all()
@@ -189,8 +191,8 @@ def test_large_counts() -> None:
     """Up to 2^50, where floating point proposes poorly: still around and within the sharp bounds."""
     table = dense(schema_of([2, 2, 2]), [1 << 40, 1, 1, 1 << 50, 1, 1 << 45, 3, 2])
     cells = every_cell(table.schema)
-    sharp = integer_program.bounds(table, all_ways(3, 2), cells)
-    bounds = linear_program.bounds(table, all_ways(3, 2), cells)
+    sharp = integer_program.bounds(table, knows(table, all_ways(3, 2)), cells)
+    bounds = linear_program.bounds(table, knows(table, all_ways(3, 2)), cells)
     assert sharp.exact.all()
     assert (bounds.outer[:, 0] <= sharp.outer[:, 0]).all()
     assert (bounds.outer[:, 1] >= sharp.outer[:, 1]).all()
@@ -201,7 +203,7 @@ def test_large_counts() -> None:
 def test_limits() -> None:
     large = Table.of(schema_of([65, 65, 65]), np.zeros((1, 3), np.int64))
     with pytest.raises(ReleaseError, match="274625 cells, and the linear program takes at most 262144"):
-        linear_program.bounds(large, all_ways(3, 2), large.codes)
+        linear_program.bounds(large, knows(large, all_ways(3, 2)), large.codes)
     many = Table.of(schema_of([40, 40, 40]), np.zeros((1, 3), np.int64))
     with pytest.raises(ReleaseError, match="independent marginal cells, and the linear program takes at most 2048"):
-        linear_program.bounds(many, all_ways(3, 2), many.codes)
+        linear_program.bounds(many, knows(many, all_ways(3, 2)), many.codes)

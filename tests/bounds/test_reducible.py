@@ -9,11 +9,12 @@ from sdc.bounds import branch_and_bound, nested, reducible
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Table
-from tests.strategies import dense, every_cell, frontier, schema_of
+from tests.strategies import dense, every_cell, frontier, knows, schema_of
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def table_of(seed: int, sizes: list[int], records: int) -> Table:
 def test_bounds_of_two_cycles_are_sharp(two_cycles: Release) -> None:
     for seed in range(20):
         table = table_of(seed, [2, 2, 2, 2, 2, 2], 9)
-        seen = enumerate_tables(table, two_cycles)
-        bounds = reducible.bounds(table, two_cycles, every_cell(table.schema))
+        seen = enumerate_tables(table, knows(table, two_cycles))
+        bounds = reducible.bounds(table, knows(table, two_cycles), every_cell(table.schema))
         assert bounds.method == "reducible"
         assert bounds.exact.all()
         assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
@@ -50,8 +51,8 @@ def test_inner_and_outer_bounds_of_components_stay_what_they_are(two_cycles: Rel
     wider = 0
     for seed in range(20):
         table = table_of(seed, [2, 3, 2, 2, 2, 2], 7)
-        seen = enumerate_tables(table, two_cycles)
-        bounds = reducible.bounds_by(nested.bounds, table, two_cycles, every_cell(table.schema))
+        seen = enumerate_tables(table, knows(table, two_cycles))
+        bounds = reducible.bounds_by(nested.bounds, table, knows(table, two_cycles), every_cell(table.schema))
         assert (bounds.outer[:, 0] <= seen.lower).all()
         assert (bounds.inner[:, 0] >= seen.lower).all()
         assert (bounds.inner[:, 1] <= seen.upper).all()
@@ -66,11 +67,11 @@ def test_only_components_that_are_not_released_are_searched() -> None:
     table = table_of(0, [2, 2, 2, 2, 2, 3], 12)
     asked = []
 
-    def watched(table: Table, release: Release, cells: Codes) -> CellBounds:
+    def watched(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
         asked.append(("".join(table.schema.names), len(cells)))
-        return branch_and_bound.bounds(table, release, cells)
+        return branch_and_bound.bounds(table, knowledge, cells)
 
-    bounds = reducible.bounds_by(watched, table, release, every_cell(table.schema))
+    bounds = reducible.bounds_by(watched, table, knows(table, release), every_cell(table.schema))
     assert sorted(asked) == [("ABC", 8), ("DEF", 12)]
     assert bounds.exact.all()
 
@@ -81,7 +82,7 @@ def test_wide_tables_of_small_components() -> None:
     release = Release.of(st.of(pair) for pair in pairs)
     codes = np.random.default_rng(1).integers(0, 2, (50, 39))
     table = Table.of(Schema(tuple(Variable(f"v{v}", ("no", "yes")) for v in range(39))), codes)
-    bounds = reducible.bounds(table, release, table.codes[:5])
+    bounds = reducible.bounds(table, knows(table, release), table.codes[:5])
     assert bounds.exact.all()
     assert (bounds.outer[:, 1] >= 1).all()
 
@@ -98,8 +99,8 @@ def test_structural_zeros_across_components(two_cycles: Release) -> None:
     zeros = StructuralZeros((pattern,))
     table = table.with_zeros(zeros)
     cells = every_cell(table.schema)
-    seen = enumerate_tables(table, two_cycles)
-    bounds = reducible.bounds(table, two_cycles, cells)
+    seen = enumerate_tables(table, knows(table, two_cycles))
+    bounds = reducible.bounds(table, knows(table, two_cycles), cells)
     assert bounds.exact.all()
     assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
     assert (bounds.outer[zeros.contains(cells)] == 0).all()
@@ -107,4 +108,6 @@ def test_structural_zeros_across_components(two_cycles: Release) -> None:
 
 def test_nothing_released() -> None:
     table = dense(schema_of([2, 2]), [1, 0, 2, 0])
-    assert reducible.bounds(table, Release.of([]), every_cell(table.schema)).outer.tolist() == [[0, 3]] * 4
+    assert (
+        reducible.bounds(table, knows(table, Release.of([])), every_cell(table.schema)).outer.tolist() == [[0, 3]] * 4
+    )

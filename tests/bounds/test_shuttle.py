@@ -8,7 +8,7 @@ import pytest
 from sdc.bounds import shuttle
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Table
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, schema_of
+from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, knows, schema_of
 
 
 def test_super_cells_are_products_of_non_empty_subsets() -> None:
@@ -17,7 +17,7 @@ def test_super_cells_are_products_of_non_empty_subsets() -> None:
 
 def test_super_cell_bounds_hold_the_true_sums() -> None:
     table = dks_2x2x2x2()
-    lower, upper = shuttle.super_cell_bounds(table, all_ways(4, 2))
+    lower, upper = shuttle.super_cell_bounds(table, knows(table, all_ways(4, 2)))
     counts = np.zeros((2, 2, 2, 2), np.int64)
     counts[tuple(table.codes.T)] = table.counts
     assert lower[2, 2, 2, 2] == upper[2, 2, 2, 2] == 5
@@ -28,7 +28,7 @@ def test_super_cell_bounds_hold_the_true_sums() -> None:
 def test_fixed_point_does_not_reach_the_integers() -> None:
     """[DKS] section 4: the bounds contain the sharp ones; here only one integer table is left."""
     table = dks_2x2x2x2()
-    bounds = shuttle.bounds(table, all_ways(4, 2), every_cell(table.schema))
+    bounds = shuttle.bounds(table, knows(table, all_ways(4, 2)), every_cell(table.schema))
     assert not bounds.exact.all()
 
 
@@ -43,11 +43,11 @@ def test_contradiction_is_refused() -> None:
 def test_large_tables_are_refused(sizes: list[int], needed: str) -> None:
     table = Table.of(schema_of(sizes), np.zeros((1, len(sizes)), np.int64))
     with pytest.raises(ReleaseError, match=f"{needed}.* choose the method collapse"):
-        shuttle.bounds(table, all_ways(len(sizes), 1), table.codes)
+        shuttle.bounds(table, knows(table, all_ways(len(sizes), 1)), table.codes)
 
 
 def test_czech_widths_with_all_five_way_marginals() -> None:
     """[DKS] proposition 1: all widths equal, and width + 1 is the number of feasible tables, 2."""
     table = czech()
-    bounds = shuttle.bounds(table, all_ways(6, 5), table.codes[table.at_risk(2)])
+    bounds = shuttle.bounds(table, knows(table, all_ways(6, 5)), table.codes[table.at_risk(2)])
     assert bounds.outer.tolist() == [[0, 1], [2, 3], [1, 2]]

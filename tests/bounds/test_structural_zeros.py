@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import decomposable, integer_program, nested, shuttle
 from sdc.bounds.method import cell_bounds, method_names
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from tests.strategies import (
     all_ways,
@@ -23,6 +24,7 @@ from tests.strategies import (
     dense,
     every_cell,
     frontier,
+    knows,
     releases,
     schema_of,
     small_tables,
@@ -76,7 +78,7 @@ def cases(draw: hs.DrawFn, decomposable_only: bool = False) -> tuple[Table, Rele
 
 def assert_sandwich(table: Table, release: Release, method: str) -> None:
     cells = every_cell(table.schema)
-    sharp, bounds = sharp_bounds(table, release), cell_bounds(table, release, cells, method)
+    sharp, bounds = sharp_bounds(table, release), cell_bounds(table, knows(table, release), cells, method)
     assert (bounds.outer[:, 0] <= sharp[:, 0]).all()
     assert (bounds.outer[:, 1] >= sharp[:, 1]).all()
     assert (bounds.inner[:, 0] >= sharp[:, 0]).all()
@@ -111,7 +113,21 @@ def test_every_method_contains_and_is_contained(method: str, case: tuple[Table, 
 def test_an_impossible_cell_is_empty(method: str, case: tuple[Table, Release]) -> None:
     table, release = case
     cells = every_cell(table.schema)
-    assert (cell_bounds(table, release, cells[table.zeros.contains(cells)], method).outer == 0).all()
+    assert (cell_bounds(table, knows(table, release), cells[table.zeros.contains(cells)], method).outer == 0).all()
+
+
+@pytest.mark.parametrize("method", [name for name in method_names() if name not in ("decomposable", "dichotomous")])
+@settings(max_examples=15)
+@given(case=cases())
+def test_what_is_impossible_is_what_is_known(method: str, case: tuple[Table, Release]) -> None:
+    """Whatever the table itself says: with the structural zeros or without, twice the same."""
+    table, release = case
+    plain, cells = Table.of(table.schema, table.codes, table.counts), every_cell(table.schema)
+    for zeros in (table.zeros, NO_ZEROS):
+        known = Knowledge.of(table, release, zeros)
+        one, other = cell_bounds(table, known, cells, method), cell_bounds(plain, known, cells, method)
+        assert (one.outer == other.outer).all()
+        assert (one.inner == other.inner).all()
 
 
 @example(case=UNCOVERED)
@@ -123,7 +139,7 @@ def test_explicit_bounds_are_outer(case: tuple[Table, Release]) -> None:
 @given(cases())
 def test_the_integer_program_is_sharp(case: tuple[Table, Release]) -> None:
     table, release = case
-    bounds = integer_program.bounds(table, release, every_cell(table.schema))
+    bounds = integer_program.bounds(table, knows(table, release), every_cell(table.schema))
     assert bounds.exact.all()
     assert (bounds.outer == sharp_bounds(table, release)).all()
 
@@ -131,7 +147,12 @@ def test_the_integer_program_is_sharp(case: tuple[Table, Release]) -> None:
 def test_the_marginal_of_two_patterns_together_says_less() -> None:
     table, release = TOGETHER
     assert sharp_bounds(table, release).tolist() == [[0, 0], [0, 0], [0, 3], [0, 3]]
-    assert nested.bounds(table, release, every_cell(table.schema)).outer.tolist() == [[0, 0], [0, 0], [0, 3], [0, 3]]
+    assert nested.bounds(table, knows(table, release), every_cell(table.schema)).outer.tolist() == [
+        [0, 0],
+        [0, 0],
+        [0, 3],
+        [0, 3],
+    ]
 
 
 def test_a_zero_that_the_release_shows_changes_nothing() -> None:
@@ -139,7 +160,7 @@ def test_a_zero_that_the_release_shows_changes_nothing() -> None:
     plain = dense(schema_of([2, 2, 2]), [3, 1, 0, 0, 2, 4, 1, 1])
     table = plain.with_zeros(StructuralZeros((((0, (0,)), (1, (1,))),)))
     cells, release = every_cell(table.schema), frontier("AB", "BC")
-    informed, ignorant = (decomposable.bounds(t, release, cells) for t in (table, plain))
+    informed, ignorant = (decomposable.bounds(t, knows(t, release), cells) for t in (table, plain))
     assert informed.exact.all()
     assert (informed.outer == ignorant.outer).all()
 
@@ -149,11 +170,17 @@ def test_a_zero_narrows_what_the_release_leaves_open() -> None:
     plain = dense(schema_of([2, 2]), [0, 2, 1, 3])
     table, release = plain.with_zeros(StructuralZeros((((0, (0,)), (1, (0,))),))), all_ways(2, 1)
     cells = every_cell(table.schema)
-    assert shuttle.bounds(plain, release, cells).outer_width.min() == 1
-    assert shuttle.bounds(table, release, cells).outer.tolist() == [[0, 0], [2, 2], [1, 1], [3, 3]]
-    assert integer_program.bounds(table, release, cells).outer.tolist() == [[0, 0], [2, 2], [1, 1], [3, 3]]
-    assert decomposable.bounds(table, release, cells).outer.tolist() == [[0, 0], [1, 2], [0, 1], [3, 4]]
-    assert (decomposable.bounds(table, release, cells).inner_width == 0).all()
+    assert shuttle.bounds(plain, knows(plain, release), cells).outer_width.min() == 1
+    known = knows(table, release)
+    assert shuttle.bounds(table, known, cells).outer.tolist() == [[0, 0], [2, 2], [1, 1], [3, 3]]
+    assert integer_program.bounds(table, known, cells).outer.tolist() == [
+        [0, 0],
+        [2, 2],
+        [1, 1],
+        [3, 3],
+    ]
+    assert decomposable.bounds(table, known, cells).outer.tolist() == [[0, 0], [1, 2], [0, 1], [3, 4]]
+    assert (decomposable.bounds(table, known, cells).inner_width == 0).all()
 
 
 def test_inner_bounds_fix_the_variables_of_a_zero_and_move_the_others() -> None:
@@ -161,6 +188,6 @@ def test_inner_bounds_fix_the_variables_of_a_zero_and_move_the_others() -> None:
     plain = dense(schema_of([2, 2, 2]), [0, 0, 1, 2, 2, 1, 2, 2])
     table = plain.with_zeros(StructuralZeros((((0, (0,)), (1, (0,))),)))
     cells = every_cell(table.schema)
-    bounds = nested.bounds(table, all_ways(3, 1), cells)
-    assert (bounds.inner == decomposable.bounds(plain, frontier("AB", "C"), cells).inner).all()
+    bounds = nested.bounds(table, knows(table, all_ways(3, 1)), cells)
+    assert (bounds.inner == decomposable.bounds(plain, knows(plain, frontier("AB", "C")), cells).inner).all()
     assert bounds.inner_width.tolist() == [0, 0, 3, 3, 3, 3, 4, 4]

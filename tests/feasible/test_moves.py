@@ -14,6 +14,7 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.moves import EFFORTS, Found, find, reached, shift
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -27,6 +28,7 @@ from tests.strategies import (
     frontier,
     gives_feasible,
     informed_tables_and_releases,
+    knows,
     schema_of,
 )
 
@@ -38,7 +40,7 @@ ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 def found_for(table: Table, release: Release, rows: slice = slice(None), width: int = 3) -> Found:
     """What is found to move the cells, zero cells too, by a width of three."""
     cells = every_cell(table.schema)[rows]
-    return find(table, release, cells, np.full(len(cells), width), effort=EFFORTS, nodes=NODES)
+    return find(table, knows(table, release), cells, np.full(len(cells), width), effort=EFFORTS, nodes=NODES)
 
 
 def assert_same(one: Differences, other: Differences) -> None:
@@ -61,9 +63,9 @@ def test_every_table_found_is_feasible(example: tuple[Table, Release]) -> None:
 @settings(max_examples=150)
 def test_inner_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
     table, release = example
-    seen = enumerate_tables(table, release, MOST_TABLES)
+    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
     assume(seen.complete)
-    bounds = move_bounds.bounds(table, release, every_cell(table.schema))
+    bounds = move_bounds.bounds(table, knows(table, release), every_cell(table.schema))
     assert (bounds.inner[:, 0] >= seen.lower).all()
     assert (bounds.inner[:, 1] <= seen.upper).all()
     assert (bounds.outer[:, 0] <= seen.lower).all()
@@ -79,9 +81,9 @@ def test_most_sharp_ends_are_reached(kind: str) -> None:
     for example in range(60):
         table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.3)
         release = random_release(rng, kind, len(table.schema))
-        seen = enumerate_tables(table, release, MOST_TABLES)
+        seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
         if seen.complete:
-            bounds = move_bounds.bounds(table, release, every_cell(table.schema))
+            bounds = move_bounds.bounds(table, knows(table, release), every_cell(table.schema))
             sharp = np.stack([seen.lower, seen.upper], axis=1)
             moving = sharp != bounds.counts[:, None]
             free, hit = free + int(moving.sum()), hit + int((bounds.inner == sharp)[moving].sum())
@@ -131,7 +133,9 @@ def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) 
 
 
 def shifted(table: Table, release: Release, changes: Counts, rows: slice = slice(None), nodes: int = NODES) -> Found:
-    return shift(table, release, every_cell(table.schema)[rows], changes[rows], effort=EFFORTS, nodes=nodes)
+    return shift(
+        table, knows(table, release), every_cell(table.schema)[rows], changes[rows], effort=EFFORTS, nodes=nodes
+    )
 
 
 def wanted(data: hs.DataObject, table: Table) -> Counts:
@@ -187,7 +191,7 @@ def test_a_shift_is_one_way_of_find(example: tuple[Table, Release], width: int) 
 @settings(max_examples=80)
 def test_shifts_end_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
     table, release = example
-    seen = enumerate_tables(table, release, MOST_TABLES)
+    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
     assume(seen.complete)
     cells = every_cell(table.schema)
     counts = table.count_at(cells)
@@ -205,18 +209,20 @@ def test_shifts_reach_the_ends_of_a_decomposable_release() -> None:
     table = dense(schema_of([2, 2]), [5, 3, 2, 4])
     release = all_ways(2, 1)
     for change, end in ((-4, 1), (-9, 1), (-1, 4), (1, 6), (2, 7), (9, 7)):
-        (found,) = shift(table, release, table.codes[:1], np.array([change]), effort=EFFORTS, nodes=NODES).differences
+        (found,) = shift(
+            table, knows(table, release), table.codes[:1], np.array([change]), effort=EFFORTS, nodes=NODES
+        ).differences
         assert 5 + found[1][(found[0] == 0).all(axis=1)].sum() == end
-    nothing = shift(table, release, table.codes, np.zeros(4, np.int64), effort=EFFORTS, nodes=NODES)
+    nothing = shift(table, knows(table, release), table.codes, np.zeros(4, np.int64), effort=EFFORTS, nodes=NODES)
     assert (len(nothing.differences), nothing.nodes) == (0, 0)
-    spent = shift(table, release, table.codes, np.full(4, 1), effort=EFFORTS, nodes=0)
+    spent = shift(table, knows(table, release), table.codes, np.full(4, 1), effort=EFFORTS, nodes=0)
     assert (len(spent.differences), spent.nodes) == (0, 0)
 
 
 def test_a_table_that_is_too_large_is_not_shifted() -> None:
     table = table_of([2] * 21)
     with pytest.raises(ReleaseError, match="21 variables with 2097152 cells are too many for"):
-        shift(table, Release.of([1]), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
+        shift(table, knows(table, Release.of([1])), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
 
 
 # Published tables, and limits
@@ -226,7 +232,7 @@ def test_the_published_czech_release_is_certified() -> None:
     """REFERENCE section 2: sharp bounds [0, 10], [0, 9], [0, 9]; width 6 is what the release is published for."""
     table = czech()
     cells = table.codes[table.at_risk(2)]
-    found = find(table, ORDERED_60, cells, np.full(3, 6), effort=EFFORTS, nodes=NODES)
+    found = find(table, knows(table, ORDERED_60), cells, np.full(3, 6), effort=EFFORTS, nodes=NODES)
     inner = reached(found.differences, cells, table.count_at(cells), table)
     assert (inner[:, 1] - inner[:, 0] >= 6).all()
     assert (inner >= 0).all()
@@ -236,7 +242,7 @@ def test_the_published_czech_release_is_certified() -> None:
 def test_a_decomposable_release_is_moved_to_its_ends() -> None:
     """Independent A and B: one square move after the other reaches the explicit bounds."""
     table = dense(schema_of([2, 2]), [5, 3, 2, 4])
-    bounds = move_bounds.bounds(table, all_ways(2, 1), every_cell(table.schema))
+    bounds = move_bounds.bounds(table, knows(table, all_ways(2, 1)), every_cell(table.schema))
     assert bounds.inner.tolist() == [[1, 7], [1, 7], [0, 6], [0, 6]]
 
 
@@ -253,16 +259,18 @@ def test_a_release_of_the_full_table_moves_nothing(release: Release) -> None:
     table = czech()
     found = found_for(table, release)
     assert len(found.differences) == 0
-    bounds = move_bounds.bounds(table, release, table.codes)
+    bounds = move_bounds.bounds(table, knows(table, release), table.codes)
     assert (bounds.inner == table.counts[:, None]).all()
 
 
 def test_no_cells_no_width_no_nodes_no_records() -> None:
     table, cells = czech(), czech().codes
     nothing = np.zeros(len(cells), np.int64)
-    assert len(find(table, ORDERED_60, cells[:0], nothing[:0], effort=EFFORTS, nodes=NODES).differences) == 0
-    assert find(table, ORDERED_60, cells, nothing, effort=EFFORTS, nodes=NODES).nodes == 0
-    assert find(table, ORDERED_60, cells, nothing + 6, effort=EFFORTS, nodes=0).nodes == 0
+    assert (
+        len(find(table, knows(table, ORDERED_60), cells[:0], nothing[:0], effort=EFFORTS, nodes=NODES).differences) == 0
+    )
+    assert find(table, knows(table, ORDERED_60), cells, nothing, effort=EFFORTS, nodes=NODES).nodes == 0
+    assert find(table, knows(table, ORDERED_60), cells, nothing + 6, effort=EFFORTS, nodes=0).nodes == 0
     empty = Table.of(schema_of([2, 3, 2]), np.empty((0, 3), np.int64))
     assert len(found_for(empty, all_ways(3, 2)).differences) == 0
 
@@ -271,7 +279,7 @@ def test_the_nodes_given_are_the_most_that_are_used() -> None:
     table = czech()
     cells = table.codes[table.at_risk(2)]
     for nodes in (1, 10, 100):
-        found = find(table, all_ways(6, 5), cells, np.full(3, 6), effort=EFFORTS, nodes=nodes)
+        found = find(table, knows(table, all_ways(6, 5)), cells, np.full(3, 6), effort=EFFORTS, nodes=nodes)
         assert found.nodes <= 3 * nodes + 3
 
 
@@ -289,15 +297,15 @@ def test_a_table_that_is_too_large_is_refused(sizes: list[int]) -> None:
     table = table_of(sizes)
     assert not moves.can_search(table)
     with pytest.raises(ReleaseError, match=rf"{len(sizes)} variables with {table.schema.cells} cells are too many for"):
-        find(table, Release.of([1]), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
+        find(table, knows(table, Release.of([1])), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
 
 
 def test_the_largest_table_is_searched() -> None:
     table = table_of([2] * 20)
     assert moves.can_search(table)
-    found = find(table, Release.of([1]), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
+    found = find(table, knows(table, Release.of([1])), table.codes, np.ones(1, np.int64), effort=EFFORTS, nodes=NODES)
     assert len(found.differences) == 1
-    assert found.differences.feasible(table, Release.of([1])).all()
+    assert found.differences.feasible(table, knows(table, Release.of([1]))).all()
 
 
 def test_a_variable_that_the_table_does_not_have() -> None:
@@ -314,7 +322,7 @@ def test_flipped_variables_are_in_no_released_sub_table_together(example: tuple[
     """Nor in a structural zero's; a move of fewer of them would change a marginal."""
     table, release = example
     informed = Release.of([*release.frontier, *table.zeros.subtables])
-    members, lengths = moves._flips(informed, np.array(table.schema.sizes))
+    members, lengths = moves._flips(knows(table, release))
     flipped = [st.of(row[:length]) for row, length in zip(members.tolist(), lengths.tolist(), strict=True)]
     assert len(set(flipped)) == len(flipped)
     assert not [s for s in flipped if s in informed]
@@ -322,5 +330,5 @@ def test_flipped_variables_are_in_no_released_sub_table_together(example: tuple[
 
 
 def test_flips_leave_variables_of_one_category_alone() -> None:
-    members, lengths = moves._flips(Release.of([0]), np.array([2, 1, 3]))
+    members, lengths = moves._flips(Knowledge(schema_of([2, 1, 3]), 1, Release.of([0])))
     assert [tuple(row[:n]) for row, n in zip(members.tolist(), lengths.tolist(), strict=True)] == [(0,), (2,)]

@@ -10,12 +10,11 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.reducible import components
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.release import Release
 from sdc.model.table import Table
-from tests.strategies import every_cell, frontier, informed_tables_and_releases, rewritten, schema_of
+from tests.strategies import components, every_cell, frontier, informed_tables_and_releases, knows, rewritten, schema_of
 
 MOST_TABLES = 5_000
 
@@ -44,7 +43,7 @@ def test_two_known_components_are_a_two_way_table(margins: tuple[int, int, int])
 
 def ends_of(table: Table, release: Release) -> Intervals:
     """(cells, 2) by enumeration, of all cells in C order."""
-    seen = enumerate_tables(table, release, MOST_TABLES)
+    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
     if not seen.complete:
         reject()
     return np.stack([seen.lower, seen.upper], axis=1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
-from tests.strategies import all_ways, frontier, releases
+from tests.strategies import all_ways, components, frontier, releases
 
 
 def neighbours(edges: list[tuple[int, int]], variables: int) -> graph.Adjacency:
@@ -111,10 +111,6 @@ def two_cycles() -> Release:
 
 def subtable(letters: str) -> int:
     return st.of("ABCDEFGH".index(letter) for letter in letters)
-
-
-def components(release: Release, variables: int, together: tuple[int, ...] = ()) -> graph.Decomposition:
-    return graph.components(graph.independence_graph([*release.frontier, *together], variables), release)
 
 
 @given(graphs)

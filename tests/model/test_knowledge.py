@@ -51,10 +51,6 @@ def knowledge(draw: hs.DrawFn, schema: Schema = SCHEMA) -> Knowledge:
     return Knowledge(schema, 7, draw(releases(len(schema))), draw(patterns(schema)))
 
 
-def varying_part(known: Knowledge) -> list[int]:
-    return [element & known.varying for element in known.release.frontier]
-
-
 # The union
 
 
@@ -134,6 +130,12 @@ def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> Non
     assert pickle.loads(plain) == known
 
 
+def test_knowledge_of_another_table_is_refused() -> None:
+    known = Knowledge(SCHEMA, 7, frontier("AC"))
+    with pytest.raises(ReleaseError, match=r"is of 7 records of A, B, C, D, E, the table has 1841 of A, B, C, D, E, F"):
+        known.check_is_of(czech())
+
+
 # Variables
 
 
@@ -163,6 +165,18 @@ def test_what_agrees_with_the_informed_release_has_the_structural_zeros(example:
         assert named in known.informed
         inside = StructuralZeros((pattern,)).within(named)
         assert not inside.contains(table.marginal(named).codes).any()
+
+
+@given(knowledge())
+def test_reduced_to_the_covered_variables(known: Knowledge) -> None:
+    """What methods are asked: the same marginals and structural zeros, without variables that tell nothing."""
+    kept, reduced = st.members(known.covered or 1), known.reduced
+    assert reduced.schema == SCHEMA.restrict(kept)
+    assert reduced.release == known.essential.within(st.of(kept))
+    assert reduced.zeros.patterns == tuple(
+        tuple((kept.index(v), codes) for v, codes in pattern) for pattern in known.zeros.patterns
+    )
+    assert reduced.reduced == reduced
 
 
 # Parts
@@ -266,7 +280,8 @@ def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
     assert (known.decomposition is not None) == is_decomposable
     if known.decomposition is not None:
         assert set(known.decomposition.cliques) == set(known.essential.frontier)
-        assert known.zeros_are_released == (Release.of(known.cover.cliques) == known.essential)
+        covering = Release.of(clique & known.varying for clique in known.cover.cliques)
+        assert known.zeros_are_released == (covering == known.essential)
 
 
 @given(knowledge())

@@ -8,7 +8,6 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.reducible import components
 from sdc.feasible.differences import Differences
 from sdc.feasible.moves import EFFORTS, find, shift
 from sdc.model import subtable as st
@@ -20,12 +19,14 @@ from sdc.model.table import Table
 from sdc.risk.evidence import Component, Evidence, Shift, Support
 from tests.strategies import (
     all_ways,
+    components,
     czech,
     dense,
     differences,
     frontier,
     gives_feasible,
     informed_tables_and_releases,
+    knows,
     releases,
     rewritten,
     scattered,
@@ -43,7 +44,9 @@ def evidence_of(table: Table) -> Evidence:
 
 
 def certified(table: Table, release: Release, width: int = 2) -> Differences:
-    return find(table, release, table.codes, np.full(len(table), width), effort=EFFORTS, nodes=500).differences
+    return find(
+        table, knows(table, release), table.codes, np.full(len(table), width), effort=EFFORTS, nodes=500
+    ).differences
 
 
 def ends(table: Table, found: Differences, release: Release) -> Intervals:
@@ -139,7 +142,7 @@ def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
     evidence.ask(release)
     evidence.add(certified(table, release))
     offered = data.draw(differences(table))
-    evidence.add(offered.rows(offered.feasible(table, release)))
+    evidence.add(offered.rows(offered.feasible(table, knows(table, release))))
     evidence.ask(asked := larger(data, release, len(table.schema)))
     rows = np.array(sorted(data.draw(hs.sets(hs.integers(0, len(table) - 1)))) if len(table) else [], np.int64)
     rest = evidence.resting(rows)
@@ -168,7 +171,7 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
     release = all_ways(6, 3)
     evidence.ask(release)
     cells = table.codes[at_risk]
-    evidence.add(find(table, release, cells, np.full(3, 6), effort=EFFORTS, nodes=2_000).differences)
+    evidence.add(find(table, knows(table, release), cells, np.full(3, 6), effort=EFFORTS, nodes=2_000).differences)
     assert (evidence.inner[:, 1] - evidence.inner[:, 0] >= 6).all()
     assert len(evidence.resting(np.array(rows, np.int64))) <= 2 * len(rows)
 
@@ -234,7 +237,7 @@ def support_of(table: Table) -> Support:
 
 def sharp(table: Table, release: Release) -> Intervals:
     """(cells, 2) of the occupied cells, by enumeration of all feasible tables."""
-    seen = enumerate_tables(table, release, MOST_TABLES)
+    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
     if not seen.complete:
         reject()
     at = np.ravel_multi_index(tuple(table.codes.T.astype(np.int64)), table.schema.sizes)
@@ -247,7 +250,7 @@ def searched(support: Support, width: int = 3) -> None:
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(rows, width, way):
             moved = component.cells[cells]
-            found = shift(component.table, component.release, moved, changes, effort=EFFORTS, nodes=300)
+            found = shift(component.table, component.knowledge, moved, changes, effort=EFFORTS, nodes=300)
             component.add(found.differences)
 
 
@@ -382,7 +385,12 @@ def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Release]
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(np.arange(len(table)), width, way):
             found = shift(
-                component.table, component.release, component.cells[cells], changes, effort=EFFORTS, nodes=2_000
+                component.table,
+                component.knowledge,
+                component.cells[cells],
+                changes,
+                effort=EFFORTS,
+                nodes=2_000,
             )
             component.add(found.differences)
             reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.counts[cells]

@@ -23,7 +23,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.search import chain_kernel
 from sdc.search.annealing import Chain, Schedule, Workspace
 from sdc.utility.measures import Weights, weighted_sub_tables
-from tests.strategies import schema_of, small_tables, structural_zeros
+from tests.strategies import knows, schema_of, small_tables, structural_zeros
 
 HOT = Schedule(steps=400, start=20.0, end=2.0)
 
@@ -41,7 +41,7 @@ def random_table(seed: int, sizes: list[int], records: int) -> Table:
 def narrowest(table: Table, graph: DecomposableGraph, small_count: int) -> int:
     """Smallest width of an at-risk cell, by the explicit bounds."""
     cells = table.codes[table.at_risk(small_count)]
-    return int(decomposable.bounds(table, graph.release, cells).outer_width.min())
+    return int(decomposable.bounds(table, knows(table, graph.release), cells).outer_width.min())
 
 
 @given(some.integers(0, 10_000), some.integers(1, 6), some.integers(1, 3))
@@ -80,7 +80,7 @@ def test_structural_zeros_stay_in_a_clique(table: Table, data: some.DataObject) 
     for _ in range(10):
         state = chain.step(table, state, 7)
         assert all(zero in state.graph.release for zero in table.zeros.subtables)
-        bounds = decomposable.bounds(table, state.graph.release, table.codes[table.at_risk(2)])
+        bounds = decomposable.bounds(table, knows(table, state.graph.release), table.codes[table.at_risk(2)])
         assert bounds.exact.all()
         assert bounds.inner_width.min() >= 1
 

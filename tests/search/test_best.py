@@ -21,7 +21,7 @@ from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table
-from tests.strategies import small_tables
+from tests.strategies import knows, small_tables
 
 
 def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing: object) -> ReleaseSearch:
@@ -71,7 +71,7 @@ def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_w
 
 
 def sharp_min_width(table: Table, release: Release) -> int:
-    found = enumerate_tables(table, release, limit=200_000)
+    found = enumerate_tables(table, knows(table, release), limit=200_000)
     assert found.complete
     dense = (found.upper - found.lower).reshape(table.schema.sizes)
     at_risk = table.codes[table.at_risk(2)]
