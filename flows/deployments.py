@@ -13,7 +13,7 @@ import typer
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from sdc.build.stages import open_build
+from sdc.build.build import open_build
 from sdc.config import Positive, Text, Workers
 from sdc.config_file import load_yaml, validated
 from sdc.execution.settings import cluster_of

@@ -12,7 +12,8 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
-from sdc.build.stages import MEASURED, Build, Stage, open_build, run_stage, stages_of
+from sdc.build.build import Build, open_build
+from sdc.build.stages import MEASURED, Stage, run_stage, stages_of
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
@@ -37,7 +38,7 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
     """One coarse task a stage, in order; the Dask workers start when a stage first asks for them."""
     with (
         _LateExecutor(build.config.execution).open() as late,
-        build.started(),
+        build.started([stage.name for stage in stages_of(build.config)]),
         Progress() as progress,
     ):
         watched = Watched(late, progress)

@@ -8,7 +8,8 @@ from typing import Any
 from prefect import flow
 
 from flows.release_build import run_stages, stage_facts
-from sdc.build.stages import SWEEP, open_build
+from sdc.build.build import open_build
+from sdc.build.stages import SWEEP
 
 
 @flow(name="width-sweep")

@@ -1,7 +1,8 @@
 """sdc decides which marginal sub-tables of a table of counts may be published, and proves it.
 
 The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
-`assess`, `ordered_release`, `decomposable_release`, `best_release`, `risk_utility_curve`, `enumerate_tables`.
+`assess`, `ordered_release`, `decomposable_release`, `best_release`, `risk_utility_curve`, `enumerate_tables`,
+`publish_release`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ __all__ = [
     "decomposable_release",
     "enumerate_tables",
     "ordered_release",
+    "publish_release",
     "read_table",
     "risk_utility_curve",
 ]
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         decomposable_release,
         enumerate_tables,
         ordered_release,
+        publish_release,
         read_table,
         risk_utility_curve,
     )

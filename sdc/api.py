@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.bounds.in_units import bounds_in_units
+from sdc.build.assemble import Annealing, SearchSettings, floor_of, no_widths, release_search
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.bank import no_at_risk_cell
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
-from sdc.risk import criterion
-from sdc.risk.criterion import Assessment, Budget, Criterion
-from sdc.risk.critical_width import CriticalWidths, critical_widths, require_at_risk
+from sdc.risk.criterion import Assessment, Budget, Effort
+from sdc.risk.critical_width import critical_widths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
 from sdc.search.annealing import Schedule
-from sdc.search.best import FoundRelease, ReleaseSearch, require_method
+from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import CurvePoint, CurveSearch
-from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
-from sdc.search.ordered import OrderedRelease, OrderedSearch, SearchStep
+from sdc.search.decomposable import DecomposableRelease, SearchState
+from sdc.search.ordered import OrderedRelease, SearchStep
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ __all__ = [
     "enumerate_tables",
     "find_release",
     "ordered_release",
+    "publish_release",
     "read_table",
     "release_of",
     "risk_utility_curve",
@@ -72,13 +77,16 @@ def cell_bounds(
     release or the method does not fit.
     """
     chosen = _cells(table, cells, small_count)
-    return criterion.bounds_in_units(table, release_of(table, release), chosen, method, executor)
+    known = Knowledge.of(table, release_of(table, release))
+    return bounds_in_units(table, known, chosen, method, executor)
 
 
 def _cells(table: Table, cells: str, small_count: int) -> Codes:
     if cells == "at-risk":
-        require_at_risk(table, small_count)
-        return np.asarray(table.codes[table.at_risk(small_count)])
+        rows = table.at_risk(small_count)
+        if not len(rows):
+            raise no_at_risk_cell(table, small_count)
+        return np.asarray(table.codes[rows])
     if cells != "all":
         raise InputError(f"cells = {cells!r}; choose at-risk or all")
     if table.schema.cells > MAX_CELLS_BOUNDED:
@@ -101,8 +109,9 @@ def assess(
     executor: Executor = IN_PROCESS,
 ) -> Assessment:
     """Is the release safe: does every at-risk cell keep a width of at least `min_width`?"""
-    judged_by = Criterion(table, small_count, min_width, refute_cells, executor, budget or Budget())
-    return judged_by.assess(release_of(table, release))
+    effort = Effort(budget or Budget(), refute_cells, executor=executor)
+    settings = SearchSettings(MinWidth(small_count, min_width), effort=effort)
+    return settings.inquiry(table).ask(release_of(table, release)).assessment
 
 
 def ordered_release(
@@ -121,9 +130,14 @@ def ordered_release(
 
     Critical widths below `min_width` are not listed where there are more than 20 variables.
     """
-    judged_by = Criterion(table, small_count, min_width, refute_cells, executor, budget or Budget())
-    widths = _widths(table, judged_by, "ordered", min_width)
-    return OrderedSearch(judged_by, widths, extend, accept_undecided, on_step).run()
+    settings = SearchSettings(
+        MinWidth(small_count, min_width),
+        Policy.OUTER if accept_undecided else Policy.REFUSE,
+        Effort(budget or Budget(), refute_cells, executor=executor),
+        extend,
+        floor_of(None, len(table.schema), min_width),
+    )
+    return release_search(table, settings, settings.widths(table), on_step).ordered.run()
 
 
 def decomposable_release(
@@ -148,8 +162,9 @@ def decomposable_release(
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not.
     """
-    judged_by = Criterion(table, small_count, min_width, executor=executor)
-    return _annealing(table, judged_by, seed, chains, steps, start, weights, on_round).run()
+    effort, annealing = Effort(executor=executor), Annealing(Schedule(steps), chains, seed, start=start)
+    settings = SearchSettings(MinWidth(small_count, min_width), effort=effort, annealing=annealing, **_by_name(weights))
+    return release_search(table, settings, no_widths(), on_round=on_round).decomposable.run()
 
 
 def best_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
@@ -179,10 +194,13 @@ def find_release(
 ) -> FoundRelease:
     """The release that a method finds: ordered, decomposable, or best; settings as for the method's own verb."""
     require_method(method)
-    judged_by = Criterion(table, small_count, min_width, refute_cells, executor, budget or Budget())
-    annealing = _annealing(table, judged_by, seed, chains, steps, start, weights, on_round)
-    ordered = OrderedSearch(judged_by, _widths(table, judged_by, method, min_width), on_step=on_step)
-    return ReleaseSearch(ordered, annealing).run(method)
+    effort = Effort(budget or Budget(), refute_cells, executor=executor)
+    annealing = Annealing(Schedule(steps), chains, seed, start=start)
+    floor = floor_of(None, len(table.schema), min_width)
+    criterion, named = MinWidth(small_count, min_width), _by_name(weights)
+    settings = SearchSettings(criterion, effort=effort, floor=floor, annealing=annealing, **named)
+    widths = no_widths() if method == "decomposable" else settings.widths(table)
+    return release_search(table, settings, widths, on_step, on_round).run(method)
 
 
 def risk_utility_curve(
@@ -207,48 +225,60 @@ def risk_utility_curve(
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    judged_by = Criterion(table, small_counts[0], min(min_widths), refute_cells, executor, budget or Budget())
-    annealing = _annealing(table, judged_by, seed, chains, steps, None, weights, lambda state: None)
-    ordered = OrderedSearch(judged_by, _widths(table, judged_by, "ordered", min(min_widths)))
-    search = ReleaseSearch(ordered, annealing)
+    effort = Effort(budget or Budget(), refute_cells, executor=executor)
+    annealing = Annealing(Schedule(steps), chains, seed)
+    least = MinWidth(small_counts[0], min(min_widths))
+    floor = floor_of(None, len(table.schema), min(min_widths))
+    settings = SearchSettings(least, effort=effort, floor=floor, annealing=annealing, **_by_name(weights))
+    search = release_search(table, settings, settings.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
 
 
-def _annealing(
-    table: Table,
-    judged_by: Criterion,
-    seed: int,
-    chains: int,
-    steps: int,
-    start: str | None,
-    weights: Mapping[str, float] | None,
-    on_round: Callable[[SearchState], None],
-) -> DecomposableSearch:
-    return DecomposableSearch(
-        judged_by,
-        Schedule(steps),
-        chains=chains,
-        seed=seed,
-        weights=weights_of(table, weights or {}),
-        start=None if start is None else DecomposableGraph.parse(start, table.schema),
-        checkpoint=on_round,
-    )
+def _by_name(weights: Mapping[str, float] | None) -> dict[str, Any]:
+    """Weights of variables, and of sub-tables `a*b`, as the settings take them."""
+    given = weights or {}
+    return {
+        "by_variable": {name: weight for name, weight in given.items() if "*" not in name},
+        "by_sub_table": {name: weight for name, weight in given.items() if "*" in name},
+    }
 
 
 def weights_of(table: Table, by_name: Mapping[str, float]) -> Weights:
     """Weights of variables and of sub-tables `a*b`; InputError for what the table does not have, or not above 0."""
-    variables = {name: weight for name, weight in by_name.items() if "*" not in name}
-    sub_tables = {name: weight for name, weight in by_name.items() if "*" in name}
-    return Weights.of(table.schema, variables, sub_tables)
+    named = _by_name(by_name)
+    return Weights.of(table.schema, named["by_variable"], named["by_sub_table"])
 
 
-def _widths(table: Table, judged_by: Criterion, method: str, least: int) -> CriticalWidths:
-    """Critical widths, from the least one asked for where there are many variables; annealing does without."""
-    if method == "decomposable":
-        nothing = np.zeros(0, np.int64)
-        return CriticalWidths(nothing.astype(np.uint64), nothing, 0, 0)
-    floor = least if len(table.schema) > 20 else 0
-    return critical_widths(table, small_count=judged_by.small_count, floor=floor, executor=judged_by.executor)
+def publish_release(
+    table: Table, found: FoundRelease | OrderedRelease | DecomposableRelease, folder: str | Path, *, title: str
+) -> None:
+    """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
+
+    The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
+    ConfigError where the folder exists or cannot be made.
+    """
+    from sdc.publish.gate import Subject, clear
+    from sdc.publish.publication import check_publication, write_publication
+    from sdc.storage.certificate import Certificate
+    from sdc.storage.run_folder import RunFolder
+
+    judgement, out = found.judgement, Path(folder).absolute()
+    criterion, known = judgement.criterion, judgement.knowledge
+    require_new(out)
+    digest = judgement.bank.table.digest
+    certificate = Certificate(digest, known.release, criterion.small_count, criterion.min_width, judgement.proof)
+    cleared = clear(table, certificate, criterion, Policy.REFUSE)
+    with RunFolder(out.parent).writing(out.name) as into:
+        write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into)
+        check_publication(cleared, into)
+
+
+def require_new(folder: Path) -> None:
+    """ConfigError where a folder to publish in is there, or where it would be is none."""
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already; name a folder that does not")
+    if not folder.parent.is_dir():
+        raise ConfigError(f"{folder}: {folder.parent} is not a folder; name one in a folder that exists")
 
 
 def enumerate_tables(table: Table, release: ReleaseLike, *, limit: int | None = None) -> Enumeration:

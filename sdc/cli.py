@@ -15,7 +15,6 @@ from sdc.model.errors import ConfigError, RunFolderError, as_command
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
-    from sdc.model.release import Release
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
 
@@ -62,7 +61,7 @@ def main() -> None:
 @app.command()
 def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """The whole build, from microdata to a published release and its audit report."""
-    from sdc.build.stages import open_build
+    from sdc.build.build import open_build
     from sdc.execution.cluster import check_cluster
 
     build = open_build(config, data, workers)
@@ -87,8 +86,8 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
 @app.command()
 def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """What a build would run and need, from a short trial; writes nothing. Refuses what does not fit."""
+    from sdc.build.build import open_build
     from sdc.build.plan import one_worker, plan_build
-    from sdc.build.stages import open_build
     from sdc.execution.cluster import open_executor
 
     build = open_build(config, data, workers)
@@ -251,7 +250,7 @@ def release(
 ) -> None:
     """Finds a release, and publishes it where a folder is given."""
     from sdc import api
-    from sdc.build.stages import describe_round, say_step
+    from sdc.build.describe import describe_round, say_step
     from sdc.search.best import require_method
 
     require_method(method)
@@ -274,7 +273,7 @@ def release(
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
         )
     if out is not None:
-        _publish(data, found.release, Path(table).stem, out)
+        api.publish_release(data, found, out, title=Path(table).stem)
     facts = _release_facts(data, found, weights)
     if as_json:
         _print_json(facts)
@@ -454,12 +453,14 @@ def _require_suffix(out: Path | None) -> None:
 
 
 def _require_new(out: Path | None) -> None:
-    if out is None:
-        return
-    if out.exists():
-        raise ConfigError(f"--out {out} exists already; name a folder that does not")
-    if not out.absolute().parent.is_dir():
-        raise ConfigError(f"--out {out}: {out.absolute().parent} is not a folder; name one in a folder that exists")
+    """Before the work, what publication will ask after it."""
+    from sdc.api import require_new
+
+    if out is not None:
+        try:
+            require_new(out.absolute())
+        except ConfigError as error:
+            raise ConfigError(f"--out {error}") from error
 
 
 def _weights(given: list[str]) -> dict[str, float]:
@@ -478,7 +479,7 @@ def _weights(given: list[str]) -> dict[str, float]:
 
 def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float]) -> dict[str, Any]:
     from sdc.api import weights_of
-    from sdc.build.stages import utility_of_release
+    from sdc.build.assemble import utility_of_release
     from sdc.storage.results import assessment_facts, graph_facts, release_facts
 
     graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
@@ -490,16 +491,6 @@ def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float])
         "utility": utility_of_release(table, found.release, weights_of(table, weights)).facts,
         "assessment": assessment_facts(found.assessment, table.schema),
     }
-
-
-def _publish(table: Table, release: Release, name: str, out: Path) -> None:
-    from sdc.publish.publication import check_publication, write_publication
-    from sdc.storage.run_folder import RunFolder
-
-    folder = RunFolder(out.absolute().parent)
-    with folder.writing(out.name) as into:
-        write_publication(table, release, name, into)
-        check_publication(table, into)
 
 
 def _frontier(frontier: tuple[int, ...], table: Table) -> list[list[str]]:

@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as hs
 
 from sdc.bounds.decomposable import explicit_bounds
+from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Part, Proof
 from sdc.model import graph
@@ -24,6 +25,11 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table
+from sdc.risk.criterion import Budget, Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.slices import CELLS_PER_SLICE
+from sdc.risk.verdict import Policy
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 
@@ -64,9 +70,13 @@ def all_ways(variables: int, dimension: int) -> Release:
 
 
 @hs.composite
-def small_tables(draw: hs.DrawFn, max_records: int = 8, max_cells: int = 36, min_size: int = 2) -> Table:
-    """2 to 5 variables of `min_size` to 4 categories: a few records each on its own, or repeated on few cells."""
-    sizes = draw(hs.lists(hs.integers(min_size, 4), min_size=2, max_size=5).filter(lambda s: prod(s) <= max_cells))
+def small_tables(
+    draw: hs.DrawFn, max_records: int = 8, max_cells: int = 36, min_size: int = 2, max_size: int = 4
+) -> Table:
+    """2 to 5 variables of `min_size` to `max_size` categories: a few records each on its own, or on few cells."""
+    sizes = draw(
+        hs.lists(hs.integers(min_size, max_size), min_size=2, max_size=5).filter(lambda s: prod(s) <= max_cells)
+    )
     cell = hs.tuples(*(hs.integers(0, size - 1) for size in sizes))
     records = draw(hs.lists(cell, max_size=max_records))
     weights = draw(hs.lists(hs.integers(1, 3), min_size=len(records), max_size=len(records)))
@@ -271,3 +281,18 @@ _MALE = [[85, 107], [64, 80], [158, 169], [0, 21], [0, 14], [0, 9], [0, 1], [0, 
 _FEMALE = [[175, 197], [119, 135], [43, 54], [0, 21], [0, 14], [0, 9], [0, 1], [0, 2], [0, 2]]
 DFT_BOUNDS = _MALE + _FEMALE
 """Published bounds under {race x income, income x gender}, in C order."""
+
+
+def inquiry_of(
+    table: Table,
+    min_width: int = 3,
+    *,
+    small_count: int = 2,
+    budget: Budget | None = None,
+    executor: Executor = IN_PROCESS,
+    cells_per_slice: int = CELLS_PER_SLICE,
+    policy: Policy = Policy.REFUSE,
+) -> Inquiry:
+    """Questions about min width, put to the table."""
+    effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
+    return Inquiry(table, MinWidth(small_count, min_width), policy, effort)

@@ -26,8 +26,9 @@ import yaml
 
 from sdc import cli
 from sdc.bounds.method import method_names
+from sdc.build.build import open_build
 from sdc.build.plan import StagePlan
-from sdc.build.stages import STAGES, open_build, run_all
+from sdc.build.stages import STAGES, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
 from sdc.storage.run_folder import RunFolder, folder_digest

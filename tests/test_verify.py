@@ -26,7 +26,8 @@ from hypothesis import strategies as hs
 from sdc import cli
 from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.method import cell_bounds
-from sdc.build.stages import open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.feasible import moves
 from sdc.feasible.differences import Differences
@@ -42,16 +43,18 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.publish.publication import write_publication
-from sdc.risk.criterion import Criterion, judge
+from sdc.risk.min_width import MinWidth
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify import UnreadableError, Verification, verify
+from tests.publish.clearing import SUBJECT, cleared_of
 from tests.strategies import (
     components,
     czech,
     frontier,
+    inquiry_of,
     knows,
     rewritten,
     schema_of,
@@ -102,8 +105,8 @@ def with_part(certificate: Certificate, number: int = 0, **changes: Any) -> Cert
 
 def proven(table: Table, release: Release, small_count: int, min_width: int) -> tuple[CellBounds, Certificate]:
     """An honest certificate of the components that a criterion proves the release by, and the bounds it claims."""
-    bounds, proof = Criterion(table, small_count, min_width).proven(release)
-    return bounds, Certificate(table.digest, release, small_count, min_width, proof)
+    judgement, bounds = inquiry_of(table, min_width, small_count=small_count).examine(release)
+    return bounds, Certificate(table.digest, release, small_count, min_width, judgement.proof)
 
 
 def record(run: Path) -> None:
@@ -136,7 +139,12 @@ def forged(
     write_table(table, folder / "table")
     names = [st.names(element, table.schema) for element in certificate.release.frontier]
     write_json(folder / "search" / "search.json", {"frontier": names})
-    results.write_assessment(judge(bounds, certificate.min_width), bounds, table.schema, folder / "assessment")
+    results.write_assessment(
+        MinWidth(certificate.small_count, certificate.min_width).assess(bounds),
+        bounds,
+        table.schema,
+        folder / "assessment",
+    )
     write_certificate(certificate, table.schema, folder / "assessment")
     risk = {"small_count": certificate.small_count, "min_width": certificate.min_width, "undecided": undecided}
     stages = [
@@ -155,7 +163,7 @@ def sharp_bounds(table: Table) -> CellBounds:
 def published(run: Path) -> Path:
     """The run folder with the [KDSF] release made public, and recorded."""
     (run / "release").mkdir()
-    write_publication(read_written_table(run / "table"), KDSF, "czech", run / "release")
+    write_publication(cleared_of(read_written_table(run / "table"), KDSF), SUBJECT, "czech", run / "release")
     manifest = json.loads((run / "manifest.json").read_text())
     entry = {**manifest["stages"][0], "name": "release"}
     write_json(run / "manifest.json", {**manifest, "stages": [*manifest["stages"], entry]})

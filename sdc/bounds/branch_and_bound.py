@@ -33,13 +33,19 @@ def bounds_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Cod
 
     @on_covered_variables
     def bounded(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-        search = _Search(FeasibleTables(table, knowledge), max_steps)
-        place = table.schema.keys.pack(cells)
-        for cell in np.unique(place):
-            search.settle(int(cell))
-        return CellBounds(cells, table.count_at(cells), search.outer[place], search.inner[place], "branch-and-bound")
+        return search_within(max_steps, table, knowledge, cells)[0]
 
     return bounded(table, knowledge, cells)
+
+
+def search_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, list[Counts]]:
+    """`bounds_within` with the dense tables, in C order, that reach the inner ends; all variables are kept."""
+    search = _Search(FeasibleTables(table, knowledge), max_steps)
+    place = table.schema.keys.pack(cells)
+    for cell in np.unique(place):
+        search.settle(int(cell))
+    outer, inner = search.outer[place], search.inner[place]
+    return CellBounds(cells, table.count_at(cells), outer, inner, "branch-and-bound"), search.tables
 
 
 class _Search:
@@ -49,6 +55,7 @@ class _Search:
         self._found, self._max_steps = found, max_steps
         self.outer: Intervals = np.stack([found.lower, found.upper], axis=1)
         self.inner: Intervals = np.stack([found.equations.truth, found.equations.truth], axis=1)
+        self.tables: list[Counts] = []
 
     def settle(self, cell: int) -> None:
         """Both ends of one cell, as far as the steps go."""
@@ -74,5 +81,6 @@ class _Search:
         dense[block.cells] = values
         if not self._found.equations.holds(dense):
             raise RuntimeError("the search returned a table that does not agree with the released marginals")
+        self.tables.append(dense)
         np.minimum(self.inner[:, 0], dense, out=self.inner[:, 0])
         np.maximum(self.inner[:, 1], dense, out=self.inner[:, 1])

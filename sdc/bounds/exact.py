@@ -6,9 +6,10 @@ import numpy as np
 
 from sdc.bounds import branch_and_bound, integer_program, reducible
 from sdc.feasible.depth_first import MAX_CELLS
+from sdc.feasible.differences import Differences
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
-from sdc.model.table import Codes, Table
+from sdc.model.table import Codes, Counts, Table
 
 # measured: nearly every end that a second settles is settled in these; the solver takes 5 to 100 ms an end
 STEPS = 1 << 17
@@ -21,12 +22,36 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     steps and not by a clock; beyond 2,048 cells it is left out. ReleaseError where a component has more
     than 4,096 cells.
     """
-    return reducible.bounds_by(_of_component, table, knowledge, cells)
+    return reducible.bounds_by(lambda *component: _searched(*component)[0], table, knowledge, cells)
 
 
-def _of_component(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
+def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, Differences]:
+    """Exact bounds of (n, variables) cells of one component, with feasible tables that reach their ends.
+
+    The tables are differences from the true one, each checked in integers when it was found. Where an inner end is
+    that of a decomposable cover no table need be among them: see `Knowledge.cover`. ReleaseError beyond 4,096 cells.
+    """
+    found, tables = _searched(table, knowledge, cells)
+    return found, _differences(tables, table)
+
+
+def _searched(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, list[Counts]]:
     if table.schema.cells > MAX_CELLS:
-        return integer_program.bounds(table, knowledge, cells)
-    found = branch_and_bound.bounds_within(STEPS, table, knowledge, cells)
+        return integer_program.search(table, knowledge, cells)
+    found, tables = branch_and_bound.search_within(STEPS, table, knowledge, cells)
     rows = np.flatnonzero(~found.exact)
-    return found.narrowed(rows, integer_program.bounds(table, knowledge, cells[rows])) if len(rows) else found
+    if not len(rows):
+        return found, tables
+    rest, more = integer_program.search(table, knowledge, cells[rows])
+    return found.narrowed(rows, rest), tables + more
+
+
+def _differences(tables: list[Counts], table: Table) -> Differences:
+    """Dense tables, (cells,) each, less the true one; what does not differ is left out."""
+    if not tables:
+        return Differences.none(len(table.schema))
+    truth = np.zeros(table.schema.sizes, np.int64)
+    truth[tuple(table.codes.T)] = table.counts
+    changes = np.unique(np.stack(tables) - truth.reshape(-1), axis=0)
+    of, cell = np.nonzero(changes)
+    return Differences.summed(len(changes), of, table.schema.keys.unpack(cell), changes[of, cell], table.schema)

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
-from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
@@ -34,18 +33,24 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     method where the super-cells are many; both have 0 for every impossible cell. ReleaseError beyond
     4,096 cells.
     """
+    return search(table, knowledge, cells)[0]
+
+
+def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, list[Counts]]:
+    """`bounds` with the dense tables, in C order, that the solver found; all variables are kept."""
     _check_size(table)
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
     program = _Program(table, knowledge, _known(table, knowledge, every_cell.astype(np.uint16)))
     place = table.schema.keys.pack(cells)
-    outer, inner = program.outer[place], program.inner[place]
+    outer, inner, tables = program.outer[place], program.inner[place], []
     for row in range(len(cells)):
         for end in (0, 1):
             if outer[row, end] != inner[row, end]:
                 found, proven = program.optimum(int(place[row]), end)
+                tables.append(found)
                 inner = _widened(inner, found[place])
                 outer[row, end] = max(outer[row, 0], proven) if end == 0 else min(outer[row, 1], proven)
-    return CellBounds(cells, table.count_at(cells), outer, inner, "integer-program")
+    return CellBounds(cells, table.count_at(cells), outer, inner, "integer-program"), tables
 
 
 def _check_size(table: Table) -> None:
@@ -54,23 +59,6 @@ def _check_size(table: Table) -> None:
             f"the table has {table.schema.cells} cells, and the integer program takes at most {MAX_CELLS}; "
             "choose the method auto or a sub-table"
         )
-
-
-def tables_at_ends(table: Table, knowledge: Knowledge, cells: Codes) -> Differences:
-    """Feasible tables at both ends of each of (n, variables) cells, as far as the solver finds them, as differences.
-
-    Each is checked in integers. ReleaseError beyond 4,096 cells.
-    """
-    _check_size(table)
-    every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T.astype(np.uint16)
-    program = _Program(table, knowledge, _known(table, knowledge, every_cell))
-    truth = MarginalEquations.of(table, knowledge).truth
-    place = table.schema.keys.pack(cells)
-    changes = [program.optimum(int(at), end)[0] - truth for at in place for end in (0, 1) if program.is_free(int(at))]
-    if not changes:
-        return Differences.none(len(table.schema))
-    of, cell = np.nonzero(np.stack(changes))
-    return Differences.summed(len(changes), of, every_cell[cell], np.stack(changes)[of, cell], table.schema)
 
 
 def _known(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
@@ -111,10 +99,6 @@ class _Program:
             if cells and cells not in added:
                 added.add(cells)
                 self._model.add(sum(self._free[i] for i in cells) == int(self._truth[list(cells)].sum()))
-
-    def is_free(self, cell: int) -> bool:
-        """Whether the bounds known before leave the cell room to move."""
-        return cell in self._free
 
     def optimum(self, cell: int, end: int) -> tuple[Counts, int]:
         """A feasible table with the best value found of the cell, and the proven bound, of one end (0 or 1)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
-from sdc.risk.criterion import bounds_bytes
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
+from sdc.risk.units import bytes_of_search
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 HERE_BYTES = 390 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
@@ -36,7 +36,7 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
 def worker_bytes(table: Table, cells_per_slice: int) -> int:
     """Of a worker: the table mapped, and either a slice with the component it is of, or a marginal being made."""
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
-    in_slice = component + bounds_bytes(min(len(table), cells_per_slice), len(table.schema))
+    in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
     return WORKER_BYTES + _table_bytes(table) + max(in_slice, MARGINAL_BYTES * len(table))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from sdc.bounds.method import is_small
 from sdc.build import needs
-from sdc.build.stages import Build, stages_of
+from sdc.build.build import Build
+from sdc.build.stages import stages_of
 from sdc.build.trial import Kind, Trial, trials
 from sdc.config import ExecutionConfig
 from sdc.execution.settings import worker_memory, workers_of
@@ -21,8 +22,8 @@ from sdc.executor import Executor
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
-from sdc.risk.criterion import CELLS_PER_UNIT, STEPS_PER_SECOND
-from sdc.risk.critical_width import require_at_risk
+from sdc.risk.criterion import STEPS_PER_SECOND
+from sdc.risk.min_width import CELLS_PER_UNIT
 from sdc.risk.sweep_plan import SweepPlan
 from sdc.storage.parquet import write_table
 
@@ -66,7 +67,7 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     begun = time.perf_counter()
     table = build.counted(executor).table
     seconds = time.perf_counter() - begun
-    require_at_risk(table, build.config.risk.small_count)
+    at_risk = len(build.settings().criterion.bank(table).at_risk)
     build.check_names(table.schema)
     build.require_memory(table)
     sweep = needs.sweep_of(table, build.floor, build.memory)
@@ -84,7 +85,7 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
         "run_folder": str(build.folder.path),
         "records": table.total,
         "cells": len(table),
-        "at_risk_cells": len(table.at_risk(build.config.risk.small_count)),
+        "at_risk_cells": at_risk,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
         "memory_allowed_mib": build.memory // MIB,

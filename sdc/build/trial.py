@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,13 +16,15 @@ from sdc.feasible.moves import can_search
 from sdc.memory import peak_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import STEPS_PER_SECOND, bounds_of_cells, move_cells, sparsest_moves
+from sdc.risk.criterion import STEPS_PER_SECOND
 from sdc.risk.critical_width import Above, widths_above, widths_of_sub_lattice
-from sdc.risk.evidence import Shift
 from sdc.risk.slices import slices
+from sdc.risk.support import Shift
 from sdc.risk.sweep_plan import SweepPlan
+from sdc.risk.units import EndsUnit, MoveUnit, find_ends, move_cells, sparsest_moves
 from sdc.search.annealing import Chain
 
 SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000
@@ -90,17 +92,19 @@ def _moves(table: Table, kind: Kind) -> float:
         return 1 / STEPS_PER_SECOND
     cells, everything = table.codes[table.at_risk(kind.small_count)[:1]], st.full(len(table.schema))
     held = next(part for part in slices(table, kind.cells_per_slice) if part.holds(cells, table.schema).all())
-    unit = everything, held, _pairs(table).frontier, cells, -table.count_at(cells), Shift.DOWN, NODES
+    known, counts = Knowledge.of(table, _pairs(table)), table.count_at(cells)
+    unit = MoveUnit(everything, known, held, cells, -counts, Shift.DOWN, NODES)
     move_cells(table, unit)
     seconds, found = _timed(move_cells, table, unit)
-    sparsest_moves(table, (*unit[:4], np.ones(1, np.int64), Shift.SPARSEST_UP, NODES))
+    sparsest_moves(table, replace(unit, changes=np.ones(1, np.int64), shift=Shift.SPARSEST_UP))
     return seconds / found.nodes if found.nodes >= NODES // 10 else 1 / STEPS_PER_SECOND
 
 
 def _bounds(table: Table, kind: Kind) -> float:
     """Of one at-risk cell beside all pairs, which no separator splits."""
     cells = table.codes[table.at_risk(kind.small_count)[:1]]
-    return _timed(bounds_of_cells, table, (_pairs(table).frontier, cells, "outer"))[0]
+    unit = EndsUnit(st.full(len(table.schema)), Knowledge.of(table, _pairs(table)), cells)
+    return _timed(find_ends, table, unit)[0]
 
 
 def _annealing(table: Table, kind: Kind) -> float:

@@ -45,7 +45,7 @@ def can_search(table: Table) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Moved:
     """Differences that move some cells, and the nodes that the search looked at."""
 
     differences: Differences
@@ -54,7 +54,7 @@ class Found:
 
 def find(
     table: Table, knowledge: Knowledge, cells: Codes, widths: npt.NDArray[np.int64], *, effort: int, nodes: int
-) -> Found:
+) -> Moved:
     """Feasible tables between which each of (n, variables) cells moves by its width, or as far as was found.
 
     effort  how many rows of SCHEDULE are tried, from cheap to dear
@@ -69,10 +69,10 @@ def find(
         down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, trails)
         _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, trails)
         used += spent + more
-    return Found(_differences(table, knowledge, trails), used)
+    return Moved(_differences(table, knowledge, trails), used)
 
 
-def shift(table: Table, knowledge: Knowledge, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Found:
+def shift(table: Table, knowledge: Knowledge, cells: Codes, changes: Counts, *, effort: int, nodes: int) -> Moved:
     """Feasible tables that move each of (n, variables) cells by its (n,) change, in records, or as far as was found.
 
     Else as `find`; ReleaseError as there.
@@ -81,7 +81,7 @@ def shift(table: Table, knowledge: Knowledge, cells: Codes, changes: Counts, *, 
     trails: list[Trail] = []
     for key, count, change in zip(table.schema.keys.pack(cells), table.count_at(cells), changes, strict=True):
         used += search.shift(int(key), max(int(change), -int(count)), effort, nodes, trails)[1]
-    return Found(_differences(table, knowledge, trails), used)
+    return Moved(_differences(table, knowledge, trails), used)
 
 
 def _differences(table: Table, knowledge: Knowledge, trails: list[Trail]) -> Differences:

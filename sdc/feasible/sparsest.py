@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences
-from sdc.feasible.moves import Found
+from sdc.feasible.moves import Moved
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -46,7 +46,7 @@ class Ball(NamedTuple):
     rows: Ints
 
 
-def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Found:
+def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Moved:
     """Differences that change (n, variables) cells by (n,) `changes`, at most one a cell, each checked in integers.
 
     For tables that `moves.can_search` admits. Deterministic: the solvers' limits are counted in steps.
@@ -57,7 +57,7 @@ def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Fou
         parts.append(found)
         steps += used
     differences = Differences.concatenated(parts)
-    return Found(differences.rows(differences.feasible(table, knowledge)), steps)
+    return Moved(differences.rows(differences.feasible(table, knowledge)), steps)
 
 
 def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Differences, int]:

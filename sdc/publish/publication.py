@@ -13,48 +13,58 @@ from sdc.model.errors import RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
+from sdc.publish.gate import Cleared, Subject
 from sdc.run_format import COUNT, DICTIONARY, GUIDE, METADATA, SHA256, SUB_TABLE
 from sdc.storage.parquet import read_columns, table_columns, write_columns, write_csv
 from sdc.storage.run_folder import read_json, write_json
 
 
-def write_publication(table: Table, release: Release, name: str, folder: Path) -> None:
-    """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package."""
-    files = [(element, _file_name(number, element, table.schema)) for number, element in _numbered(release)]
+def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path) -> None:
+    """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package.
+
+    ReleaseError where what was cleared is not the subject: another table, criterion or policy.
+    """
+    cleared.require(subject)
+    release, schema = cleared.release, cleared.schema
+    files = [(element, _file_name(number, element, schema)) for number, element in _numbered(release)]
     for element, file in files:
-        columns = table_columns(table.marginal(element))
+        columns = table_columns(cleared.marginal(element))
         write_csv(folder / f"{file}.csv", columns)
         write_columns(folder / f"{file}.parquet", columns)
-    _write_dictionary(release, table.schema, folder)
+    _write_dictionary(release, schema, folder)
     (folder / GUIDE).write_text(_guide(name, len(files)), encoding="utf-8")
-    write_json(folder / METADATA, _metadata(table, release, name, files, folder))
+    write_json(folder / METADATA, _metadata(cleared, name, files, folder))
 
 
-def check_publication(table: Table, folder: Path) -> Release:
-    """The release that the files in the folder make public, read from them alone.
+def check_publication(cleared: Cleared, folder: Path) -> None:
+    """Reads the files back: they make public what was cleared, no more and no less.
 
-    RunFolderError where a file is missing, was changed, or is not the exact marginal of the table.
+    RunFolderError where a file is missing, was changed, is not the exact marginal, or is of another sub-table.
     """
     metadata = read_json(folder / METADATA)
-    if metadata["records"] != table.total:
-        raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {table.total}")
+    if metadata["records"] != cleared.total:
+        raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {cleared.total}")
     tables = [resource for resource in metadata["resources"] if SUB_TABLE in resource]
-    published = [_checked(table, folder, resource) for resource in tables]
+    published = Release.of([_checked(cleared, folder, resource) for resource in tables])
     listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
     if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
         raise RunFolderError(f"{folder / unlisted[0]} is no table that {METADATA} lists; nothing is released")
-    return Release.of(published)
+    if lacking := [element for element in cleared.release.frontier if element not in published]:
+        label = st.label(lacking[0], cleared.schema)
+        raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
 
 
-def _checked(table: Table, folder: Path, resource: dict[str, Any]) -> SubTable:
+def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any]) -> SubTable:
     path = folder / resource["path"]
-    element = st.of(table.schema.index(name) for name in resource[SUB_TABLE])
+    names, unknown = resource[SUB_TABLE], set(resource[SUB_TABLE]) - set(cleared.schema.names)
+    element = st.of(cleared.schema.index(name) for name in names if name not in unknown)
+    if unknown or element not in cleared.release.frontier:
+        raise RunFolderError(f"{path} is of {'*'.join(names)}, which was not cleared; nothing is released")
     try:
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
-    expected = {key: list(column) for key, column in table_columns(table.marginal(element)).items()}
+    expected = {key: list(column) for key, column in table_columns(cleared.marginal(element)).items()}
     if sha != resource["hash"].removeprefix(SHA256) or _columns(path) != expected:
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
     return element
@@ -89,11 +99,9 @@ def _write_dictionary(release: Release, schema: Schema, folder: Path) -> None:
     write_csv(folder / DICTIONARY, {"variable": variable, "place": place, "category": category})
 
 
-def _metadata(
-    table: Table, release: Release, name: str, files: list[tuple[SubTable, str]], folder: Path
-) -> dict[str, Any]:
+def _metadata(cleared: Cleared, name: str, files: list[tuple[SubTable, str]], folder: Path) -> dict[str, Any]:
     resources = [
-        _resource(element, f"{file}{suffix}", table.schema, folder)
+        _resource(element, f"{file}{suffix}", cleared.schema, folder)
         for element, file in files
         for suffix in (".csv", ".parquet")
     ]
@@ -103,7 +111,7 @@ def _metadata(
         "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
         "title": name,
         "description": "Exact marginal tables of counts; a combination of categories without a row has the count 0.",
-        "records": table.total,
+        "records": cleared.total,
         "resources": [*resources, dictionary],
     }
 

@@ -116,14 +116,14 @@ def _lattice(audit: Audit) -> dict[str, Any]:
 
 
 def _cells(audit: Audit) -> dict[str, Any]:
-    bounds = exposure.by_exposure(audit.bounds, audit.min_width)
+    bounds = exposure.by_exposure(audit.bounds, audit.criterion)
     drawn = bounds.rows(np.arange(min(len(bounds), sections.MOST_DRAWN)))
     scale = Scale.near(audit.min_width, int(bounds.outer_width.max(initial=0)))
     return {
         "cells": sections.cells(bounds, audit),
         "cell_columns": len(audit.table.schema) <= sections.MOST_CELL_COLUMNS,
-        "kinds": sections.kinds(bounds, audit.min_width),
-        "exposed": figures.exposed_cells(drawn, audit.min_width, audit.table.schema) if len(drawn) else "",
+        "kinds": sections.kinds(bounds, audit.criterion),
+        "exposed": figures.exposed_cells(drawn, audit.criterion, audit.table.schema) if len(drawn) else "",
         "drawn": len(drawn),
         "histogram": figures.width_histogram(bounds, scale) if len(bounds) else "",
     }

@@ -12,6 +12,8 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
@@ -32,7 +34,7 @@ class Audit:
 
     digests           of config, data and code, in hexadecimal
     settings          the config by section
-    undecided_policy  "refuse": undecided counts as unsafe; "outer": it is let through
+    policy            "refuse": undecided counts as unsafe; "outer": it is let through
     bounds            of every at-risk cell under the release
     graph             the decomposable graph that was found, with the trace of the chains that found it
     best_reason       of the method "best": why the one that won did
@@ -45,9 +47,8 @@ class Audit:
     digests: Mapping[str, str]
     settings: Mapping[str, Mapping[str, object]]
     table: Table
-    small_count: int
-    min_width: int
-    undecided_policy: str
+    criterion: MinWidth
+    policy: Policy
     method: str
     widths: CriticalWidths
     release: Release
@@ -61,3 +62,11 @@ class Audit:
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
     bad_records: Mapping[str, Any] | None = None
+
+    @property
+    def small_count(self) -> int:
+        return self.criterion.small_count
+
+    @property
+    def min_width(self) -> int:
+        return self.criterion.min_width

@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.schema import Schema
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
 
-UNSAFE, UNDECIDED, SAFE = 0, 1, 2
 LONGEST_NAME = 40
 
 
-def status(bounds: CellBounds, min_width: int) -> npt.NDArray[np.int64]:
-    """UNSAFE: the outer width is too small; SAFE: the inner width suffices; UNDECIDED: neither."""
-    safe, unsafe = bounds.inner_width >= min_width, bounds.outer_width < min_width
-    return np.where(unsafe, UNSAFE, np.where(safe, SAFE, UNDECIDED)).astype(np.int64)
-
-
-def by_exposure(bounds: CellBounds, min_width: int) -> CellBounds:
+def by_exposure(bounds: CellBounds, criterion: MinWidth) -> CellBounds:
     """Unsafe cells, then undecided, then safe; within each by inner width, outer width, count and codes."""
-    keys = (bounds.counts, bounds.outer_width, bounds.inner_width, status(bounds, min_width))
+    keys = (bounds.counts, bounds.outer_width, bounds.inner_width, criterion.verdicts(bounds))
     return bounds.rows(np.lexsort((*bounds.cells.T[::-1], *keys)))
 
 
-def kinds(bounds: CellBounds, min_width: int) -> list[str]:
+def kinds(bounds: CellBounds, criterion: MinWidth) -> list[str]:
     """The kind of each cell's bounds: exact, undecided, or outer and inner."""
-    undecided = status(bounds, min_width) == UNDECIDED
+    undecided = criterion.verdicts(bounds) == Verdict.UNDECIDED
     named = np.where(bounds.exact, "exact", np.where(undecided, "undecided", "outer and inner"))
     return [str(kind) for kind in named]
 

@@ -16,6 +16,7 @@ from sdc.report import exposure, svg
 from sdc.report.lattice import Level
 from sdc.report.plot import PAGE, short, ticks
 from sdc.report.scale import LIGHT_INK, Scale, ink_on
+from sdc.risk.min_width import MinWidth
 
 Chain = Sequence[tuple[SubTable, int]]
 
@@ -173,11 +174,12 @@ def _chain_of_dots(levels: Sequence[Level], chain: Chain, left: float, wide: flo
         yield svg.element("circle", title, cx=x, cy=y, r=4.5, class_="dot")
 
 
-def exposed_cells(bounds: CellBounds, min_width: int, schema: Schema) -> Markup:
+def exposed_cells(bounds: CellBounds, criterion: MinWidth, schema: Schema) -> Markup:
     """Each cell a row: outer bar, inner bar, true count, and where the inner bar has to reach."""
     left, right, pitch = 54.0, 850.0, 17.0
+    min_width = criterion.min_width
     limit = _axis_end(bounds, min_width)
-    state = exposure.status(bounds, min_width)
+    state = criterion.verdicts(bounds)
 
     def x(value: float) -> float:
         return left + (right - left) * min(value, limit) / limit

@@ -20,6 +20,8 @@ from sdc.report import exposure, figures, graphs
 from sdc.report.evidence import Audit
 from sdc.report.lattice import Level, most_dangerous
 from sdc.report.scale import Scale
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
 from sdc.search.ordered import SearchStep
 
 MOST_DIMENSIONS = 20
@@ -208,7 +210,7 @@ def extension(audit: Audit) -> Extension:
 
 
 def _passed(audit: Audit, step: SearchStep) -> bool:
-    return step.answer is True or (step.answer is None and audit.undecided_policy == "outer")
+    return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
 
 
 def _tried(audit: Audit) -> list[SearchStep]:
@@ -304,16 +306,16 @@ def witnesses(audit: Audit) -> list[WitnessRow]:
     ]
 
 
-def kinds(bounds: CellBounds, min_width: int) -> dict[str, int]:
+def kinds(bounds: CellBounds, criterion: MinWidth) -> dict[str, int]:
     """How many cells have bounds of each kind."""
-    return dict(sorted(Counter(exposure.kinds(bounds, min_width)).items()))
+    return dict(sorted(Counter(exposure.kinds(bounds, criterion)).items()))
 
 
 def cells(bounds: CellBounds, audit: Audit) -> list[CellRow]:
     """The first of the bounds, which are by exposure."""
     shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(audit.table.schema))))
-    states = exposure.status(shown, audit.min_width).tolist()
-    named = exposure.kinds(shown, audit.min_width)
+    states = audit.criterion.verdicts(shown).tolist()
+    named = exposure.kinds(shown, audit.criterion)
     return [
         CellRow(
             k + 1,

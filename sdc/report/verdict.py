@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.report import exposure
 from sdc.report.evidence import Audit
+from sdc.risk.verdict import Policy, Verdict
 
 CLAIMS = {(True, True), (False, False), (False, None), (None, None), (None, True)}
 
@@ -23,7 +23,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Opinion:
     """kind is safe, unsafe, undecided or contradicted; done is released or examined."""
 
     kind: str
@@ -34,13 +34,13 @@ class Verdict:
     checks: tuple[Check, ...]
 
 
-def verdict(audit: Audit) -> Verdict:
+def verdict(audit: Audit) -> Opinion:
     """What a review board reads first."""
     made = tuple(checks(audit))
     kind, headline = _headline(audit, all(check.holds for check in made))
-    let_through = kind == "undecided" and audit.undecided_policy == "outer"
+    let_through = kind == "undecided" and audit.policy is Policy.OUTER
     done = "released" if kind == "safe" or let_through else "examined"
-    return Verdict(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
+    return Opinion(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
 
 
 def checks(audit: Audit) -> Iterator[Check]:
@@ -80,10 +80,7 @@ def _claim(audit: Audit) -> bool | None:
 
 
 def _answer(audit: Audit) -> bool | None:
-    state = exposure.status(audit.bounds, audit.min_width)
-    if (state == exposure.UNSAFE).any():
-        return False
-    return None if (state == exposure.UNDECIDED).any() else True
+    return Verdict(int(audit.criterion.verdicts(audit.bounds).min(initial=Verdict.SAFE))).releasable
 
 
 def _same_cells(audit: Audit) -> bool:
@@ -101,7 +98,7 @@ def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
         return "safe", "Releasable: proved for every at-risk cell"
     if audit.assessment.releasable is False:
         return "unsafe", "Not releasable: an at-risk cell is too narrow"
-    if audit.undecided_policy == "outer":
+    if audit.policy is Policy.OUTER:
         return "undecided", "Released without proof: some at-risk cells are undecided"
     return "undecided", "Not releasable: some at-risk cells are undecided, and undecided is treated as unsafe"
 
@@ -129,7 +126,7 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
 def _treatment(audit: Audit) -> str:
     if not audit.assessment.undecided_cells:
         return " For every at-risk cell one of the two proofs succeeded." if audit.assessment.releasable else ""
-    if audit.undecided_policy == "outer":
+    if audit.policy is Policy.OUTER:
         return " Neither proof succeeded there; the policy “outer” lets that through."
     return " Neither proof succeeded there; under the policy “refuse” undecided is treated as unsafe."
 
@@ -138,16 +135,16 @@ def _undecided_steps(audit: Audit) -> str:
     steps = sum(step.answer is None for step in audit.search_steps)
     if not steps:
         return " No question of the search stayed undecided."
-    treated = "let through" if audit.undecided_policy == "outer" else "treated as unsafe and refused"
+    treated = "let through" if audit.policy is Policy.OUTER else "treated as unsafe and refused"
     questions = f"{steps:,} question{'s' * (steps != 1)}"
-    return f" In the search {questions} stayed undecided, {treated} (policy “{audit.undecided_policy}”)."
+    return f" In the search {questions} stayed undecided, {treated} (policy “{audit.policy.value}”)."
 
 
 def _warnings(audit: Audit, done: tuple[Check, ...]) -> Iterator[str]:
     for check in done:
         if not check.holds:
             yield f"This check failed: {check.text}"
-    if audit.undecided_policy == "outer":
+    if audit.policy is Policy.OUTER:
         yield (
             "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release. "
             f"{audit.assessment.undecided_cells:,} of {_cells(audit.assessment.at_risk_cells)} at risk rest on no "

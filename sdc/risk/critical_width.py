@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.bank import no_at_risk_cell
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.subtable import SubTable
@@ -111,10 +112,7 @@ def critical_widths(
 def require_at_risk(table: Table, small_count: int) -> None:
     """InputError where no cell is at risk: then no width is defined, and nothing needs protecting."""
     if not len(table.at_risk(small_count)):
-        raise InputError(
-            f"no at-risk cell: no count is between 1 and the small count {small_count} (smallest count "
-            f"{int(table.counts.min())}); raise the small count, or publish the table without this tool"
-        )
+        raise no_at_risk_cell(table, small_count)
 
 
 # Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:

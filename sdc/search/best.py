@@ -8,7 +8,9 @@ from sdc.feasible.proof import Proof
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError
 from sdc.model.release import Release
-from sdc.risk.criterion import Assessment, Criterion
+from sdc.risk.criterion import Assessment, Judgement
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Verdict
 from sdc.search.annealing import smallest_graph
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.ordered import OrderedSearch, SearchStep
@@ -19,11 +21,10 @@ METHODS = ("ordered", "decomposable", "best")
 
 @dataclass(frozen=True, eq=False)
 class FoundRelease:
-    """A release and how it was found.
+    """A release with the judgement that accepted it, and how it was found.
 
     method    "ordered", "decomposable" or "best"
     value     its utility by the weights of the search
-    proof     what its assessment rests on
     steps     questions put to the criterion by bisection and extension
     graph     the best decomposable graph where chains were run; with "best" the release may be another one
     trace     where the chains were, round by round
@@ -31,19 +32,31 @@ class FoundRelease:
     """
 
     method: str
-    release: Release
-    assessment: Assessment
+    judgement: Judgement
     value: float
-    proof: Proof
     steps: tuple[SearchStep, ...] = ()
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
     reason: str | None = None
 
     @property
-    def rank(self) -> tuple[float, int, tuple[int, ...]]:
-        """Larger is better: utility, then the width proven, then the frontier that comes first, as in annealing."""
-        return self.value, self.assessment.min_width[0], tuple(-element for element in self.release.frontier)
+    def release(self) -> Release:
+        return self.judgement.release
+
+    @property
+    def assessment(self) -> Assessment:
+        return self.judgement.assessment
+
+    @property
+    def proof(self) -> Proof:
+        """What its assessment rests on."""
+        return self.judgement.proof
+
+    @property
+    def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
+        """Larger is better: what is proven first, then utility, the width proven, and as in annealing the frontier."""
+        frontier = tuple(-element for element in self.release.frontier)
+        return self.judgement.verdict, self.value, self.judgement.margin[0], frontier
 
 
 @dataclass(frozen=True)
@@ -69,27 +82,22 @@ class ReleaseSearch:
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""
-        criterion = self._criterion()
+        inquiry = self._inquiry()
         if known is not None:
-            criterion.learn(known.proof, known.release)
-        found = replace(self.ordered, criterion=criterion).run()
-        return FoundRelease(
-            "ordered", found.release, found.assessment, self._value(found.release), found.proof, found.steps
-        )
+            inquiry.resume(known.judgement)
+        found = replace(self.ordered, inquiry=inquiry).run()
+        return FoundRelease("ordered", found.judgement, self._value(found.release), found.steps)
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
-        found = self.decomposable.run(resume)
-        proof = self._criterion().proof(found.release)
+        found = replace(self.decomposable, inquiry=self.decomposable.inquiry.anew()).run(resume)
         value = self._value(found.release)
-        return FoundRelease(
-            "decomposable", found.release, found.assessment, value, proof, graph=found.graph, trace=found.trace
-        )
+        return FoundRelease("decomposable", found.judgement, value, graph=found.graph, trace=found.trace)
 
     def can_anneal(self) -> bool:
         """Whether the smallest decomposable release with all variables may be public; every other contains it."""
-        criterion = self._criterion()
-        return criterion.assess(smallest_graph(criterion.table).release).releasable is True
+        inquiry = self._inquiry()
+        return inquiry.ask(smallest_graph(inquiry.table).release).verdict is Verdict.SAFE
 
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
         """The one of higher rank, after the decomposable one too was extended, where the ordered search extends."""
@@ -102,29 +110,15 @@ class ReleaseSearch:
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with all that can be added, so that it is maximal; the questions asked are added to its steps."""
-        steps: list[SearchStep] = []
+        larger = replace(self.ordered, inquiry=self._inquiry()).extended(found.judgement)
+        value = self._value(larger.release)
+        return replace(found, judgement=larger.judgement, value=value, steps=(*found.steps, *larger.steps))
 
-        def note(step: SearchStep) -> None:
-            steps.append(step)
-            self.ordered.on_step(step)
-
-        search = replace(self.ordered, criterion=self._criterion(), on_step=note)
-        release = search.extended(found.release)
-        extended = search.found(release)
-        return replace(
-            found,
-            release=release,
-            assessment=extended.assessment,
-            value=self._value(release),
-            proof=extended.proof,
-            steps=(*found.steps, *steps),
-        )
-
-    def _criterion(self) -> Criterion:
-        return self.ordered.criterion.anew(self.ordered.criterion.min_width)
+    def _inquiry(self) -> Inquiry:
+        return self.ordered.inquiry.anew()
 
     def _value(self, release: Release) -> float:
-        variables = len(self.ordered.criterion.table.schema)
+        variables = len(self.ordered.inquiry.table.schema)
         return weighted_sub_tables(release, self.decomposable.weights or Weights.equal(variables))
 
 
@@ -146,6 +140,8 @@ def _reason(winner: FoundRelease, loser: FoundRelease) -> str:
     value, width, name = winner.value, winner.assessment.min_width[0], _name(loser)
     if winner.release == loser.release:
         return f"Both methods end at the same release, of utility {value:.12g}."
+    if winner.judgement.verdict > loser.judgement.verdict:
+        return f"The {_name(winner)} wins: it is proven safe, and the {name} is not."
     if value > loser.value:
         return f"The {_name(winner)} wins: its utility is {value:.12g}, that of the {name} {loser.value:.12g}."
     tie = f"The {_name(winner)} wins: both it and the {name} have the utility {value:.12g}"

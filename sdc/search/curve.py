@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sdc.model.errors import ReleaseError
-from sdc.risk.criterion import Criterion
 from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
 from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
 from sdc.utility.measures import cells, degrees_of_freedom
 
@@ -56,15 +57,15 @@ class CurveSearch:
 
     def _points(self, small_count: int) -> Iterator[CurvePoint]:
         ordered = replace(self.search.ordered, widths=self._widths(small_count))
-        criterion = replace(ordered.criterion, small_count=small_count)
+        inquiry = ordered.inquiry
         known: Mapping[str, FoundRelease] = {}
         for min_width in sorted(set(self.min_widths), reverse=True):
-            criterion = criterion.anew(min_width)
+            inquiry = inquiry.anew(MinWidth(small_count, min_width))
             start = known["decomposable"].graph if "decomposable" in known else None
-            chains = replace(self.search.decomposable, criterion=criterion, start=start, checkpoint=lambda state: None)
-            known = self._found(ReleaseSearch(replace(ordered, criterion=criterion), chains), known)
+            chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
+            known = self._found(ReleaseSearch(replace(ordered, inquiry=inquiry), chains), known)
             for method in self._wanted:
-                point = _point(method, criterion, known.get(method))
+                point = _point(method, inquiry, known.get(method))
                 self.on_point(point)
                 yield point
 
@@ -73,12 +74,12 @@ class CurveSearch:
         return [method for method in METHODS if method in self.methods]
 
     def _widths(self, small_count: int) -> CriticalWidths:
-        criterion, widths = self.search.ordered.criterion, self.search.ordered.widths
+        inquiry, widths = self.search.ordered.inquiry, self.search.ordered.widths
         least = min(self.min_widths)
-        if small_count == criterion.small_count and widths.floor <= least:
+        if small_count == inquiry.criterion.small_count and widths.floor <= least:
             return widths
         floor = least if widths.floor else 0
-        return critical_widths(criterion.table, small_count=small_count, floor=floor, executor=criterion.executor)
+        return critical_widths(inquiry.table, small_count=small_count, floor=floor, executor=inquiry.executor)
 
     def _found(self, search: ReleaseSearch, known: Mapping[str, FoundRelease]) -> dict[str, FoundRelease]:
         """What each method finds, not less than it found for a larger width; no entry where nothing may be public."""
@@ -94,10 +95,11 @@ class CurveSearch:
         return {method: max(new, known.get(method, new), key=lambda f: f.rank) for method, new in found.items()}
 
 
-def _point(method: str, criterion: Criterion, found: FoundRelease | None) -> CurvePoint:
+def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePoint:
+    criterion, schema = inquiry.criterion, inquiry.table.schema
     if found is None:
         return CurvePoint(method, criterion.small_count, criterion.min_width, 0, 0.0, 0, 0, None)
-    release, schema = found.release, criterion.table.schema
+    release = found.release
     return CurvePoint(
         method,
         criterion.small_count,
@@ -106,5 +108,5 @@ def _point(method: str, criterion: Criterion, found: FoundRelease | None) -> Cur
         found.value,
         cells(release, schema),
         degrees_of_freedom(release, schema),
-        found.assessment.min_width[0],
+        found.judgement.margin[0],
     )

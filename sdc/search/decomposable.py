@@ -12,7 +12,9 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Criterion
+from sdc.risk.criterion import Assessment, Judgement
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Verdict
 from sdc.search.annealing import MAX_BYTES, Best, Chain, ChainState, Schedule
 from sdc.utility.measures import Weights
 
@@ -66,17 +68,24 @@ def _graph_of(found: dict[str, Any]) -> DecomposableGraph:
 
 @dataclass(frozen=True, eq=False)
 class DecomposableRelease:
-    """The release found, its assessment, its graph with the value that was maximised, and every round that led to it.
+    """The release found, its judgement, its graph with the value that was maximised, and every round that led to it.
 
     agreed  rounds in a row, at the end, in which all chains had the same best value
     """
 
-    release: Release
-    assessment: Assessment
+    judgement: Judgement
     graph: DecomposableGraph
     value: float
     agreed: int
     trace: tuple[TraceRow, ...]
+
+    @property
+    def release(self) -> Release:
+        return self.judgement.release
+
+    @property
+    def assessment(self) -> Assessment:
+        return self.judgement.assessment
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class DecomposableSearch:
     InputError for settings that make no search.
     """
 
-    criterion: Criterion
+    inquiry: Inquiry
     schedule: Schedule = field(default_factory=Schedule)
     chains: int = 4
     seed: int = 0
@@ -116,7 +125,7 @@ class DecomposableSearch:
                 f"tempering with {self.chains} chains and an end temperature of {self.schedule.end}; give at least 2 "
                 "chains and an end temperature above 0"
             )
-        variables = len(self.criterion.table.schema)
+        variables = len(self.inquiry.table.schema)
         if self.weights is not None and len(self.weights.variables) != variables:
             raise InputError(f"{len(self.weights.variables)} weights for {variables} variables; give one to each")
 
@@ -131,14 +140,14 @@ class DecomposableSearch:
             state = self._next(state)
             self.checkpoint(state)
         best = max((chain.best for chain in state.chains), key=lambda found: found.rank)
-        assessment = self.criterion.assess(best.graph.release)
-        if assessment.releasable is not True:
+        judgement = self.inquiry.ask(best.graph.release)
+        if judgement.verdict is not Verdict.SAFE:
             raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
-        return DecomposableRelease(best.graph.release, assessment, best.graph, best.value, state.agreed, state.trace)
+        return DecomposableRelease(judgement, best.graph, best.value, state.agreed, state.trace)
 
     def _init(self) -> SearchState:
         seeds = np.random.SeedSequence(self.seed).generate_state(self.chains, np.uint64).tolist()
-        chains = tuple(self._chain(k).init(self.criterion.table, seed, self.start) for k, seed in enumerate(seeds))
+        chains = tuple(self._chain(k).init(self.inquiry.table, seed, self.start) for k, seed in enumerate(seeds))
         return SearchState(self._settings, 0, 0, chains, ())
 
     def _own(self, state: SearchState) -> SearchState:
@@ -152,10 +161,10 @@ class DecomposableSearch:
     @property
     def _settings(self) -> str:
         """What the result depends on, as text."""
-        criterion = self.criterion
-        start = None if self.start is None else self.start.text(criterion.table.schema)
+        table, criterion = self.inquiry.table, self.inquiry.criterion
+        start = None if self.start is None else self.start.text(table.schema)
         own = (self.schedule, self.chains, self.seed, self.rounds, self.patience, self.tempering, self.weights, start)
-        return f"table {criterion.table.digest[:12]}, {criterion.small_count}, {criterion.min_width}, {own}"
+        return f"table {table.digest[:12]}, {criterion.small_count}, {criterion.min_width}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
         agree = self.patience and len(state.chains) > 1 and state.agreed >= self.patience
@@ -165,7 +174,7 @@ class DecomposableSearch:
         """One round: every chain a unit of its own, then the exchanges."""
         until = -(-self.schedule.steps * (state.round + 1) // self.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
-        chains = tuple(self.criterion.executor.run(annealing_chains, self.criterion.table, units))
+        chains = tuple(self.inquiry.executor.run(annealing_chains, self.inquiry.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
         before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))
         agreed = state.agreed + 1 if len(after) == 1 and before == after else int(len(after) == 1)
@@ -179,7 +188,7 @@ class DecomposableSearch:
         if self.tempering:
             kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.chains - 1))
             schedule = Schedule(schedule.steps, kept, kept)
-        criterion = self.criterion
+        criterion = self.inquiry.criterion
         return Chain(criterion.small_count, criterion.min_width, schedule, self.weights, self.max_bytes)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:

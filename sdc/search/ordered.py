@@ -11,11 +11,14 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import independence_graph
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
-from sdc.risk.criterion import Assessment, Criterion
+from sdc.risk.criterion import Assessment, Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Policy, Verdict
+
+Refused = tuple[SubTable, ...]
 
 
 @dataclass(frozen=True)
@@ -39,26 +42,36 @@ class SearchStep:
 
 @dataclass(frozen=True, eq=False)
 class OrderedRelease:
-    """The release found, its assessment, every step that led to it, and the feasible tables found for it."""
+    """The release found with its judgement, as it was when the search accepted it, and every step that led to it."""
 
-    release: Release
-    assessment: Assessment
+    judgement: Judgement
     steps: tuple[SearchStep, ...]
-    proof: Proof
+
+    @property
+    def release(self) -> Release:
+        return self.judgement.release
+
+    @property
+    def assessment(self) -> Assessment:
+        return self.judgement.assessment
+
+    @property
+    def proof(self) -> Proof:
+        """What shows that the release is safe."""
+        return self.judgement.proof
 
 
 @dataclass(eq=False)
 class OrderedSearch:
-    """Releases prefixes of the ordered list; an undecided release is refused unless `accept_undecided`.
+    """Releases prefixes of the ordered list; what the inquiry's policy does not accept is refused.
 
-    With `accept_undecided` no proof of safety is looked for while searching: what no outer bound refutes is
-    accepted. `on_step` hears of every question asked.
+    Every release on the way has the judgement that accepted it, and ends with it: what was proven is not asked
+    again, so no budget that is spent later can take it back. `on_step` hears of every question asked.
     """
 
-    criterion: Criterion
+    inquiry: Inquiry
     widths: CriticalWidths
     extend: bool = True
-    accept_undecided: bool = False
     on_step: Callable[[SearchStep], None] = lambda step: None
     _steps: list[SearchStep] = field(default_factory=list, init=False)
 
@@ -67,50 +80,60 @@ class OrderedSearch:
 
         A prefix soon has all pairs of variables, and then nothing splits it into components. What grows from the
         one-way sub-tables keeps them small, and cells of small components are far easier to certify. ReleaseError
-        where not even the grand total may be public, or where the list was cut above the width asked for.
+        where not even the grand total may be public, where the list was cut above the width asked for, or where the
+        criterion is not monotone: then a refused prefix says nothing of a longer one.
         """
         self._steps.clear()
+        self._require_monotone()
         candidates = self._candidates()
-        release = self._bisect(candidates)
-        if self.extend and release != Release.of(candidates):
-            one_way = [t for t in candidates if st.dimension(t) == 1]
-            grown = self.extended(*self._extend(Release.of([]), one_way, (), "growth"), "growth")
-            release = grown if grown.sub_tables > release.sub_tables else self.extended(release)
-        return self.found(release)
+        total = self._grand_total()
+        prefix = self._bisect(candidates, total)
+        if not self.extend or prefix.release == Release.of(candidates):
+            return self._found(prefix)
+        one_way = [t for t in candidates if st.dimension(t) == 1]
+        start, refused = self._extend(total, one_way, (), "growth")
+        grown = self._extended(start, refused, "growth")
+        if grown.release.sub_tables > prefix.release.sub_tables:
+            return self._found(grown)
+        self.inquiry.resume(prefix)
+        return self._found(self._extended(prefix, (), "extension"))
 
-    def found(self, release: Release) -> OrderedRelease:
-        """The release as the outcome of the search, assessed."""
-        assessment = self.criterion.assess(release, certify=not self.accept_undecided)
-        return OrderedRelease(release, assessment, tuple(self._steps), self.criterion.proof(release))
+    def extended(self, judgement: Judgement) -> OrderedRelease:
+        """A release that was accepted, with candidates added until none can be; the steps are those of this call."""
+        self._steps.clear()
+        self._require_monotone()
+        self.inquiry.resume(judgement)
+        return self._found(self._extended(judgement, (), "extension"))
 
-    def extended(self, release: Release, refused: tuple[SubTable, ...] = (), phase: str = "extension") -> Release:
-        """A releasable release with candidates added until none can be; those refused before are not asked about.
+    def _found(self, judgement: Judgement) -> OrderedRelease:
+        return OrderedRelease(judgement, tuple(self._steps))
+
+    def _extended(self, judgement: Judgement, refused: Refused, phase: str) -> Judgement:
+        """An accepted release with candidates added until none can be; those refused before are not asked about.
 
         First pairs of variables that no released sub-table has, one by one, and with each the candidates that then
         lie within a component; then all the others.
         """
         candidates = self._candidates()
-        pairs = [p for p in self._pairs(release, candidates) if p not in refused]
+        pairs = [p for p in self._pairs(judgement.release, candidates) if p not in refused]
         while pairs:
-            larger, refused = self._extend(release, pairs[:1], refused, phase)
-            if larger == release:
+            larger, refused = self._extend(judgement, pairs[:1], refused, phase)
+            if larger is judgement:
                 pairs = pairs[1:]
                 continue
-            parts = self._components(larger)
+            parts = self._components(larger.release)
             inside = [t for t in candidates if any(st.is_within(t, part) for part in parts)]
-            release, refused = self._extend(larger, inside, refused, phase)
-            pairs = [p for p in self._pairs(release, candidates) if p not in refused]
-        return self._extend(release, candidates, refused, phase)[0]
+            judgement, refused = self._extend(larger, inside, refused, phase)
+            pairs = [p for p in self._pairs(judgement.release, candidates) if p not in refused]
+        return self._extend(judgement, candidates, refused, phase)[0]
 
     def _pairs(self, release: Release, candidates: Sequence[SubTable]) -> list[SubTable]:
         """Two-way candidates that are not released; first those that make small components and open up the most.
 
         A pair opens up the candidates that have it and whose other pairs are released.
         """
-        graph, sets = (
-            independence_graph(release.frontier, len(self.criterion.table.schema)),
-            np.array(candidates, np.int64),
-        )
+        sets = np.array(candidates, np.int64)
+        graph = independence_graph(release.frontier, len(self.inquiry.table.schema))
 
         def rank(pair: SubTable) -> tuple[int, int]:
             part = next(part for part in self._components(release.add(pair)) if st.is_within(pair, part))
@@ -121,11 +144,11 @@ class OrderedSearch:
         return sorted((t for t in candidates if st.dimension(t) == 2 and t not in release), key=rank)
 
     def _components(self, release: Release) -> tuple[SubTable, ...]:
-        return Knowledge.of(self.criterion.table, release).components.cliques
+        return self.inquiry.knows(release).components.cliques
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""
-        required = self.criterion.min_width
+        required = self.inquiry.criterion.min_width
         if self.widths.floor > required:
             raise ReleaseError(
                 f"critical widths are known from the floor {self.widths.floor} on, the minimum width is {required}; "
@@ -133,52 +156,60 @@ class OrderedSearch:
             )
         return self.widths.reaching(required) or tuple(self.widths.sub_tables.tolist())
 
-    def _bisect(self, candidates: Sequence[SubTable]) -> Release:
-        releasable, refused = 0, len(candidates) + 1
-        self._require_grand_total()
+    def _bisect(self, candidates: Sequence[SubTable], total: Judgement) -> Judgement:
+        """The longest prefix that is accepted; at least the grand total is."""
+        longest, releasable, refused = total, 0, len(candidates) + 1
         while refused - releasable > 1:
             middle = (releasable + refused) // 2
-            if self._ask(Release.of(candidates[:middle]), "bisection", middle, ()):
-                releasable = middle
+            judgement = self._ask(Release.of(candidates[:middle]), "bisection", middle, ())
+            if self.inquiry.accepts(judgement):
+                longest, releasable = judgement, middle
             else:
                 refused = middle
-        return Release.of(candidates[:releasable])
+        return longest
 
     def _extend(
-        self, release: Release, candidates: Sequence[SubTable], refused: tuple[SubTable, ...], phase: str
-    ) -> tuple[Release, tuple[SubTable, ...]]:
+        self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
+    ) -> tuple[Judgement, Refused]:
         """The candidates all at once, and where that is refused one half after the other.
 
         What contains a refused sub-table need not be asked about: it could be released only with that.
         """
+        release = judgement.release
         left = [t for t in candidates if t not in release and not any(st.is_within(r, t) for r in refused)]
         if not left:
-            return release, refused
-        larger = Release.of([*release.frontier, *left])
-        if self._ask(larger, phase, release.sub_tables, tuple(left)):
+            return judgement, refused
+        larger = self._ask(Release.of([*release.frontier, *left]), phase, release.sub_tables, tuple(left))
+        if self.inquiry.accepts(larger):
             return larger, refused
         if len(left) == 1:
-            return release, (*refused, left[0])
+            return judgement, (*refused, left[0])
         half = len(left) // 2
-        release, refused = self._extend(release, left[:half], refused, phase)
-        return self._extend(release, left[half:], refused, phase)
+        judgement, refused = self._extend(judgement, left[:half], refused, phase)
+        return self._extend(judgement, left[half:], refused, phase)
 
-    def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> bool:
-        """Whether the release may go out; the criterion then settles on it."""
-        certify = not self.accept_undecided
-        answer = self.criterion.assess(release, certify=certify, brief=certify)
+    def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> Judgement:
+        depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
+        judgement = self.inquiry.ask(release, depth)
+        answer = judgement.assessment
         step = SearchStep(phase, length, added, answer.releasable, answer.min_width, answer.undecided_cells)
         self._steps.append(step)
         self.on_step(step)
-        accepted = answer.releasable is True or (self.accept_undecided and answer.releasable is None)
-        if accepted:
-            self.criterion.support.settle(release)
-        return accepted
+        return judgement
 
-    def _require_grand_total(self) -> None:
-        total = self.criterion.table.total
-        if self.criterion.assess(Release.of([st.GRAND_TOTAL])).releasable is not True:
+    def _grand_total(self) -> Judgement:
+        judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total
+        if judgement.verdict is not Verdict.SAFE:
             raise ReleaseError(
-                f"the minimum width {self.criterion.min_width} is not reached even when only the grand total {total} "
-                f"is public; choose a minimum width of at most {total}"
+                f"the minimum width {self.inquiry.criterion.min_width} is not reached even when only the grand total "
+                f"{total} is public; choose a minimum width of at most {total}"
+            )
+        return judgement
+
+    def _require_monotone(self) -> None:
+        criterion = self.inquiry.criterion
+        if not criterion.monotone:
+            raise ReleaseError(
+                f"{criterion} is not monotone: a release may satisfy it though one within it does not, so neither a "
+                "bisection nor an extension can cut by it; choose the method decomposable"
             )

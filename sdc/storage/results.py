@@ -19,6 +19,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Witness
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.verdict import Verdict
 from sdc.run_format import (
     ASSESSMENT_FILE,
     CELLS,
@@ -178,13 +179,15 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
     content = read_json(folder / ASSESSMENT_FILE)
     witnesses = tuple(_witness(w, table.schema) for w in content["witnesses"])
     low, high = content["min_width"]
-    return Assessment(**{**content, "min_width": (low, high), "witnesses": witnesses}), bounds
+    verdict = Verdict.read(content.pop("releasable"))
+    return Assessment(verdict, **{**content, "min_width": (low, high), "witnesses": witnesses}), bounds
 
 
 def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     """An assessment with the categories of its witnesses by name."""
     witnesses = [{**asdict(w), "cell": cell_facts(w.cell, schema)} for w in assessment.witnesses]
-    return {**asdict(assessment), "witnesses": witnesses}
+    facts = {**asdict(assessment), "witnesses": witnesses}
+    return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
 
 
 def cell_facts(cell: tuple[int, ...], schema: Schema) -> dict[str, str]:

@@ -33,7 +33,8 @@ IN_PROCESS = """
 import sys
 from pathlib import Path
 from sdc.executor import IN_PROCESS
-from sdc.build.stages import open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
 run_all(open_build(Path(sys.argv[1]), Path(sys.argv[2])), IN_PROCESS)
 """
 RIVALS = {

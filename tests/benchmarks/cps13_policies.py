@@ -20,9 +20,9 @@ from typing import Any
 import yaml
 from side_by_side import data_file, machine, say
 
-from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
-from sdc.risk.criterion import Criterion
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
 from sdc.search.annealing import Schedule
 from sdc.search.decomposable import DecomposableSearch
 
@@ -44,8 +44,8 @@ def main() -> None:
 
 def decomposable_best(min_width: int) -> int:
     """Sub-tables of the best decomposable release of four annealing chains."""
-    criterion = Criterion(read_table(data_file("cps13.parquet")), SMALL_COUNT, min_width, executor=IN_PROCESS)
-    return DecomposableSearch(criterion, Schedule(), chains=4, seed=0).run().release.sub_tables
+    asked = Inquiry(read_table(data_file("cps13.parquet")), MinWidth(SMALL_COUNT, min_width))
+    return DecomposableSearch(asked, Schedule(), chains=4, seed=0).run().release.sub_tables
 
 
 def build(method: str, min_width: int, policy: str, folder: Path) -> dict[str, Any]:

@@ -23,8 +23,10 @@ from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget, Criterion
+from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
 
 ROUNDS, GOAL = 3, "1.80"
 FLOOR = 1000
@@ -65,7 +67,8 @@ def widths(table: Table, floor: int, executor: Executor) -> tuple[Any, ...]:
 
 def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, ...]:
     """All at-risk cells bounded and certified by chains of moves, as in the assessment stage, nothing known before."""
-    bounds, _ = Criterion(table, SMALL_COUNT, MIN_WIDTH, executor=executor, budget=BUDGET).proven(release)
+    asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor))
+    _, bounds = asked.examine(release)
     return bounds.outer, bounds.inner
 
 

@@ -98,13 +98,13 @@ def test_large_tables_are_refused() -> None:
 
 def test_exact_asks_the_solver_for_open_cells_only(monkeypatch: pytest.MonkeyPatch) -> None:
     table, asked = czech(), []
-    solve = integer_program.bounds
+    solve = integer_program.search
 
     def watched(table, release, cells):  # type: ignore[no-untyped-def]
         asked.append(len(cells))
         return solve(table, release, cells)
 
-    monkeypatch.setattr(integer_program, "bounds", watched)
+    monkeypatch.setattr(integer_program, "search", watched)
     assert exact.bounds(table, knows(table, ORDERED_60), table.codes).exact.all()
     assert asked == []
     monkeypatch.setattr(exact, "STEPS", 1 << 10)

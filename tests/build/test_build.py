@@ -28,21 +28,26 @@ import yaml
 
 from sdc.api import find_release
 from sdc.build import stages
-from sdc.build.stages import STAGES, SWEEP, Build, Stage, open_build, run_all, run_stage
+from sdc.build.build import Build, open_build
+from sdc.build.stages import STAGES, SWEEP, Stage, run_all, run_stage
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
+from sdc.publish.gate import Cleared, Subject
 from sdc.publish.publication import write_publication
-from sdc.risk.criterion import Assessment, Criterion, judge
+from sdc.risk.support import Support
+from sdc.risk.verdict import Policy
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_curve, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
+from tests.publish.clearing import cleared_of
+from tests.strategies import czech as czech_table
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -374,7 +379,8 @@ def test_the_same_data_under_another_name_redo_the_counting_at_most(config: Conf
 
 def test_another_version_of_the_code_redoes_everything(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = made(config())
-    monkeypatch.setattr(stages, "code_digest", lambda: "0" * 64)
+    for module in ("build", "stages"):
+        monkeypatch.setattr(f"sdc.build.{module}.code_digest", lambda: "0" * 64)
     second, statuses = made(config())
     assert redone(statuses) == NAMES
     assert second.folder.path != first.folder.path
@@ -383,7 +389,7 @@ def test_another_version_of_the_code_redoes_everything(config: Config, monkeypat
 
 def test_a_sweep_alone_is_taken_over_by_a_build(config: Config) -> None:
     build = open_build(config())
-    with build.started():
+    with build.started(NAMES):
         swept = [run_stage(stage, build, IN_PROCESS, lambda text: None) for stage in SWEEP]
     assert [record.status for record in swept] == ["done", "done"]
     assert_nothing_published(build)
@@ -494,12 +500,13 @@ KILLED_IN_A_ROUND = """
 import os, signal, sys
 from pathlib import Path
 from sdc.build import stages
+from sdc.build.build import open_build
 from sdc.api import find_release
 from sdc.executor import IN_PROCESS
 def say(line):
     if "annealing round 2" in line:
         os.kill(os.getpid(), signal.SIGKILL)
-stages.run_all(stages.open_build(Path(sys.argv[1])), IN_PROCESS, say)
+stages.run_all(open_build(Path(sys.argv[1])), IN_PROCESS, say)
 """
 
 
@@ -573,6 +580,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sdc.build import stages
+from sdc.build.build import open_build
 from sdc.api import find_release
 from sdc.executor import IN_PROCESS
 whole = stages.write_publication
@@ -580,7 +588,7 @@ def write_and_die(*arguments):
     whole(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 stages.write_publication = write_and_die
-stages.run_all(stages.open_build(Path(sys.argv[1])), IN_PROCESS)
+stages.run_all(open_build(Path(sys.argv[1])), IN_PROCESS)
 """
 
 
@@ -706,8 +714,8 @@ def test_files_that_are_not_what_was_assessed_are_refused(
 ) -> None:
     """A fault between writing and checking: nothing gets the name release/."""
 
-    def write(table: Table, release: Release, name: str, folder: Path) -> None:
-        write_publication(table, release, name, folder)
+    def write(cleared: Cleared, subject: Subject, name: str, folder: Path) -> None:
+        write_publication(cleared, subject, name, folder)
         tamper(folder)
 
     monkeypatch.setattr(stages, "write_publication", write)
@@ -724,12 +732,13 @@ def test_files_that_disclose_more_than_was_assessed_are_refused(
 ) -> None:
     """The writer publishes a sub-table too many, honestly hashed and listed."""
 
-    def write(table: Table, release: Release, name: str, folder: Path) -> None:
-        write_publication(table, release.add(0b110111), name, folder)
+    def write(cleared: Cleared, subject: Subject, name: str, folder: Path) -> None:
+        larger = cleared_of(czech_table(), cleared.release.add(0b110111), subject)
+        write_publication(larger, subject, name, folder)
 
     monkeypatch.setattr(stages, "write_publication", write)
     build = open_build(config())
-    with pytest.raises(ReleaseError, match=r"published prove a min width of [0-5], the assessment says 9; nothing is"):
+    with pytest.raises(RunFolderError, match=r"is of A\*B\*C\*E\*F, which was not cleared; nothing is released"):
         run_all(build, IN_PROCESS)
     assert_nothing_published(build)
 
@@ -739,12 +748,13 @@ def test_files_that_disclose_less_than_was_assessed_are_refused(
 ) -> None:
     """The writer leaves a frontier sub-table out: as safe as what was assessed, and not what was found."""
 
-    def write(table: Table, release: Release, name: str, folder: Path) -> None:
-        write_publication(table, Release.of(release.frontier[:-1]), name, folder)
+    def write(cleared: Cleared, subject: Subject, name: str, folder: Path) -> None:
+        smaller = cleared_of(czech_table(), Release.of(cleared.release.frontier[:-1]), subject)
+        write_publication(smaller, subject, name, folder)
 
     monkeypatch.setattr(stages, "write_publication", write)
     build = open_build(config())
-    with pytest.raises(ReleaseError, match=r"nothing is released"):
+    with pytest.raises(RunFolderError, match=r"lacks B\*C\*E\*F, which was cleared; nothing is released"):
         run_all(build, IN_PROCESS)
     assert_nothing_published(build)
 
@@ -756,16 +766,15 @@ def without_evidence(folder: Path) -> None:
     (folder / "certificate.json").write_text(json.dumps({**certificate, "components": components}))
 
 
-def test_a_release_whose_evidence_is_gone_is_refused(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_whose_evidence_is_gone_is_refused(config: Config) -> None:
     build = open_build(config())
 
-    def write(table: Table, release: Release, name: str, folder: Path) -> None:
-        without_evidence(build.folder.stage("assessment"))
-        write_publication(table, release, name, folder)
+    def lose(text: str) -> None:
+        if text.startswith("release: "):
+            without_evidence(build.folder.stage("assessment"))
 
-    monkeypatch.setattr(stages, "write_publication", write)
-    with pytest.raises(ReleaseError, match=r"prove a min width of \d+, the assessment says 9; nothing is released"):
-        run_all(build, IN_PROCESS)
+    with pytest.raises(ReleaseError, match=r"its certificate does not show it of 3 of 3 cells, .* see .*report\.html"):
+        run_all(build, IN_PROCESS, lose)
     assert not list(build.folder.path.glob("release*"))
 
 
@@ -775,19 +784,15 @@ def test_a_release_whose_evidence_is_gone_is_refused(config: Config, monkeypatch
 @pytest.fixture
 def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
     """Evidence for no release of more than 40 sub-tables: there the true table is all that is known."""
-    sharp, evident = Criterion.bounds, Criterion.supported
+    evident = Support.inner.fget
+    assert evident is not None
 
-    def supported(self: Criterion, release: Release) -> Intervals:
-        counts = self.table.counts[self.table.at_risk(self.small_count)]
-        return evident(self, release) if release.sub_tables <= 40 else np.stack([counts, counts], axis=1)
+    def inner(self: Support) -> Intervals:
+        counts = self.bank.at_risk.counts
+        many = self.knowledge.release.sub_tables > 40
+        return np.stack([counts, counts], axis=1) if many else evident(self)
 
-    def assess(self: Criterion, release: Release, *, certify: bool = True, brief: bool = False) -> Assessment:
-        found = sharp(self, release)
-        inner = found.inner if release.sub_tables <= 40 else supported(self, release)
-        return judge(CellBounds(found.cells, found.counts, found.outer, inner, found.method), self.min_width)
-
-    monkeypatch.setattr(Criterion, "supported", supported)
-    monkeypatch.setattr(Criterion, "assess", assess)
+    monkeypatch.setattr(Support, "inner", property(inner))
     return 40
 
 
@@ -815,7 +820,7 @@ def test_an_undecided_release_is_not_published_whatever_the_search_says(
     accepting = OrderedSearch.run
 
     def run(self: OrderedSearch) -> OrderedRelease:
-        return accepting(replace(self, accept_undecided=True))
+        return accepting(replace(self, inquiry=replace(self.inquiry, policy=Policy.OUTER)))
 
     monkeypatch.setattr(OrderedSearch, "run", run)
     build = open_build(config())
@@ -833,7 +838,7 @@ def test_a_refuted_release_is_never_published(undecided: str, config: Config, mo
     found = OrderedSearch.run
 
     def run(self: OrderedSearch) -> OrderedRelease:
-        return replace(found(self), release=Release.of([0b111111]))
+        return replace(found(self), judgement=self.inquiry.ask(Release.of([0b111111])))
 
     monkeypatch.setattr(OrderedSearch, "run", run)
     build = open_build(config(risk={"undecided": undecided}))

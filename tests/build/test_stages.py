@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sdc.build.stages import STAGES, Build, open_build, run_all, run_stage
+from sdc.build.build import Build, open_build
+from sdc.build.stages import STAGES, run_all, run_stage
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
 from sdc.storage.parquet import read_written_table
@@ -51,7 +52,7 @@ def config(tmp_path: Path) -> Path:
 def table_of(build: Build, executor: Executor = IN_PROCESS) -> tuple[Path, list[str]]:
     """The folder of the table stage, made anew, and what was said."""
     said: list[str] = []
-    with build.started():
+    with build.started([]):
         run_stage(STAGES[0], build, executor, said.append)
     return build.folder.stage("table"), said
 

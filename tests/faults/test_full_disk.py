@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sdc.build.stages import STAGES, open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import STAGES, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
 from sdc.storage.run_folder import RunFolder, folder_digest

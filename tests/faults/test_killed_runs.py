@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from sdc.build.stages import open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from tests.faults.killing import killed, left_behind, made
 
@@ -21,7 +22,8 @@ import sys
 from pathlib import Path
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
-from sdc.build.stages import open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
 if __name__ == "__main__":
     with open_executor(ExecutionConfig(workers=2)) as executor:
         run_all(open_build(Path("build.yaml")), executor)

@@ -11,7 +11,7 @@ from sdc.bounds import moves as move_bounds
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible import moves
 from sdc.feasible.differences import Differences
-from sdc.feasible.moves import EFFORTS, Found, find, reached, shift
+from sdc.feasible.moves import EFFORTS, Moved, find, reached, shift
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -37,7 +37,7 @@ MOST_TABLES = 5_000
 ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
 
-def found_for(table: Table, release: Release, rows: slice = slice(None), width: int = 3) -> Found:
+def found_for(table: Table, release: Release, rows: slice = slice(None), width: int = 3) -> Moved:
     """What is found to move the cells, zero cells too, by a width of three."""
     cells = every_cell(table.schema)[rows]
     return find(table, knows(table, release), cells, np.full(len(cells), width), effort=EFFORTS, nodes=NODES)
@@ -132,7 +132,7 @@ def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) 
 # One way only
 
 
-def shifted(table: Table, release: Release, changes: Counts, rows: slice = slice(None), nodes: int = NODES) -> Found:
+def shifted(table: Table, release: Release, changes: Counts, rows: slice = slice(None), nodes: int = NODES) -> Moved:
     return shift(
         table, knows(table, release), every_cell(table.schema)[rows], changes[rows], effort=EFFORTS, nodes=nodes
     )

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from flows.deployments import Parameters, main, read_deployments, register
-from sdc.build.stages import open_build
+from sdc.build.build import open_build
 from sdc.model.errors import ConfigError, RunFolderError
 
 ROOT = Path(__file__).parents[2]
@@ -248,8 +248,8 @@ def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from sdc.build.stages import open_build
-with open_build(Path("build.yaml")).started():
+from sdc.build.build import open_build
+with open_build(Path("build.yaml")).started([]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -266,8 +266,8 @@ def test_two_builds_of_the_same_cannot_run_at_once(project: Path) -> None:
         message = (
             rf"another run of the same build is at work in {where} \(process {other.pid} on .*\); wait until it ends"
         )
-        with pytest.raises(RunFolderError, match=message), build.started():
+        with pytest.raises(RunFolderError, match=message), build.started([]):
             pass
         other.stdin.close()
-    with build.started():
+    with build.started([]):
         pass

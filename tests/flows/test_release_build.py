@@ -18,7 +18,8 @@ import yaml
 
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
-from sdc.build.stages import STAGES, SWEEP, open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import STAGES, SWEEP, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.storage.run_folder import RunFolder

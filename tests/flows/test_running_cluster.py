@@ -22,7 +22,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from sdc.build.stages import open_build, run_all
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
 from sdc.config import ExecutionConfig
 from sdc.execution import connection
 from sdc.execution.cluster import check_cluster, open_executor

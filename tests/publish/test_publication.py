@@ -18,7 +18,9 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import check_publication, write_publication
+from tests.publish.clearing import SUBJECT, cleared_of
 
+FRONTIER = Release.of([0b000111, 0b011000])
 FIVE_WAYS = Release.of(0b111111 ^ 1 << v for v in range(6))
 
 
@@ -28,14 +30,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def published(table: Table, release: Release, folder: Path) -> Path:
     folder.mkdir()
-    write_publication(table, release, "workers", folder)
+    write_publication(cleared_of(table, release), SUBJECT, "workers", folder)
     return folder
 
 
 @pytest.fixture
 def folder(czech: Table, tmp_path: Path) -> Path:
     """The sub-tables A*B*C and D*E of the Czech auto workers."""
-    return published(czech, Release.of([0b000111, 0b011000]), tmp_path / "release")
+    return published(czech, FRONTIER, tmp_path / "release")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def folder(czech: Table, tmp_path: Path) -> Path:
 )
 def test_what_is_published_reads_back_to_the_release(frontier: list[int], czech: Table, tmp_path: Path) -> None:
     release = Release.of(frontier)
-    assert check_publication(czech, published(czech, release, tmp_path / "release")) == release
+    check_publication(cleared_of(czech, release), published(czech, release, tmp_path / "release"))
 
 
 def test_the_files(folder: Path, czech: Table) -> None:
@@ -101,7 +103,7 @@ def test_names_that_are_hard_on_files_and_csv(tmp_path: Path) -> None:
     table = Table.of(schema, np.array([[0, 0], [1, 1], [1, 0]]), np.array([3, 4, 5]))
     release = Release.of([0b11])
     folder = published(table, release, tmp_path / "release")
-    assert check_publication(table, folder) == release
+    check_publication(cleared_of(table, release), folder)
     assert {path.name for path in tmp_path.iterdir()} == {"release"}
     assert all(name.isascii() and " " not in name for name in contents(folder))
     with next(folder.glob("001_*.csv")).open(encoding="utf-8", newline="") as file:
@@ -118,7 +120,7 @@ def test_many_variables_make_a_short_file_name(tmp_path: Path) -> None:
     table = Table.of(schema, np.eye(30, dtype=np.int64))
     folder = published(table, Release.of([st.full(30)]), tmp_path / "release")
     assert max(len(name) for name in contents(folder)) < 100
-    assert check_publication(table, folder) == Release.of([st.full(30)])
+    check_publication(cleared_of(table, Release.of([st.full(30)])), folder)
 
 
 def test_tables_that_agree_on_the_release_publish_the_same_bytes(czech: Table, tmp_path: Path) -> None:
@@ -150,39 +152,53 @@ def test_a_changed_file_is_refused(folder: Path, czech: Table) -> None:
     file = folder / "001_A-B-C.csv"
     file.write_text(file.read_text().replace("no,no,no,", "no,no,no,1", 1))
     with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv is not the exact marginal of the table; nothing is rel"):
-        check_publication(czech, folder)
+        check_publication(cleared_of(czech, FRONTIER), folder)
 
 
 def test_a_missing_file_is_refused(folder: Path, czech: Table) -> None:
     (folder / "002_D-E.parquet").unlink()
     with pytest.raises(RunFolderError, match=r"002_D-E\.parquet is missing; nothing is released, run again"):
-        check_publication(czech, folder)
+        check_publication(cleared_of(czech, FRONTIER), folder)
 
 
 def test_a_file_that_no_metadata_tell_of_is_refused(folder: Path, czech: Table) -> None:
     (folder / "003_A-B-C-F.csv").write_text("A,B,C,F,count\nno,no,no,neg,1\n")
     with pytest.raises(RunFolderError, match=r"003_A-B-C-F\.csv"):
-        check_publication(czech, folder)
+        check_publication(cleared_of(czech, FRONTIER), folder)
 
 
 def test_a_table_that_hides_from_the_assessment_is_refused(folder: Path, czech: Table) -> None:
     """Without its sub-table a file would be published and not be assessed."""
     edit(folder, lambda metadata: metadata["resources"][0].pop("sub_table"))
     with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv"):
-        check_publication(czech, folder)
+        check_publication(cleared_of(czech, FRONTIER), folder)
+
+
+@pytest.mark.parametrize(
+    ("cleared", "message"),
+    [
+        ([0b000111], r"is of D\*E, which was not cleared; nothing is released"),
+        ([0b000111, 0b011000, 0b100001], r"release lacks A\*F, which was cleared; nothing is released"),
+    ],
+)
+def test_another_release_than_was_cleared_is_refused(
+    cleared: list[int], message: str, folder: Path, czech: Table
+) -> None:
+    with pytest.raises(RunFolderError, match=message):
+        check_publication(cleared_of(czech, Release.of(cleared)), folder)
 
 
 def test_another_table_is_refused(folder: Path, czech: Table) -> None:
     counts = czech.counts.copy()
     counts[[0, 1]] += [1, -1]
     with pytest.raises(RunFolderError, match="is not the exact marginal of the table"):
-        check_publication(Table.of(czech.schema, czech.codes, counts[::-1]), folder)
+        check_publication(cleared_of(Table.of(czech.schema, czech.codes, counts[::-1]), FRONTIER), folder)
 
 
 def test_another_total_is_refused(folder: Path, czech: Table) -> None:
     edit(folder, lambda metadata: metadata.update(records=1840))
     with pytest.raises(RunFolderError, match=r"datapackage\.json says 1840 records, the table has 1841"):
-        check_publication(czech, folder)
+        check_publication(cleared_of(czech, FRONTIER), folder)
 
 
 @pytest.mark.parametrize("content", ["{", None])
@@ -191,4 +207,4 @@ def test_metadata_that_cannot_be_read_are_refused(content: str | None, folder: P
     if content is not None:
         (folder / "datapackage.json").write_text(content)
     with pytest.raises(RunFolderError, match=r"datapackage\.json cannot be read: .*run again"):
-        check_publication(czech, folder)
+        check_publication(cleared_of(czech, FRONTIER), folder)

@@ -20,6 +20,8 @@ from sdc.model.table import Table
 from sdc.report.audit import Audit, StageTiming
 from sdc.risk.criterion import Assessment, Witness
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy, Verdict
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
@@ -100,14 +102,13 @@ def czech_audit() -> Audit:
         digests=DIGESTS,
         settings={"risk": {"small_count": 2, "min_width": 6}, "search": {"method": "ordered", "seed": None}},
         table=table,
-        small_count=2,
-        min_width=6,
-        undecided_policy="refuse",
+        criterion=MinWidth(2, 6),
+        policy=Policy.REFUSE,
         method="ordered",
         widths=czech_widths(table),
         release=Release.of(st.parse(text, table.schema) for text in frontier),
         search_steps=tuple(czech_steps(table.schema)),
-        assessment=Assessment(True, 6, (9, 9), 3, 0, ()),
+        assessment=Assessment(Verdict.SAFE, 6, (9, 9), 3, 0, ()),
         bounds=CellBounds(table.codes[at_risk], counts, bounds, bounds.copy(), "integer program"),
         stages=STAGES,
     )
@@ -122,7 +123,7 @@ def undecided_audit(czech: Audit) -> Audit:
     return replace(
         czech,
         bounds=CellBounds(czech.bounds.cells, czech.bounds.counts, czech.bounds.outer, inner, "shuttle, blocks"),
-        assessment=Assessment(None, 6, (0, 9), 3, 1, (witness,)),
+        assessment=Assessment(Verdict.UNDECIDED, 6, (0, 9), 3, 1, (witness,)),
         search_steps=(*czech.search_steps, SearchStep("extension", 60, (st.full(6),), None, (0, 9), 1)),
     )
 
@@ -154,14 +155,13 @@ def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Au
         digests=DIGESTS,
         settings={"risk": {"small_count": 2, "min_width": 3}, "table": {"variables": list(schema.names)}},
         table=table,
-        small_count=2,
-        min_width=3,
-        undecided_policy="refuse",
+        criterion=MinWidth(2, 3),
+        policy=Policy.REFUSE,
         method="ordered",
         widths=large_widths(release, sizes, random),
         release=release,
         search_steps=tuple(large_steps(release)),
-        assessment=Assessment(True, 3, (int(inner.min()), int(outer.min())), len(true), 0, ()),
+        assessment=Assessment(Verdict.SAFE, 3, (int(inner.min()), int(outer.min())), len(true), 0, ()),
         bounds=CellBounds(cells, true, np.stack([low, outer], 1), np.stack([low, inner], 1), "collapse, blocks"),
         stages=STAGES,
     )
@@ -242,14 +242,13 @@ def wide_audit(variables: int = 38, chains: int = 20) -> Audit:
         digests=DIGESTS,
         settings={},
         table=table,
-        small_count=1,
-        min_width=200,
-        undecided_policy="refuse",
+        criterion=MinWidth(1, 200),
+        policy=Policy.REFUSE,
         method="decomposable",
         widths=CriticalWidths(sub_tables, 900 - 60 * np.bitwise_count(sub_tables).astype(np.int64), 200, 70),
         release=graph.release,
         search_steps=(),
-        assessment=Assessment(True, 200, (250, 250), len(table), 0, ()),
+        assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "decomposable"),
         stages=STAGES,
         graph=graph,

@@ -22,6 +22,8 @@ from sdc.report.audit import Audit, StageTiming, render
 from sdc.report.verdict import verdict
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -97,14 +99,13 @@ def survey_of_63_variables() -> Audit:
         digests={},
         settings={},
         table=table,
-        small_count=1,
-        min_width=200,
-        undecided_policy="refuse",
+        criterion=MinWidth(1, 200),
+        policy=Policy.REFUSE,
         method="ordered",
         widths=CriticalWidths(sub_tables, widths, floor=200, visited=len(widths)),
         release=Release.of(pairs),
         search_steps=(),
-        assessment=Assessment(True, 200, (250, 250), len(table), 0, ()),
+        assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "collapse"),
         stages=(),
     )
@@ -154,7 +155,7 @@ def test_undecided_is_named_and_treated_as_unsafe(undecided: Audit) -> None:
 
 
 def test_policy_outer_is_a_prominent_warning(undecided: Audit) -> None:
-    page = Page(render(replace(undecided, undecided_policy="outer")))
+    page = Page(render(replace(undecided, policy=Policy.OUTER)))
     assert "Released without proof: some at-risk cells are undecided" in page.text
     assert "Warning. The undecided policy of this build is “outer”" in page.text
     assert "1 of 3 cells at risk rest on no proof" in page.text
@@ -165,7 +166,7 @@ def test_policy_outer_is_a_prominent_warning(undecided: Audit) -> None:
 
 
 def test_policy_outer_warns_even_where_all_is_proved(czech: Audit) -> None:
-    found = verdict(replace(czech, undecided_policy="outer"))
+    found = verdict(replace(czech, policy=Policy.OUTER))
     assert found.kind == "safe"
     assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
 
@@ -177,7 +178,7 @@ def narrow_bounds(audit: Audit) -> CellBounds:
 
 
 def test_unsafe_release_is_not_releasable(czech: Audit) -> None:
-    unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(False, 6, (5, 5), 3, 0, ()))
+    unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(Verdict.UNSAFE, 6, (5, 5), 3, 0, ()))
     assert verdict(unsafe).headline == "Not releasable: an at-risk cell is too narrow"
     assert "too narrow" in Page(render(unsafe)).text
 
@@ -326,7 +327,7 @@ def test_63_variables_with_a_floor() -> None:
 def test_table_without_at_risk_cells(czech: Audit) -> None:
     none = czech.bounds.rows(np.arange(0))
     table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
-    safe = replace(czech, table=table, bounds=none, assessment=Assessment(True, 6, (0, 0), 0, 0, ()))
+    safe = replace(czech, table=table, bounds=none, assessment=Assessment(Verdict.SAFE, 6, (0, 0), 0, 0, ()))
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
 
 

@@ -16,6 +16,8 @@ from sdc.report.audit import Audit
 from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
 from sdc.report.scale import Scale, ink_on
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
 
 
 def luminance(colour: str) -> float:
@@ -123,10 +125,11 @@ def test_order_and_kinds_of_cells() -> None:
     outer = np.array([[0, 9], [0, 9], [0, 2], [0, 9]])
     inner = np.array([[0, 9], [1, 2], [0, 1], [0, 7]])
     bounds = CellBounds(np.arange(4, dtype=np.uint16)[:, None], np.array([1, 2, 1, 1]), outer, inner, "test")
-    ordered = exposure.by_exposure(bounds, 3)
+    ordered = exposure.by_exposure(bounds, MinWidth(2, 3))
     assert ordered.cells[:, 0].tolist() == [2, 1, 3, 0]
-    assert exposure.kinds(ordered, 3) == ["outer and inner", "undecided", "outer and inner", "exact"]
-    assert exposure.status(ordered, 3).tolist() == [exposure.UNSAFE, exposure.UNDECIDED, exposure.SAFE, exposure.SAFE]
+    assert exposure.kinds(ordered, MinWidth(2, 3)) == ["outer and inner", "undecided", "outer and inner", "exact"]
+    verdicts = [Verdict.UNSAFE, Verdict.UNDECIDED, Verdict.SAFE, Verdict.SAFE]
+    assert MinWidth(2, 3).verdicts(ordered).tolist() == verdicts
 
 
 def drawings(audit: Audit) -> list[str]:
@@ -135,13 +138,13 @@ def drawings(audit: Audit) -> list[str]:
         most_dangerous_chain(audit.widths, len(audit.table.schema)),
     )
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
-    bounds = exposure.by_exposure(audit.bounds, audit.min_width)
+    bounds = exposure.by_exposure(audit.bounds, audit.criterion)
     lattice = (
         figures.lattice_squares(found, chain, audit.release, audit.table.schema, scale)
         if len(audit.widths.widths) < 400
         else figures.lattice_bars(found, chain, audit.release, scale)
     )
-    cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.min_width, audit.table.schema)
+    cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criterion, audit.table.schema)
     return [figures.legend(scale), lattice, cells, figures.width_histogram(bounds, scale)]
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from sdc.bounds.method import cheap_bounds
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
@@ -19,10 +20,11 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk import rows
 from sdc.risk import sweep_plan as sweep_plan_module
-from sdc.risk.criterion import Criterion
 from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
+from sdc.risk.min_width import MinWidth
 from sdc.risk.partitions import renumbered
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
+from tests.strategies import knows
 
 # [KDSF] table 3, as printed; the printed letters are the data's reversed (A<->F, B<->E, C<->D)
 PRINTED = """ACDEF 3, ABCDE 5, ABDEF 6, BCDEF 9, ACDE 10, ABCEF 10, ABCDF 10, ADEF 12, ABDE 12, BDEF 20, ABDF 20,
@@ -84,9 +86,9 @@ def test_widths_by_definition(table: Table, small_count: int) -> None:
 def test_widths_are_the_explicit_bounds_under_the_most_parsimonious_release(table: Table) -> None:
     """[KDSF] eq. 10 through the bounds package, which shares no code with the sweep."""
     if len(table.at_risk(2)):
-        variables, criterion = len(table.schema), Criterion(table, 2, 1)
+        variables, marginals = len(table.schema), MinWidth(2, 1).bank(table).at_risk
         for subtable, width in as_dict(critical_widths(table)).items():
-            bounds = criterion.cheap(most_parsimonious(subtable, variables))
+            bounds = cheap_bounds(marginals, knows(table, most_parsimonious(subtable, variables)))
             assert bounds.exact.all()
             assert bounds.outer_width.min() == width
 

@@ -13,7 +13,6 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Criterion
 from sdc.risk.critical_width import critical_widths
 from sdc.search.annealing import Schedule
 from sdc.search.best import FoundRelease, ReleaseSearch
@@ -21,15 +20,15 @@ from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table
-from tests.strategies import knows, small_tables
+from tests.strategies import inquiry_of, knows, small_tables
 
 
 def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing: object) -> ReleaseSearch:
-    criterion = Criterion(table, 2, min_width)
+    asked = inquiry_of(table, min_width)
     chosen = {"schedule": Schedule(2000, 20.0, 0.5), "chains": 2, "rounds": 5, **annealing}
     return ReleaseSearch(
-        OrderedSearch(criterion, critical_widths(table), extend=extend),
-        DecomposableSearch(criterion, **chosen),  # type: ignore[arg-type]
+        OrderedSearch(asked, critical_widths(table), extend=extend),
+        DecomposableSearch(asked, **chosen),  # type: ignore[arg-type]
     )
 
 
@@ -141,7 +140,8 @@ def test_the_reason(ordered: tuple[float, int], annealed: tuple[float, int], rea
 
 
 def valued(found: FoundRelease, value: float, width: int) -> FoundRelease:
-    return replace(found, value=value, assessment=replace(found.assessment, min_width=(width, width)))
+    assessment = replace(found.assessment, min_width=(width, width))
+    return replace(found, value=value, judgement=replace(found.judgement, assessment=assessment))
 
 
 def test_chains_go_on_where_they_were(czech: Table) -> None:

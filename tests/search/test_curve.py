@@ -11,8 +11,9 @@ from sdc.api import ordered_release, risk_utility_curve
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.table import Table
-from sdc.risk.criterion import Criterion
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
 from sdc.search import curve as curve_module
 from sdc.search.curve import CurvePoint
 from tests.search.test_annealing import random_table
@@ -75,14 +76,14 @@ def test_weights_are_what_is_drawn(czech: Table) -> None:
 
 
 def test_widths_and_marginals_are_found_once(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweeps, whole, marginals = counted(monkeypatch), Criterion.anew, []
+    sweeps, whole, marginals = counted(monkeypatch), Inquiry.anew, []
 
-    def noting(self: Criterion, min_width: int) -> Criterion:
-        found = whole(self, min_width)
-        marginals.append(found._marginals)
+    def noting(self: Inquiry, criterion: MinWidth | None = None) -> Inquiry:
+        found = whole(self, criterion)
+        marginals.append(found.bank.at_risk)
         return found
 
-    monkeypatch.setattr(Criterion, "anew", noting)
+    monkeypatch.setattr(Inquiry, "anew", noting)
     risk_utility_curve(czech, min_widths=[6, 10, 30], small_counts=[2, 3], methods=["ordered"])
     assert sweeps == [3]
     assert len(marginals) > 6

@@ -19,12 +19,11 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import Criterion
 from sdc.search.annealing import Chain, Schedule
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.search.test_annealing import random_table
-from tests.strategies import schema_of
+from tests.strategies import inquiry_of, schema_of
 
 SHORT = Schedule(steps=3000, start=20.0, end=0.5)
 
@@ -82,7 +81,7 @@ def releasable(table: Table, small_count: int, min_width: int) -> set[Decomposab
 
 def searched(table: Table, min_width: int, **settings: object) -> DecomposableRelease:
     chosen = {"schedule": SHORT, "seed": 1, **settings}
-    return DecomposableSearch(Criterion(table, 2, min_width), **chosen).run()  # type: ignore[arg-type]
+    return DecomposableSearch(inquiry_of(table, min_width), **chosen).run()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("with_total", [48, 32, 28, 24, 22])
@@ -161,8 +160,8 @@ def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
 @pytest.mark.parametrize("tempering", [False, True])
 def test_any_number_of_workers(czech: Table, two_workers: Executor, tempering: bool) -> None:
     settings = {"schedule": Schedule(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
-    alone = DecomposableSearch(Criterion(czech, 2, 11), **settings).run()  # type: ignore[arg-type]
-    both = DecomposableSearch(Criterion(czech, 2, 11, executor=two_workers), **settings).run()  # type: ignore[arg-type]
+    alone = DecomposableSearch(inquiry_of(czech, 11), **settings).run()  # type: ignore[arg-type]
+    both = DecomposableSearch(inquiry_of(czech, 11, executor=two_workers), **settings).run()  # type: ignore[arg-type]
     assert same(alone, both)
     assert len(alone.trace) == 4 * 4
 
@@ -177,7 +176,7 @@ def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
 def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> None:
     kept: list[SearchState] = []
     search = DecomposableSearch(
-        Criterion(czech, 2, 11),
+        inquiry_of(czech, 11),
         Schedule(300, 20.0, 1.0),
         rounds=6,
         patience=0,
@@ -198,12 +197,12 @@ def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> Non
 
 def test_the_state_of_another_search_is_refused(czech: Table) -> None:
     kept: list[SearchState] = []
-    search = DecomposableSearch(Criterion(czech, 2, 11), SHORT, checkpoint=kept.append)
+    search = DecomposableSearch(inquiry_of(czech, 11), SHORT, checkpoint=kept.append)
     search.run()
     others = [
         replace(search, seed=5),
         replace(search, chains=3),
-        DecomposableSearch(Criterion(czech, 2, 10), SHORT),
+        DecomposableSearch(inquiry_of(czech, 10), SHORT),
         replace(search, start=DecomposableGraph.parse("[A,B]", czech.schema)),
     ]
     for other in others:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import dropwhile
 
 import numpy as np
@@ -12,14 +13,19 @@ from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.feasible.bank import Bank
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Budget, Criterion
+from sdc.risk.criterion import Assessment, Budget, Effort, Judgement
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import OrderedSearch, SearchStep
-from tests.strategies import components, knows, scattered, shown_by, small_tables
+from tests.strategies import components, inquiry_of, knows, scattered, shown_by, small_tables
 from tests.strategies import czech as czech_table
 
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
@@ -92,13 +98,13 @@ def test_without_extension_the_prefix_is_the_release(czech: Table) -> None:
 
 
 def test_a_floor_above_the_width_is_refused(czech: Table) -> None:
-    search = OrderedSearch(Criterion(czech, 2, 6), critical_widths(czech, floor=7))
+    search = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech, floor=7))
     with pytest.raises(ReleaseError, match=r"from the floor 7 on, the minimum width is 6; set the floor to at most 6"):
         search.run()
 
 
 def test_a_floor_up_to_the_width_changes_nothing(czech: Table) -> None:
-    cut = OrderedSearch(Criterion(czech, 2, 6), critical_widths(czech, floor=6)).run()
+    cut = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech, floor=6)).run()
     assert cut.release == ordered_release(czech, min_width=6).release
 
 
@@ -120,10 +126,10 @@ def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:
 def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
     """Maximal: every single addition is refuted, whatever the search left out without asking."""
     release = ordered_release(czech, min_width=min_width).release
-    criterion = Criterion(czech, 2, min_width)
+    asked = inquiry_of(czech, min_width)
     outside = [t for t in range(64) if t not in release]
     assert outside
-    assert [criterion.assess(release.add(t)).releasable for t in outside] == [False] * len(outside)
+    assert [asked.ask(release.add(t)).assessment.releasable for t in outside] == [False] * len(outside)
 
 
 @pytest.mark.parametrize("min_width", [1, 2, 3])
@@ -132,12 +138,11 @@ def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
     table = scattered()
     found = ordered_release(table, min_width=min_width, budget=Budget(0.3, 60))
     assert found.assessment.releasable is True
-    criterion = Criterion(table, 2, min_width, budget=Budget(1e-4, 1e-4))
     at_risk = table.codes[table.at_risk(2)]
     shown = shown_by(table, found.release, at_risk, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()
-    criterion.learn(found.proof, found.release)
-    assert np.array_equal(criterion.supported(found.release), shown)
+    knowledge = Knowledge.of(table, found.release)
+    assert np.array_equal(MinWidth(2, min_width).proven(table, knowledge, found.proof), shown)
     assert found.proof.differences <= 2 * len(at_risk) * len(found.proof.parts)
 
 
@@ -145,8 +150,8 @@ def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
 def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool) -> None:
     """It begins again with small releases, under which more tables are feasible than the first run settled on."""
     table = scattered()
-    criterion = Criterion(table, 2, 2, budget=Budget(0.3, 60))
-    search = OrderedSearch(criterion, critical_widths(table), accept_undecided=accept_undecided)
+    policy = Policy.OUTER if accept_undecided else Policy.REFUSE
+    search = OrderedSearch(inquiry_of(table, 2, budget=Budget(0.3, 60), policy=policy), critical_widths(table))
     for found in (search.run(), search.run()):
         shown = shown_by(table, found.release, table.codes[table.at_risk(2)], found.proof)
         assert accept_undecided or (shown[:, 1] - shown[:, 0] >= 2).all()
@@ -201,7 +206,7 @@ def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int)
 def test_the_steps_of_a_larger_table_replayed(min_width: int) -> None:
     """Each step's length is what was released before it; the next release contains it."""
     widths = critical_widths(scattered())
-    search = OrderedSearch(Criterion(scattered(), 2, min_width, budget=Budget(0.3, 60)), widths)
+    search = OrderedSearch(inquiry_of(scattered(), min_width, budget=Budget(0.3, 60)), widths)
     found = search.run()
     prefix, extended, grown = replayed(widths.reaching(min_width), found.steps)
     assert found.release == (grown if grown.sub_tables > prefix.sub_tables else extended)
@@ -229,18 +234,17 @@ def test_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
     assert asked > 5
 
 
-class TypedCriterion(Criterion):
-    """Refuses exactly the releases that contain one of some sub-tables; it counts the questions."""
+@dataclass(frozen=True)
+class TypedCriterion(MinWidth):
+    """Refuses exactly the releases that contain one of some sub-tables."""
 
-    def __init__(self, table: Table, refused: frozenset[int]) -> None:
-        super().__init__(table, 2, 1)
-        object.__setattr__(self, "refused", refused)
-        object.__setattr__(self, "asked", [])
+    refused: frozenset[int] = frozenset()
 
-    def assess(self, release: Release, *, certify: bool = True, brief: bool = False) -> Assessment:
-        answer = not any(r in release for r in self.refused)  # type: ignore[attr-defined]
-        self.asked.append(release)  # type: ignore[attr-defined]
-        return Assessment(answer, 1, (int(answer), int(answer)), 1, 0, ())
+    def judge(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> Judgement:
+        safe = not any(r in knowledge.release for r in self.refused)
+        verdict = Verdict.SAFE if safe else Verdict.UNSAFE
+        answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
+        return Judgement(self, knowledge, answer, bank)
 
 
 @given(some.frozensets(some.integers(1, 63), max_size=8))
@@ -250,8 +254,8 @@ def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -
 
     A pair costs two questions, with what it opens up, and a refused sub-table two a halving.
     """
-    criterion = TypedCriterion(czech_table(), refused)
-    found = OrderedSearch(criterion, critical_widths(czech_table())).run()
+    asked = Inquiry(czech_table(), TypedCriterion(2, 1, refused))
+    found = OrderedSearch(asked, critical_widths(czech_table())).run()
     candidates = critical_widths(czech_table()).reaching(1)
     allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
     assert found.release == Release.of(allowed)
@@ -265,3 +269,31 @@ def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -
     _, extended, grown = replayed(candidates, found.steps)
     assert grown in (Release.of([]), found.release)
     assert not extension or extended == found.release
+
+
+# What was proven stays proven
+
+
+@given(some.floats(-4, 1), some.floats(-4, 1), some.sampled_from([(1, 5), (6, 5), (1, 6)]), some.integers(1, 4))
+@settings(max_examples=20)
+def test_whatever_the_budget_what_is_found_is_proven(
+    per_cell: float, all_cells: float, source: tuple[int, int], min_width: int
+) -> None:
+    """A release that a step of the search certified is certified at its end, and nothing undecided is accepted."""
+    seed, _ = source
+    budget = Budget(10**per_cell, 10**all_cells)
+    found = ordered_release(scattered(seed), min_width=min_width, budget=budget)
+    assert found.judgement.verdict is Verdict.SAFE
+    shown = shown_by(scattered(seed), found.release, found.judgement.bank.at_risk.cells, found.proof)
+    assert (shown[:, 1] - shown[:, 0] >= min_width).all()
+    certified = [step for step in found.steps if step.answer is True]
+    assert found.release.sub_tables >= max((step.length for step in certified if step.phase != "bisection"), default=0)
+
+
+def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
+    class Unsteady(MinWidth):
+        monotone = False
+
+    asked = Inquiry(czech_table(), Unsteady(2, 6))
+    with pytest.raises(ReleaseError, match=r"is not monotone: .*choose the method decomposable"):
+        OrderedSearch(asked, critical_widths(czech_table())).run()

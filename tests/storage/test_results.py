@@ -16,12 +16,14 @@ from sdc.model.errors import InputError, RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Criterion, judge
+from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import SearchState
 from sdc.storage import results
 from sdc.storage.run_folder import folder_digest
 from sdc.utility.measures import Weights, utility_of
+from tests.strategies import inquiry_of
 
 
 @pytest.mark.parametrize("floor", [0, 20, 1000])
@@ -143,8 +145,8 @@ def assert_equal(found: tuple[Assessment, CellBounds], written: tuple[Assessment
 @pytest.mark.parametrize("min_width", [6, 10, 100])
 @pytest.mark.parametrize("frontier", [[0b000111, 0b111000], [0b011111, 0b111110, 0b110111], [0b111111], [0]])
 def test_an_assessment_comes_back(frontier: list[int], min_width: int, czech: Table, tmp_path: Path) -> None:
-    bounds = Criterion(czech, 2, min_width).bounds(Release.of(frontier))
-    written = judge(bounds, min_width), bounds
+    _, bounds = inquiry_of(czech, min_width, small_count=2).examine(Release.of(frontier))
+    written = MinWidth(2, min_width).assess(bounds), bounds
     results.write_assessment(*written, czech.schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, czech, 2), written)
 
@@ -154,7 +156,7 @@ def test_an_undecided_assessment_comes_back_with_its_witnesses(czech: Table, tmp
     counts = czech.counts[rows]
     outer, inner = np.stack([counts * 0, counts + 40], axis=1), np.stack([counts, counts], axis=1)
     bounds = CellBounds(czech.codes[rows], counts, outer, inner, "nested + collapse")
-    written = judge(bounds, 6), bounds
+    written = MinWidth(2, 6).assess(bounds), bounds
     assert (written[0].releasable, len(written[0].witnesses)) == (None, 3)
     results.write_assessment(*written, czech.schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, czech, 2), written)
@@ -163,8 +165,8 @@ def test_an_undecided_assessment_comes_back_with_its_witnesses(czech: Table, tmp
 def test_variables_may_have_the_names_of_the_columns(tmp_path: Path) -> None:
     schema = Schema((Variable("exact", ("no", "yes")), Variable("outer_lower", ("1", "2", "3"))))
     table = Table.of(schema, np.array([[0, 0], [0, 2], [1, 1]]), np.array([1, 9, 2]))
-    bounds = Criterion(table, 2, 1).bounds(Release.of([1, 2]))
-    written = judge(bounds, 1), bounds
+    _, bounds = inquiry_of(table, 1, small_count=2).examine(Release.of([1, 2]))
+    written = MinWidth(2, 1).assess(bounds), bounds
     results.write_assessment(*written, schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, table, 2), written)
 
@@ -172,16 +174,16 @@ def test_variables_may_have_the_names_of_the_columns(tmp_path: Path) -> None:
 def test_an_assessment_that_is_missing_or_damaged(czech: Table, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cells\.parquet is missing; write it again"):
         results.read_assessment(tmp_path, czech, 2)
-    bounds = Criterion(czech, 2, 6).bounds(Release.of([1]))
-    results.write_assessment(judge(bounds, 6), bounds, czech.schema, tmp_path)
+    _, bounds = inquiry_of(czech, 6, small_count=2).examine(Release.of([1]))
+    results.write_assessment(MinWidth(2, 6).assess(bounds), bounds, czech.schema, tmp_path)
     (tmp_path / "assessment.json").write_text("[")
     with pytest.raises(RunFolderError, match=r"assessment\.json cannot be read: .*run again"):
         results.read_assessment(tmp_path, czech, 2)
 
 
 def test_the_facts_of_an_assessment_name_the_categories(czech: Table) -> None:
-    bounds = Criterion(czech, 1, 6).bounds(Release.of([0b111111]))
-    facts = results.assessment_facts(judge(bounds, 6), czech.schema)
+    _, bounds = inquiry_of(czech, 6, small_count=1).examine(Release.of([0b111111]))
+    facts = results.assessment_facts(MinWidth(2, 6).assess(bounds), czech.schema)
     assert facts["releasable"] is False
     assert facts["min_width"] == (0, 0)
     witness = {**facts["witnesses"][0]}

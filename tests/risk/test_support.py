@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.feasible.bank import Bank, CellRows, Evidence, Frame
 from sdc.feasible.differences import Differences
 from sdc.feasible.moves import EFFORTS, find, shift
+from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Table
-from sdc.risk.evidence import Component, Evidence, Shift, Support
+from sdc.model.table import Codes, Counts, Table
+from sdc.risk.support import Component, Shift, Support
 from tests.strategies import (
     all_ways,
     components,
@@ -38,9 +43,39 @@ MOST_TABLES = 5_000
 TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
 
 
-def evidence_of(table: Table) -> Evidence:
+class Asked:
+    """An evidence under one release after another, as a search asks about them."""
+
+    def __init__(self, table: Table, cells: Codes) -> None:
+        frame = Frame(st.full(len(table.schema)), np.arange(len(cells)), CellMarginals(table, cells))
+        self.evidence, self.release = Evidence.none(frame), Release.of([])
+
+    def ask(self, release: Release) -> None:
+        self.release = release
+
+    def add(self, found: Differences) -> None:
+        self.evidence = self.evidence.plus(found, self.release)
+
+    def settle(self, release: Release) -> None:
+        self.ask(release)
+        self.evidence = self.evidence.settled(release, self.evidence.feasible(release))
+
+    @property
+    def differences(self) -> Differences:
+        return self.evidence.differences
+
+    @property
+    def inner(self) -> Intervals:
+        return self.evidence.ends(self.evidence.feasible(self.release))
+
+    def resting(self, rows: CellRows) -> Differences:
+        needed = self.evidence.needed(self.evidence.feasible(self.release), rows)
+        return self.evidence.differences.rows(needed)
+
+
+def evidence_of(table: Table) -> Asked:
     """Of all occupied cells; the tests need no cell to be at risk."""
-    return Evidence(table, table.codes, table.counts)
+    return Asked(table, table.codes)
 
 
 def certified(table: Table, release: Release, width: int = 2) -> Differences:
@@ -167,7 +202,7 @@ def test_what_no_cell_rests_on_is_dropped() -> None:
 def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
     table = czech()
     at_risk = table.at_risk(2)
-    evidence = Evidence(table, table.codes[at_risk], table.counts[at_risk])
+    evidence = Asked(table, table.codes[at_risk])
     release = all_ways(6, 3)
     evidence.ask(release)
     cells = table.codes[at_risk]
@@ -180,21 +215,22 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
 
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
-    return Component(CellMarginals(table, table.codes), variables, release.within(variables))
+    frame = Frame.of(CellMarginals(table, table.codes), variables)
+    return Component(Evidence.none(frame), Knowledge.of(table, release).within(variables))
 
 
 def test_a_component_has_the_different_marginal_cells() -> None:
     component = component_of(TABLE, 0b101, all_ways(3, 1))
-    assert component.table.schema.names == ("A", "C")
-    assert component.cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
-    assert component.counts.tolist() == [2, 3, 3, 3]
-    assert np.array_equal(component.cells[component.row], TABLE.codes[:, [0, 2]])
+    assert component.frame.table.schema.names == ("A", "C")
+    assert component.frame.cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert component.frame.counts.tolist() == [2, 3, 3, 3]
+    assert np.array_equal(component.frame.cells[component.frame.row], TABLE.codes[:, [0, 2]])
 
 
 def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     """Independent A and B: the explicit bounds are sharp. A cycle: its cover is narrower than what is found."""
     component = component_of(TABLE, 0b011, all_ways(3, 1))
-    assert component.counts.tolist() == [3, 2, 4, 2]
+    assert component.frame.counts.tolist() == [3, 2, 4, 2]
     assert component.inner.tolist() == [[1, 5], [0, 4], [2, 6], [0, 4]]
     cycle = component_of(TABLE, 0b111, all_ways(3, 2))
     covered = cycle.inner.copy()
@@ -202,37 +238,85 @@ def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     assert (cycle.inner[:, 0] <= covered[:, 0]).all()
     assert (cycle.inner[:, 1] >= covered[:, 1]).all()
     assert (cycle.inner != covered).any()
-    cycle.ask(frontier("ABC"))
-    assert (cycle.inner == TABLE.counts[:, None]).all()
+    known = Component(cycle.evidence, knows(TABLE, frontier("ABC")))
+    assert (known.inner == TABLE.counts[:, None]).all()
 
 
 def test_a_change_is_handed_out_once() -> None:
-    """The farthest that any of the at-risk cells of a marginal cell asks for; again only when more is asked."""
+    """The farthest that any of the at-risk cells of a marginal cell asks for; again when more is asked, or anew."""
     component = component_of(TABLE, 0b111, all_ways(3, 2))
-    component.ask(frontier("AB", "BC", "AC"))
     rows = np.arange(8)
-    cells, changes = component.untried(rows, Shift.UP, component.counts + 5)
+    cells, changes = component.untried(rows, Shift.UP, component.frame.counts + 5)
     assert cells.tolist() == rows.tolist()
     assert changes.tolist() == [5] * 8
-    assert len(component.untried(rows, Shift.UP, component.counts + 5)[0]) == 0
-    assert len(component.untried(rows, Shift.UP, component.counts + 4)[0]) == 0
-    assert component.untried(rows[:1], Shift.UP, component.counts[:1] + 6)[1].tolist() == [6]
-    assert component.untried(rows, Shift.SPARSEST_UP, component.counts + 5)[1].tolist() == [5] * 8
-    down, by = component.untried(rows, Shift.DOWN, component.counts * 0)
+    assert len(component.untried(rows, Shift.UP, component.frame.counts + 5)[0]) == 0
+    assert len(component.untried(rows, Shift.UP, component.frame.counts + 4)[0]) == 0
+    assert component.untried(rows[:1], Shift.UP, component.frame.counts[:1] + 6)[1].tolist() == [6]
+    assert component.untried(rows, Shift.SPARSEST_UP, component.frame.counts + 5)[1].tolist() == [5] * 8
+    down, by = component.untried(rows, Shift.DOWN, component.frame.counts * 0)
     open_ = component.inner[:, 0] > 0
     assert np.array_equal(down, rows[open_])
-    assert np.array_equal(by, -component.counts[open_])
-    component.ask(all_ways(3, 1))
-    component.ask(all_ways(3, 2))
-    assert component.untried(rows, Shift.UP, component.counts + 5)[1].tolist() == [5] * 8
+    assert np.array_equal(by, -component.frame.counts[open_])
+    component = Component(component.evidence, component.knowledge)
+    assert component.untried(rows, Shift.UP, component.frame.counts + 5)[1].tolist() == [5] * 8
 
 
 # Support
 
 
-def support_of(table: Table) -> Support:
+class Supported:
+    """What a bank shows of one release after another, as a search asks about them."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.bank = table, Bank(CellMarginals(table, table.codes), int(table.counts.max(initial=1)))
+        self.support: Support | None = None
+
+    @property
+    def now(self) -> Support:
+        assert self.support is not None
+        return self.support
+
+    def _turn_to(self, release: Release) -> None:
+        self.support = Support(Knowledge.of(self.table, release), self.bank)
+
+    def ask(self, release: Release) -> None:
+        if self.support is not None and self.now.knowledge.release == release:
+            return
+        self._keep()
+        self._turn_to(release)
+
+    def _keep(self) -> None:
+        if self.support is not None:
+            self.bank = self.bank.plus((c.evidence for c in self.now.open), {})
+
+    def settle(self, release: Release) -> None:
+        self.ask(release)
+        self.bank = self.bank.settled((c.settled() for c in self.now.open), {})
+        self._turn_to(release)
+
+    def learn(self, proof: Proof) -> None:
+        self._keep()
+        self.bank = self.bank.learnt(proof, self.now.knowledge)
+        self._turn_to(self.now.knowledge.release)
+
+    @property
+    def inner(self) -> Intervals:
+        return self.now.inner
+
+    @property
+    def open(self) -> tuple[Component, ...]:
+        return self.now.open
+
+    def wanted(self, rows: CellRows, width: int, shift: Shift) -> Iterator[tuple[Component, CellRows, Counts]]:
+        return self.now.wanted(rows, width, shift)
+
+    def proof(self) -> Proof:
+        return self.now.proof()
+
+
+def support_of(table: Table) -> Supported:
     """Of all occupied cells."""
-    return Support(CellMarginals(table, table.codes))
+    return Supported(table)
 
 
 def sharp(table: Table, release: Release) -> Intervals:
@@ -244,13 +328,13 @@ def sharp(table: Table, release: Release) -> Intervals:
     return np.stack([seen.lower[at], seen.upper[at]], axis=1)
 
 
-def searched(support: Support, width: int = 3) -> None:
+def searched(support: Supported, width: int = 3) -> None:
     """What a criterion does: every component's cells are moved as far as is wanted of them."""
     rows = np.arange(len(support.inner))
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(rows, width, way):
-            moved = component.cells[cells]
-            found = shift(component.table, component.knowledge, moved, changes, effort=EFFORTS, nodes=300)
+            moved = component.frame.cells[cells]
+            found = shift(component.frame.table, component.knowledge, moved, changes, effort=EFFORTS, nodes=300)
             component.add(found.differences)
 
 
@@ -356,16 +440,16 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Release], w
     for way in Shift:
         inner = support.inner
         for component, cells, changes in support.wanted(rows, width, way):
-            assert component.variables not in release
+            assert component.frame.variables not in release
             assert len(set(cells.tolist())) == len(cells)
-            ends, counts = component.inner[cells], component.counts[cells]
+            ends, counts = component.inner[cells], component.frame.counts[cells]
             if way.is_down:
                 assert (changes < 0).all()
                 assert (counts + changes >= 0).all()
                 assert (counts + changes < ends[:, 0]).all()
             else:
                 assert (counts + changes > ends[:, 1]).all()
-                farthest = [width + inner[component.row == cell, 0].max() for cell in cells]
+                farthest = [width + inner[component.frame.row == cell, 0].max() for cell in cells]
                 assert (counts + changes).tolist() == farthest
         assert not list(support.wanted(rows, width, way))
     support.ask(release)
@@ -385,15 +469,15 @@ def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Release]
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(np.arange(len(table)), width, way):
             found = shift(
-                component.table,
+                component.frame.table,
                 component.knowledge,
-                component.cells[cells],
+                component.frame.cells[cells],
                 changes,
                 effort=EFFORTS,
                 nodes=2_000,
             )
             component.add(found.differences)
-            reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.counts[cells]
+            reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.frame.counts[cells]
             missed |= bool((np.abs(reached) < np.abs(changes)).any()) if way is Shift.UP else False
     inner = support.inner
     if not missed and not any(part.variables in release for part in support.proof().parts):
@@ -407,12 +491,12 @@ def test_components_are_kept_from_release_to_release() -> None:
     support = support_of(table)
     support.ask(triangle)
     searched(support)
-    found = {c.variables: len(c.found.differences) for c in support.open}
+    found = {c.frame.variables: len(c.evidence.differences) for c in support.open}
     assert found[0b00111] > 0
     assert found == {0b00111: found[0b00111], 0b01000: 0, 0b10000: 0}
     alone, elsewhere = support.inner, triangle.add(0b11000)
     support.ask(elsewhere)
-    assert {c.variables: len(c.found.differences) for c in support.open} == {0b00111: found[0b00111]}
+    assert {c.frame.variables: len(c.evidence.differences) for c in support.open} == {0b00111: found[0b00111]}
     assert (support.inner[:, 0] <= table.counts).all()
     support.settle(elsewhere)
     support.ask(triangle)

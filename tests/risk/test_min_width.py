@@ -22,15 +22,21 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import MAX_WITNESSES, Assessment, Budget, Criterion, judge
+from sdc.risk.criterion import Assessment, Budget, Depth
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MAX_WITNESSES, MinWidth
 from sdc.risk.slices import CELLS_PER_SLICE
+from sdc.risk.support import Support
+from sdc.risk.verdict import Verdict
 from tests.strategies import (
     all_ways,
     differences,
     frontier,
     gives_feasible,
     informed_tables_and_releases,
+    inquiry_of,
     knows,
+    releases,
     rewritten,
     scattered,
     shown_by,
@@ -45,26 +51,26 @@ def bounds_of(outer: list[list[int]], inner: list[list[int]]) -> CellBounds:
 
 
 def test_wide_inner_is_safe() -> None:
-    answer = judge(bounds_of([[0, 9], [0, 5]], [[0, 6], [0, 5]]), 5)
+    answer = MinWidth(2, 5).assess(bounds_of([[0, 9], [0, 5]], [[0, 6], [0, 5]]))
     assert (answer.releasable, answer.min_width, answer.undecided_cells) == (True, (5, 5), 0)
     assert answer.witnesses == ()
 
 
 def test_narrow_outer_is_unsafe_and_names_the_cell() -> None:
-    answer = judge(bounds_of([[0, 9], [0, 4]], [[0, 1], [1, 1]]), 5)
+    answer = MinWidth(2, 5).assess(bounds_of([[0, 9], [0, 4]], [[0, 1], [1, 1]]))
     assert (answer.releasable, answer.min_width, answer.undecided_cells) == (False, (0, 4), 1)
     assert [w.cell for w in answer.witnesses] == [(1,)]
     assert answer.witnesses[0].outer == (0, 4)
 
 
 def test_anything_between_is_undecided() -> None:
-    answer = judge(bounds_of([[0, 9], [0, 7]], [[0, 1], [0, 7]]), 5)
+    answer = MinWidth(2, 5).assess(bounds_of([[0, 9], [0, 7]], [[0, 1], [0, 7]]))
     assert (answer.releasable, answer.undecided_cells) == (None, 1)
     assert [w.cell for w in answer.witnesses] == [(0,)]
 
 
 def test_witnesses_are_the_narrowest() -> None:
-    answer = judge(bounds_of([[0, 40 - k] for k in range(40)], [[1, 1]] * 40), 100)
+    answer = MinWidth(2, 100).assess(bounds_of([[0, 40 - k] for k in range(40)], [[1, 1]] * 40))
     assert len(answer.witnesses) == MAX_WITNESSES
     assert answer.witnesses[0].outer == (0, 1)
 
@@ -113,7 +119,7 @@ def test_releases_that_fit_no_table(czech: Table) -> None:
 def test_no_at_risk_cell(czech: Table) -> None:
     table = Table.of(czech.schema, czech.codes, czech.counts * 100)
     with pytest.raises(InputError, match="no at-risk cell"):
-        Criterion(table, 2, 3)
+        inquiry_of(table)
     with pytest.raises(InputError, match="no at-risk cell"):
         cell_bounds(table, ["A*B"])
 
@@ -123,6 +129,17 @@ def test_no_at_risk_cell(czech: Table) -> None:
 
 PAIRS, CYCLE = all_ways(5, 2), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
 SPLIT = frontier("AB", "BC", "AC", "CD", "DE", "CE")  # two triangles that meet in C
+
+
+def proven(asked: Inquiry, release: Release) -> tuple[CellBounds, Proof]:
+    """The bounds of every at-risk cell, and what their inner ends rest on."""
+    judgement, bounds = asked.examine(release)
+    return bounds, judgement.proof
+
+
+def known(asked: Inquiry, release: Release) -> Support:
+    """What the bank shows of a release, without a question."""
+    return Support(asked.knows(release), asked.bank)
 
 
 def sharp_bounds(table: Table, release: Release) -> CellBounds:
@@ -150,7 +167,7 @@ def test_answers_agree_with_the_exact_method(seed: int, release: Release) -> Non
 @pytest.mark.parametrize("release", [PAIRS, CYCLE])
 def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
     table = scattered()
-    sharp, found = sharp_bounds(table, release), Criterion(table, 2, 3).bounds(release)
+    sharp, found = sharp_bounds(table, release), inquiry_of(table).examine(release)[1]
     assert (found.outer[:, 0] <= sharp.outer[:, 0]).all()
     assert (found.outer[:, 1] >= sharp.outer[:, 1]).all()
     assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
@@ -162,8 +179,8 @@ def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
 def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: int) -> None:
     """What is shown for slices holds for the whole table, is within the sharp bounds, and is something."""
     table, budget = scattered(), Budget(1, 60)
-    sharp, criterion = sharp_bounds(table, release), Criterion(table, 2, 3, budget=budget, cells_per_slice=most)
-    found, proof = criterion.proven(release)
+    sharp, criterion = sharp_bounds(table, release), inquiry_of(table, budget=budget, cells_per_slice=most)
+    found, proof = proven(criterion, release)
     assert (found.inner == shown_by(table, release, found.cells, proof)).all()
     assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
     assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
@@ -173,8 +190,8 @@ def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: i
 
 def test_a_table_that_fits_one_slice_is_the_whole() -> None:
     table = scattered()
-    whole, one = (Criterion(table, 2, 3, cells_per_slice=most) for most in (CELLS_PER_SLICE, len(table)))
-    assert listed(whole.proven(PAIRS)[1]) == listed(one.proven(PAIRS)[1])
+    whole, one = (inquiry_of(table, cells_per_slice=most) for most in (CELLS_PER_SLICE, len(table)))
+    assert listed(proven(whole, PAIRS)[1]) == listed(proven(one, PAIRS)[1])
 
 
 class Backwards:
@@ -207,9 +224,9 @@ def listed(proof: Proof) -> list[tuple[int, list[list[int]], list[int]]]:
 
 
 def told(executor: Executor, release: Release, min_width: int) -> Told:
-    criterion = Criterion(scattered(), 2, min_width, executor=executor, budget=Budget(0.3, 60))
-    answer = criterion.assess(release)
-    bounds, proof = criterion.proven(release)
+    criterion = inquiry_of(scattered(), min_width, executor=executor, budget=Budget(0.3, 60))
+    answer = criterion.ask(release).assessment
+    bounds, proof = proven(criterion, release)
     return Told(answer, bounds.inner.tolist(), bounds.outer.tolist(), listed(proof))
 
 
@@ -224,19 +241,52 @@ def test_the_order_of_the_units_changes_nothing(release: Release, min_width: int
 def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
     """Brief, or without a search, the answer may be undecided; it is never the other one."""
     for release in (PAIRS, CYCLE, all_ways(5, 3)):
-        full = Criterion(scattered(), 2, 3, budget=Budget(0.3, 60)).assess(release).releasable
-        for options in ({"brief": True}, {"certify": False}):
-            found = Criterion(scattered(), 2, 3, budget=Budget(0.3, 60)).assess(release, **options).releasable
-            assert found in (full, None)
+        full = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release).verdict
+        for depth in (Depth.REFUTE, Depth.BRIEF):
+            found = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, depth).verdict
+            assert found in (full, Verdict.UNDECIDED)
 
 
 def test_without_a_search_nothing_open_is_safe() -> None:
-    criterion = Criterion(scattered(), 2, 3)
-    assert criterion.assess(PAIRS, certify=False).releasable is None
-    assert criterion.proof(PAIRS).differences == 0
-    assert criterion.assess(PAIRS).releasable is True
-    assert criterion.proof(PAIRS).differences > 0
-    assert criterion.assess(PAIRS, certify=False).releasable is None
+    asked = inquiry_of(scattered())
+    assert asked.ask(PAIRS, Depth.REFUTE).verdict is Verdict.UNDECIDED
+    assert known(asked, PAIRS).proof().differences == 0
+    assert asked.ask(PAIRS).verdict is Verdict.SAFE
+    assert known(asked, PAIRS).proof().differences > 0
+
+
+def test_what_was_proven_stays_proven_without_a_search() -> None:
+    """A safe judgement has all that its proof needs: asked again, nothing is looked for, whatever the budget."""
+    asked = inquiry_of(scattered())
+    judgement = asked.ask(PAIRS)
+    again = replace(inquiry_of(scattered(), budget=Budget(1e-4, 1e-4)), bank=judgement.bank).ask(PAIRS, Depth.REFUTE)
+    assert (again.verdict, again.spent) == (Verdict.SAFE, 0)
+    assert again.margin[0] == judgement.margin[0]
+    assert listed(again.proof) == listed(judgement.proof)
+
+
+@given(hs.data())
+@settings(max_examples=40)
+def test_the_same_question_with_the_same_bank_gets_the_same_answer(data: hs.DataObject) -> None:
+    """Whatever was asked before: a bank does not change, and nothing else is remembered."""
+    table, release = data.draw(informed_tables_and_releases())
+    if not len(table.at_risk(2)):
+        return
+    asked, bank = inquiry_of(table, 2), inquiry_of(table, 2).bank
+    first = replace(asked, bank=bank).ask(release)
+    other = Release.of([*release.frontier, *data.draw(releases(len(table.schema))).frontier])
+    replace(asked, bank=bank).ask(other)
+    second = replace(asked, bank=bank).ask(release)
+    assert first.assessment == second.assessment
+    assert listed(first.proof) == listed(second.proof)
+
+
+def test_evidence_of_another_table_is_refused_by_name() -> None:
+    asked, other = inquiry_of(scattered(1)), inquiry_of(scattered(2))
+    with pytest.raises(ReleaseError, match=r"the evidence is of another table \([0-9a-f]{12}, asked about is"):
+        replace(asked, bank=other.bank).ask(PAIRS)
+    with pytest.raises(ReleaseError, match="of the cells up to the small count 1, asked is 2"):
+        replace(asked, bank=inquiry_of(scattered(1), small_count=1).bank).ask(PAIRS)
 
 
 # The budget
@@ -257,12 +307,12 @@ def test_the_least_budget_is_a_step() -> None:
 
 
 def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
-    criterion = Criterion(scattered(), 2, 3, budget=Budget(1, 1e-4))
-    answer = criterion.assess(PAIRS)
-    assert criterion.is_out_of_budget
-    assert answer.releasable is None
+    asked = inquiry_of(scattered(), budget=Budget(1, 1e-4))
+    answer = asked.ask(PAIRS).assessment
+    assert asked.spent >= asked.effort.budget.steps
+    assert answer.verdict is Verdict.UNDECIDED
     assert answer.undecided_cells > 0
-    assert criterion.assess(PAIRS) == answer
+    assert asked.ask(PAIRS).assessment == answer
 
 
 # The evidence
@@ -275,12 +325,12 @@ def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
     table, release = data.draw(informed_tables_and_releases())
     if not len(table.at_risk(2)):
         return
-    criterion = Criterion(table, 2, 3)
-    honest = criterion.proof(release)
+    asked = inquiry_of(table)
+    honest = known(asked, release).proof()
     claims = [data.draw(differences(table.marginal(part.variables))) for part in honest.parts]
     parts = [replace(part, differences=claim) for part, claim in zip(honest.parts, claims, strict=True)]
-    criterion.learn(replace(honest, parts=tuple(parts)), release)
-    found = {component.variables: component.found.differences for component in criterion.support.open}
+    asked.learn(replace(honest, parts=tuple(parts)), release)
+    found = {variables: evidence.differences for variables, evidence in asked.bank.evidence.items()}
     assert set(found) == {part.variables for part in honest.parts if part.variables not in release}
     for part in parts:
         if part.variables in found:
@@ -290,43 +340,44 @@ def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
             assert learnt == [(cells.tolist(), changes.tolist()) for cells, changes in good]
 
 
-@pytest.mark.parametrize("known", [frontier("AB", "BC", "AC"), PAIRS], ids=str)
-def test_what_was_found_of_other_components_is_not_learnt(known: Release) -> None:
+@pytest.mark.parametrize("elsewhere", [frontier("AB", "BC", "AC"), PAIRS], ids=str)
+def test_what_was_found_of_other_components_is_not_learnt(elsewhere: Release) -> None:
     """Another component with as many variables and categories, or one that has all variables."""
-    first, other = Criterion(scattered(), 2, 3), Criterion(scattered(), 2, 3)
-    assert first.assess(known).releasable is True
-    assert first.proof(known).differences
+    first, other = inquiry_of(scattered()), inquiry_of(scattered())
+    judgement = first.ask(elsewhere)
+    assert judgement.verdict is Verdict.SAFE
+    assert judgement.proof.differences
     release = frontier("AB", "BD", "AD")
-    other.learn(first.proof(known), release)
-    assert other.proof(release).differences == 0
+    other.learn(judgement.proof, release)
+    assert known(other, release).proof().differences == 0
 
 
 def test_learning_what_was_found_proves_the_release_again() -> None:
-    first = Criterion(scattered(), 2, 3)
-    assert first.assess(PAIRS).releasable is True
-    again = Criterion(scattered(), 2, 3, budget=Budget(1e-4, 1e-4))
-    assert again.assess(PAIRS).releasable is None
-    again.learn(first.proof(PAIRS), PAIRS)
-    assert again.assess(PAIRS).releasable is True
-    inner = again.supported(PAIRS)
+    first = inquiry_of(scattered()).ask(PAIRS)
+    assert first.verdict is Verdict.SAFE
+    again = inquiry_of(scattered(), budget=Budget(1e-4, 1e-4))
+    assert again.ask(PAIRS).verdict is Verdict.UNDECIDED
+    again.learn(first.proof, PAIRS)
+    assert again.ask(PAIRS).verdict is Verdict.SAFE
+    inner = known(again, PAIRS).inner
     assert (inner[:, 1] - inner[:, 0] >= 3).all()
-    again.learn(first.proof(PAIRS), CYCLE)
-    assert again.assess(frontier("ABCDE")).releasable is False
+    again.learn(first.proof, CYCLE)
+    assert again.ask(frontier("ABCDE")).verdict is Verdict.UNSAFE
 
 
 def test_learning_what_was_found_of_components_proves_the_release_again() -> None:
-    first = Criterion(scattered(), 2, 3)
-    assert first.assess(SPLIT).releasable is True
-    proof = first.proof(SPLIT)
-    assert len(proof.parts) == 2
-    again = Criterion(scattered(), 2, 3, budget=Budget(1e-4, 1e-4))
-    again.learn(proof, SPLIT)
-    assert np.array_equal(again.supported(SPLIT), first.supported(SPLIT))
-    assert again.assess(SPLIT).releasable is True
+    asked = inquiry_of(scattered())
+    first = asked.ask(SPLIT)
+    assert first.verdict is Verdict.SAFE
+    assert len(first.proof.parts) == 2
+    again = inquiry_of(scattered(), budget=Budget(1e-4, 1e-4))
+    again.learn(first.proof, SPLIT)
+    assert np.array_equal(known(again, SPLIT).inner, known(asked, SPLIT).inner)
+    assert again.ask(SPLIT).verdict is Verdict.SAFE
 
 
 def assert_all_ends_are_shown(table: Table, release: Release, min_width: int) -> Proof:
-    bounds, proof = Criterion(table, 2, min_width, budget=Budget(0.1, 10)).proven(release)
+    bounds, proof = proven(inquiry_of(table, min_width, budget=Budget(0.1, 10)), release)
     cells = table.codes[table.at_risk(2)]
     assert np.array_equal(shown_by(table, release, cells, proof), bounds.inner)
     assert np.array_equal(bounds.cells, cells)
@@ -348,7 +399,7 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Release])
     table, release = example
     if not len(table.at_risk(2)):
         return
-    bounds, _ = Criterion(table, 2, 2).proven(release)
+    bounds, _ = proven(inquiry_of(table, 2), release)
     seen = enumerate_tables(table, knows(table, release), 5_000)
     assume(seen.complete)
     at = np.ravel_multi_index(tuple(bounds.cells.T.astype(np.int64)), table.schema.sizes)
@@ -372,7 +423,7 @@ def test_all_inner_ends_of_a_larger_table_are_shown(release: Release, parts: int
 
 
 def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:
-    bounds, proof = Criterion(czech, 2, 6).proven(release_of(czech, FRONTIER))
+    bounds, proof = proven(inquiry_of(czech, 6), release_of(czech, FRONTIER))
     assert bounds.inner.tolist() == bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
     assert [part.variables for part in proof.parts] == [0b111111]
     assert 1 <= proof.differences <= 6

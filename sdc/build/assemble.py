@@ -1,0 +1,127 @@
+"""From settings to criterion and search: one way for command, notebook and build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
+from sdc.search.annealing import Schedule
+from sdc.search.best import ReleaseSearch
+from sdc.search.decomposable import DecomposableSearch, SearchState
+from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.utility.ipf import Stop
+from sdc.utility.measures import Utility, Weights, utility_of
+
+MOST_LISTED_WITHOUT_FLOOR = 20  # variables; a list of 2^20 widths is made in seconds, one of 2^23 is not
+RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """How chains are run, see `DecomposableSearch`; `start` is a graph as '[a,b] [b,c]', none without edges."""
+
+    schedule: Schedule = field(default_factory=Schedule)
+    chains: int = 4
+    seed: int = 0
+    rounds: int = 20
+    patience: int = 8
+    tempering: bool = False
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """All that a search for a release depends on beside the table.
+
+    extend       whether the release is made maximal
+    floor        only critical widths that reach it are listed, see `floor_of`
+    by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1
+    """
+
+    criterion: MinWidth
+    policy: Policy = Policy.REFUSE
+    effort: Effort = field(default_factory=Effort)
+    extend: bool = True
+    floor: int = 0
+    annealing: Annealing = field(default_factory=Annealing)
+    by_variable: Mapping[str, float] = field(default_factory=dict)
+    by_sub_table: Mapping[str, float] = field(default_factory=dict)
+
+    def inquiry(self, table: Table) -> Inquiry:
+        """What asks the criterion about the table; InputError where it has no at-risk cell."""
+        return Inquiry(table, self.criterion, self.policy, self.effort)
+
+    def weights(self, schema: Schema) -> Weights:
+        """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
+        return Weights.of(schema, self.by_variable, self.by_sub_table)
+
+    def start(self, schema: Schema) -> DecomposableGraph | None:
+        """The graph that chains start from; InputError where it is no decomposable one on the table's variables."""
+        text = self.annealing.start
+        return None if text is None else DecomposableGraph.parse(text, schema)
+
+    def widths(self, table: Table, memory: int | None = None) -> CriticalWidths:
+        """Critical widths from the floor on; `memory` is what a unit may use, in bytes."""
+        return critical_widths(
+            table,
+            small_count=self.criterion.small_count,
+            floor=self.floor,
+            memory=memory,
+            executor=self.effort.executor,
+        )
+
+
+def floor_of(given: int | None, variables: int, least: int) -> int:
+    """The floor given; without one none, or where the list would be too long the least width that is asked for.
+
+    Below the width required no sub-table can be released, so nothing is lost.
+    """
+    if given is not None:
+        return given
+    return least if variables > MOST_LISTED_WITHOUT_FLOOR else 0
+
+
+def no_widths() -> CriticalWidths:
+    """For a search that needs none: annealing."""
+    return CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), 0, 0)
+
+
+def release_search(
+    table: Table,
+    settings: SearchSettings,
+    widths: CriticalWidths,
+    on_step: Callable[[SearchStep], None] = lambda step: None,
+    on_round: Callable[[SearchState], None] = lambda state: None,
+) -> ReleaseSearch:
+    """Both searches under one criterion; InputError where the settings do not fit the table."""
+    inquiry, annealing, schema = settings.inquiry(table), settings.annealing, table.schema
+    chains = DecomposableSearch(
+        inquiry,
+        annealing.schedule,
+        chains=annealing.chains,
+        seed=annealing.seed,
+        rounds=annealing.rounds,
+        patience=annealing.patience,
+        tempering=annealing.tempering,
+        weights=settings.weights(schema),
+        start=settings.start(schema),
+        checkpoint=on_round,
+    )
+    return ReleaseSearch(OrderedSearch(inquiry, widths, settings.extend, on_step), chains)
+
+
+def utility_of_release(table: Table, release: Release, weights: Weights) -> Utility:
+    """Every measure; IPF goes no further than is cheap, for nothing rests on its accuracy."""
+    stop = Stop(max_sweeps=RECONSTRUCTION_SWEEPS)
+    return utility_of(table, release, weights, stop=stop, max_bytes=RECONSTRUCTION_BYTES)

@@ -1,0 +1,204 @@
+"""One build: its config, its data and its run folder, and what they come to."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sdc.build.assemble import Annealing, SearchSettings, floor_of
+from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, worker_bytes
+from sdc.config import BuildConfig, section_digest
+from sdc.config_file import read_config
+from sdc.events import tell
+from sdc.execution.settings import cluster_of, own_memory, unit_memory, workers_of
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
+from sdc.ingest.reading import CountedRecords, count_records, read_layouts
+from sdc.ingest.source import Source, open_source
+from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Table
+from sdc.publish.gate import Subject
+from sdc.risk.criterion import Budget, Effort
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
+from sdc.search.annealing import Schedule
+from sdc.storage import results
+from sdc.storage.certificate import Certificate
+from sdc.storage.parquet import read_written_table
+from sdc.storage.run_folder import RunFolder, code_digest, digest_of
+
+
+@dataclass(frozen=True, eq=False)
+class Build:
+    """One config, one data, one version of the code, and the run folder that is theirs."""
+
+    config: BuildConfig
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Of config, data and code. How it is executed is not part of what is built."""
+        sections = set(BuildConfig.model_fields) - {"execution", "output"}
+        return {
+            "config": section_digest(self.config, *sorted(sections)),
+            "data": self.source.digest(self.config.table.structural_zeros),
+            "code": code_digest(),
+        }
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        root = Path(self.config.output.folder)
+        return RunFolder(root / self.config.name / digest_of(self.digests)[:16])
+
+    @cached_property
+    def memory(self) -> int:
+        """Bytes that a worker's process may reach."""
+        return unit_memory(self.config.execution)
+
+    @cached_property
+    def own_memory(self) -> int:
+        """Bytes that this process may use."""
+        return own_memory(self.config.execution)
+
+    @cached_property
+    def floor(self) -> int:
+        """Only critical widths that reach it are listed; columns are counted for it, no records are read."""
+        config, (_, variables) = self.config, read_layouts(self.source, self.config.table)
+        least = min([config.risk.min_width, *(config.curve.min_width if config.curve else ())])
+        return floor_of(config.widths.floor, len(variables), least)
+
+    def here_bytes(self, table: Table) -> int:
+        """What this process needs for the table; in-process it is a worker besides."""
+        needed = here_bytes(table, self.config.risk.small_count, self.floor)
+        return needed + (self.worker_bytes(table) - WORKER_BYTES if cluster_of(self.config.execution) is None else 0)
+
+    def worker_bytes(self, table: Table) -> int:
+        """What a worker needs that searches for feasible tables."""
+        return worker_bytes(table, self.config.release.cells_per_slice)
+
+    def require_memory(self, table: Table) -> None:
+        """SdcError where the table is too much for this process, or a slice of it for a worker."""
+        require_here(self.here_bytes(table), self.own_memory)
+        require_worker(self.worker_bytes(table), self.memory)
+
+    @cached_property
+    def source(self) -> Source:
+        """The parts as they were when first asked for: those that are counted are those that were digested."""
+        return open_source(self.config.table.path)
+
+    def check_source(self) -> None:
+        """InputError where parts do not agree, or do not have what the settings name; reads no records."""
+        read_layouts(self.source, self.config.table)
+
+    def counted(self, executor: Executor) -> CountedRecords:
+        """The records of the data that the config names, counted; half the memory is left to what is being read."""
+        return count_records(self.source, self.config.table, executor, self.memory // 2)
+
+    @cached_property
+    def table(self) -> Table:
+        return read_written_table(self.folder.stage("table"))
+
+    @cached_property
+    def widths(self) -> CriticalWidths:
+        return results.read_widths(self.folder.stage("widths"))
+
+    @cached_property
+    def found(self) -> results.SearchRecord:
+        return results.read_search(self.folder.stage("search"), self.table.schema)
+
+    @property
+    def criterion(self) -> MinWidth:
+        return MinWidth(self.config.risk.small_count, self.config.risk.min_width)
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(self.config.risk.undecided)
+
+    @property
+    def subject(self) -> Subject:
+        """What is decided about, and published in the end."""
+        return Subject(self.table.digest, self.criterion, self.policy)
+
+    def settings(self, executor: Executor = IN_PROCESS) -> SearchSettings:
+        """The config as the searches take it."""
+        release, annealing = self.config.release, self.config.release.annealing
+        schedule = Schedule(
+            annealing.steps,
+            annealing.start_temperature,
+            annealing.end_temperature,
+            annealing.schedule,
+            annealing.cycles,
+        )
+        budget = Budget(release.seconds_per_cell, release.seconds)
+        return SearchSettings(
+            self.criterion,
+            self.policy,
+            Effort(budget, release.refute_cells, release.cells_per_slice, executor),
+            release.extend,
+            self.floor,
+            Annealing(
+                schedule,
+                annealing.chains,
+                annealing.seed,
+                annealing.rounds,
+                annealing.patience,
+                annealing.tempering,
+                annealing.start,
+            ),
+            release.weights.variables,
+            release.weights.sub_tables,
+        )
+
+    def check_names(self, schema: Schema) -> None:
+        """ConfigError where the settings of the search do not fit the table; better before the work than after."""
+        settings = self.settings()
+        with _fault_of("release.weights"):
+            settings.weights(schema)
+        with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
+            settings.start(schema)
+
+    def certificate(self, release: Release, proof: Proof) -> Certificate:
+        """The evidence about a release under this build's table and risk criterion."""
+        risk = self.config.risk
+        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, proof)
+
+    @contextmanager
+    def started(self, stages: Sequence[str]) -> Iterator[None]:
+        """Holds the run folder, makes its manifest for these stages, and tells how the run begins and ends."""
+        with self.folder.locked():
+            workers = workers_of(self.config.execution)
+            tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
+            try:
+                content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
+                self.folder.begin({"name": self.config.name, **content}, list(stages))
+                yield
+            except BaseException as error:
+                ended = "refused" if isinstance(error, ReleaseError) else "failed"
+                tell("run ended", str(error), outcome=ended, error=type(error).__name__)
+                raise
+            tell("run ended", outcome="finished")
+
+
+def open_build(config: Path, data: str | Path | None = None, workers: int | None = None) -> Build:
+    """The build of a config file, with the table and the number of workers replaced where given."""
+    settings = read_config(config, data=data)
+    if workers is not None:
+        execution = settings.execution.model_copy(update={"workers": workers})
+        settings = settings.model_copy(update={"execution": execution})
+    return Build(settings)
+
+
+@contextmanager
+def _fault_of(setting: str) -> Iterator[None]:
+    """Says which setting an input error is about."""
+    try:
+        yield
+    except InputError as error:
+        raise ConfigError(f"{setting}: {error}") from error

@@ -1,0 +1,205 @@
+"""The bank: feasible tables found so far, as differences from the true one, and what each is feasible under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.feasible.differences import Differences, Flags, extremes
+from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table, matching_rows
+
+MAX_BYTES = 16 << 20  # of marginals remembered for a component
+
+CellRows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A component of a release, as the at-risk cells see it: their marginal cells in it.
+
+    row        (at-risk cells,) which of `cells` each of them is in
+    marginals  of the component's table at the different marginal cells
+    """
+
+    variables: SubTable
+    row: CellRows
+    marginals: CellMarginals
+
+    @staticmethod
+    def of(at_risk: CellMarginals, variables: SubTable) -> Frame:
+        """The marginal table of these variables, at the cells that `at_risk` has."""
+        table = at_risk.table
+        if variables != st.full(len(table.schema)):
+            table = table.marginal(variables)
+        marginal_cells = at_risk.cells[:, st.members(variables)]
+        first, row = table.schema.keys.distinct(marginal_cells)
+        return Frame(variables, row, CellMarginals(table, marginal_cells[first], max_bytes=MAX_BYTES))
+
+    @property
+    def table(self) -> Table:
+        return self.marginals.table
+
+    @property
+    def cells(self) -> Codes:
+        """(n, variables of the component) the different marginal cells."""
+        return self.marginals.cells
+
+    @property
+    def counts(self) -> Counts:
+        """(n,) their true counts."""
+        return self.marginals.counts
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Differences from a component's true table, each feasible under `under` and so under every release within it.
+
+    A search asks about larger and larger releases: what is feasible for a larger one is feasible for the smaller
+    ones, and of what is known to be feasible only the marginals that a larger release adds must be looked at.
+
+    row  (entries,) which of the frame's cells an entry of the differences falls on, -1 where on none
+    """
+
+    frame: Frame
+    under: Release
+    differences: Differences
+    row: CellRows
+
+    @staticmethod
+    def none(frame: Frame) -> Evidence:
+        """Nothing found yet."""
+        nothing = Differences.none(len(frame.table.schema))
+        return Evidence(frame, Release.of([]), nothing, np.zeros(0, np.int64))
+
+    def plus(self, found: Differences, release: Release) -> Evidence:
+        """With differences that are feasible under the release; they count from then on under what both have."""
+        rows = matching_rows(self.frame.cells, found.cells, self.frame.table.schema)
+        under = self.under if release.contains(self.under) else Release.of([])
+        joined = Differences.concatenated([self.differences, found])
+        return Evidence(self.frame, under, joined, np.concatenate([self.row, rows]))
+
+    def feasible(self, release: Release) -> Flags:
+        """(differences,) which of them are feasible under the release."""
+        if release == self.under:
+            return np.ones(len(self.differences), np.bool_)
+        known = self.under if release.contains(self.under) else None
+        return self.differences.preserve(release, self.frame.table.schema, known=known)
+
+    def ends(self, kept: Flags) -> Intervals:
+        """(n, 2) smallest and largest value of each marginal cell over the true table and the differences kept."""
+        entries = self._entries(kept)
+        found = extremes(self.row[entries], self.differences.changes[entries], len(self.frame.cells))
+        return self.frame.counts[:, None] + found
+
+    def needed(self, kept: Flags, rows: CellRows) -> Flags:
+        """(differences,) of those kept the first to reach an end of one of these marginal cells."""
+        ends = self.ends(kept) - self.frame.counts[:, None]
+        entries = self._entries(kept)
+        entries = entries[np.isin(self.row[entries], rows)]
+        needed = np.zeros(len(self.differences), np.bool_)
+        for end in (0, 1):
+            reaching = entries[self.differences.changes[entries] == ends[self.row[entries], end]]
+            _, first = np.unique(self.row[reaching], return_index=True)
+            needed[self.differences.of[reaching[first]]] = True
+        return needed
+
+    def settled(self, release: Release, kept: Flags) -> Evidence:
+        """What the ends of all cells rest on under a release, under which the differences kept are feasible."""
+        needed = self.needed(kept, np.arange(len(self.frame.cells)))
+        return Evidence(self.frame, release, self.differences.rows(needed), self.row[needed[self.differences.of]])
+
+    def _entries(self, kept: Flags) -> CellRows:
+        """Entries of the differences kept that fall on a marginal cell of an at-risk cell."""
+        return np.flatnonzero(kept[self.differences.of] & (self.row >= 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """What has been found for the at-risk cells of one table, component by component. It does not change.
+
+    Whatever is feasible for a release is feasible for every release within it, so one bank serves all questions about
+    its table, whatever the width asked for. `missed` counts, for at-risk cells by row, how often the dearest search
+    did not move them enough: they are tried first next time.
+    """
+
+    at_risk: CellMarginals
+    small_count: int
+    evidence: Mapping[SubTable, Evidence] = field(default_factory=dict)
+    missed: Mapping[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(table: Table, small_count: int) -> Bank:
+        """An empty one; InputError where no cell is at risk: then no width is defined, and nothing needs protecting."""
+        rows = table.at_risk(small_count)
+        if not len(rows):
+            raise no_at_risk_cell(table, small_count)
+        return Bank(CellMarginals(table, table.codes[rows]), small_count)
+
+    @property
+    def table(self) -> Table:
+        return self.at_risk.table
+
+    def require(self, table: Table, small_count: int) -> None:
+        """ReleaseError where it is of another table, or of other at-risk cells."""
+        if table is not self.table and table.digest != self.table.digest:
+            raise ReleaseError(
+                f"the evidence is of another table ({self.table.digest[:12]}, asked about is {table.digest[:12]}); "
+                "judge it with its own"
+            )
+        if small_count != self.small_count:
+            raise ReleaseError(
+                f"the evidence is of the cells up to the small count {self.small_count}, asked is {small_count}; "
+                "judge with a bank of that small count"
+            )
+
+    def emptied(self) -> Bank:
+        """Nothing found; the at-risk cells' marginals that were counted are kept."""
+        return Bank(self.at_risk, self.small_count)
+
+    def of_component(self, variables: SubTable) -> Evidence:
+        """What was found of the component."""
+        return self.evidence.get(variables) or Evidence.none(Frame.of(self.at_risk, variables))
+
+    def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
+        """With the components' evidence instead of its own of the same components."""
+        return replace(self, evidence={**self.evidence, **{e.frame.variables: e for e in found}}, missed=missed)
+
+    def settled(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
+        """With this evidence and no other: releases that contain the one it is for are asked about next."""
+        return replace(self, evidence={e.frame.variables: e for e in found}, missed=missed)
+
+    def learnt(self, proof: Proof, knowledge: Knowledge) -> Bank:
+        """With the differences of a proof that give feasible tables of components of what is known."""
+        open_ = [v for v in knowledge.components.cliques if v not in knowledge.release]
+        claimed = {part.variables: part.differences for part in proof.parts if part.variables in open_}
+        found = []
+        for variables, differences in claimed.items():
+            evidence, within = self.of_component(variables), knowledge.within(variables)
+            good = differences.rows(differences.feasible(evidence.frame.table, within))
+            found.append(evidence.plus(good, within.release))
+        return self.plus(found, self.missed)
+
+    @cached_property
+    def differences(self) -> int:
+        """How many feasible tables it has."""
+        return sum(len(evidence.differences) for evidence in self.evidence.values())
+
+
+def no_at_risk_cell(table: Table, small_count: int) -> InputError:
+    """What to say where nothing is at risk."""
+    return InputError(
+        f"no at-risk cell: no count is between 1 and the small count {small_count} (smallest count "
+        f"{int(table.counts.min())}); raise the small count, or publish the table without this tool"
+    )

@@ -1,0 +1,131 @@
+"""The gate: what may go out. Publication takes nothing but what was cleared here.
+
+Whoever writes the published files sees what is cleared: names, the total, and the marginals that will be public
+anyway. The full table, the certificate and the criterion stay on this side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, replace
+from typing import NoReturn
+
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Assessment, Criterion, Depth, Effort
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy, Verdict
+from sdc.storage.certificate import Certificate
+
+_KEY = object()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a decision is about: the table by its digest, the criterion, and the policy for what it leaves open."""
+
+    table_digest: str
+    criterion: Criterion
+    policy: Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Cleared:
+    """A release that may go out. `clear` alone makes one: TypeError elsewhere, and for every kind of copy.
+
+    schema          the variables that are published; `release` numbers them as it does
+    unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
+    """
+
+    subject: Subject
+    schema: Schema
+    release: Release
+    total: int
+    unproven_cells: int
+    _marginals: Mapping[SubTable, Table]
+    key: InitVar[object] = None
+
+    def __post_init__(self, key: object) -> None:
+        if key is not _KEY:
+            raise TypeError("only the gate clears a release; call sdc.publish.gate.clear")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a cleared release is not copied or stored; clear it again where it is published")
+
+    def marginal(self, subtable: SubTable) -> Table:
+        """A released marginal; KeyError for any that is not on the frontier."""
+        return self._marginals[subtable]
+
+    def require(self, subject: Subject) -> None:
+        """ReleaseError where it was cleared for another table, criterion or policy."""
+        if difference := _difference(self.subject, subject):
+            raise ReleaseError(f"the cleared release is of another {difference}; clear the one that is to be published")
+
+
+def clear(
+    table: Table, certificate: Certificate, criterion: Criterion, policy: Policy, effort: Effort | None = None
+) -> Cleared:
+    """The certificate's release, where the certificate shows every at-risk cell of this table to be wide enough.
+
+    Every difference is checked again, in integers; nothing that was said of the release before counts. Under the
+    policy "outer" cells may stay without proof, as long as no outer bound refutes one. ReleaseError where the release
+    may not go out, or where the certificate is of another table or criterion.
+    """
+    subject = Subject(table.digest, criterion, policy)
+    proven = MinWidth(certificate.small_count, certificate.min_width)
+    if difference := _difference(Subject(certificate.table_digest, proven, policy), subject):
+        raise ReleaseError(
+            f"the certificate is of another {difference}; nothing is published, assess the release again"
+        )
+    knowledge = Knowledge.of(table, certificate.release)
+    unproven = criterion.unproven(table, knowledge, certificate.proof)
+    if unproven:
+        answer = _refuted(table, knowledge, certificate, criterion, effort or Effort())
+        if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
+            raise ReleaseError(_refusal(answer, unproven))
+    return _cleared(subject, table, certificate.release, unproven)
+
+
+def _cleared(subject: Subject, table: Table, release: Release, unproven: int) -> Cleared:
+    kept = release.variables or 1  # a schema has a variable, though nothing but the total goes out
+    schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
+    marginals = zip(within.frontier, (table.marginal(t) for t in release.frontier if t), strict=False)
+    return Cleared(subject, schema, within, table.total, unproven, dict(marginals), _KEY)
+
+
+def _refuted(
+    table: Table, knowledge: Knowledge, certificate: Certificate, criterion: Criterion, effort: Effort
+) -> Assessment:
+    """What is to be said of a release that is not proven: whether outer bounds refute it."""
+    bank = criterion.bank(table).learnt(certificate.proof, knowledge)
+    return criterion.judge(table, knowledge, bank, replace(effort, depth=Depth.REFUTE, spent=0)).assessment
+
+
+def _refusal(answer: Assessment, unproven: int) -> str:
+    """What stands in the way; a certificate may be poorer than what is found by looking again."""
+    why = {
+        Verdict.UNSAFE: "refuted",
+        Verdict.UNDECIDED: f"{answer.undecided_cells} cells are undecided",
+        Verdict.SAFE: f"its certificate does not show it of {unproven} of {answer.at_risk_cells} cells",
+    }[answer.verdict]
+    return (
+        f"the release found is not proven safe ({why}, min width between {answer.min_width[0]} and "
+        f"{answer.min_width[1]}, required {answer.min_width_required}); nothing is published"
+    )
+
+
+def _difference(found: Subject, wanted: Subject) -> str:
+    """What differs first, with both values; nothing where nothing does."""
+    pairs = [
+        ("table", found.table_digest[:12], wanted.table_digest[:12]),
+        ("small_count", found.criterion.small_count, wanted.criterion.small_count),
+        ("min_width", found.criterion.min_width, wanted.criterion.min_width),
+        ("policy", found.policy.value, wanted.policy.value),
+    ]
+    differing = [(name, one, other) for name, one, other in pairs if one != other]
+    return next((f"{name}: {one}, asked is {other}" for name, one, other in differing), "")

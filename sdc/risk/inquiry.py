@@ -1,0 +1,85 @@
+"""Questions about one table, one after another: with one criterion, one bank and one budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sdc.executor import Executor
+from sdc.feasible.bank import Bank
+from sdc.feasible.proof import Proof
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Depth, Effort, Judgement
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
+
+
+@dataclass(eq=False)
+class Inquiry:
+    """What a search asks with. What one question finds serves the next; what was proven stays with its judgement.
+
+    Questions are best asked from small releases to larger ones: then only what a larger one adds is looked at. A
+    judgement of earlier can be gone back to with `resume`. InputError where the table has no at-risk cell.
+
+    policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
+    effort  what all questions together may cost
+    spent   steps of its budget that they have taken
+    """
+
+    table: Table
+    criterion: MinWidth
+    policy: Policy = Policy.REFUSE
+    effort: Effort = field(default_factory=Effort)
+    bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
+    spent: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bank is None:
+            self.bank = self.criterion.bank(self.table)
+
+    @property
+    def executor(self) -> Executor:
+        return self.effort.executor
+
+    def knows(self, release: Release) -> Knowledge:
+        """What an intruder knows where the release is public."""
+        return Knowledge.of(self.table, release)
+
+    def ask(self, release: Release, depth: Depth = Depth.FULL) -> Judgement:
+        """The criterion's judgement of a release."""
+        judgement = self.criterion.judge(self.table, self.knows(release), self.bank, self._effort(depth))
+        return self._noted(judgement)
+
+    def examine(self, release: Release) -> tuple[Judgement, CellBounds]:
+        """The judgement that goes farthest, and the bounds of every at-risk cell that it rests on."""
+        effort = self._effort(Depth.EVERY)
+        judgement, bounds = self.criterion.examine(self.table, self.knows(release), self.bank, effort)
+        return self._noted(judgement), bounds
+
+    def _effort(self, depth: Depth) -> Effort:
+        return replace(self.effort, depth=depth, spent=self.spent)
+
+    def _noted(self, judgement: Judgement) -> Judgement:
+        self.bank, self.spent = judgement.bank, self.spent + judgement.spent
+        return judgement
+
+    def accepts(self, judgement: Judgement) -> bool:
+        """Whether the release may go out."""
+        return self.policy.accepts(judgement.verdict)
+
+    def resume(self, judgement: Judgement) -> None:
+        """Goes on from an earlier judgement: with what its proof rests on, not with what was found since."""
+        self.bank = judgement.bank
+
+    def learn(self, proof: Proof, release: Release) -> None:
+        """Takes over feasible tables found elsewhere; what is not feasible under the release is left out."""
+        self.bank = self.bank.learnt(proof, self.knows(release))
+
+    def anew(self, criterion: MinWidth | None = None) -> Inquiry:
+        """With a budget of its own and nothing found, maybe to another criterion; marginals counted are shared."""
+        asked = criterion or self.criterion
+        same_cells = asked.small_count == self.criterion.small_count
+        bank = self.bank.emptied() if same_cells else asked.bank(self.table)
+        return replace(self, criterion=asked, bank=bank, spent=0)

@@ -1,0 +1,260 @@
+"""Min width: every at-risk cell's bounds must stay at least so wide ([KDSF] eq. 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.method import cheap_bounds, is_small
+from sdc.feasible.bank import Bank, CellRows
+from sdc.feasible.moves import can_search
+from sdc.feasible.proof import Proof
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Counts, Table
+from sdc.risk.criterion import Assessment, Depth, Effort, Judgement, Witness
+from sdc.risk.support import Component, Shift, Support
+from sdc.risk.units import EndsUnit, MoveUnit, batches, cut, find_ends, move_cells, narrowed, sparsest_moves
+from sdc.risk.verdict import Verdict
+
+CELLS_PER_UNIT = 8
+FIRST_ROUND, LAST_ROUND = 4, 2048
+MOST_PER_UNIT = {Shift.QUICK_DOWN: 32, Shift.QUICK_UP: 32, Shift.DOWN: 8, Shift.UP: 8, Shift.SPARSEST_UP: 1}
+FIRST_BATCH, LAST_BATCH = 2, 32
+CHAIN_STEPS = 3_000
+MAX_WITNESSES = 20
+
+
+@dataclass(frozen=True)
+class MinWidth:
+    """Of the cells with 0 < count <= `small_count` each keeps a width of at least `min_width`.
+
+    Monotone: with more released no cell's bounds get wider.
+    """
+
+    small_count: int
+    min_width: int
+    monotone: ClassVar[bool] = True
+
+    def is_wide(self, widths: Counts) -> npt.NDArray[np.bool_]:
+        """(n,) whether each width is wide enough."""
+        return widths >= self.min_width
+
+    def bank(self, table: Table) -> Bank:
+        """An empty bank; InputError where no cell is at risk."""
+        return Bank.of(table, self.small_count)
+
+    def verdicts(self, bounds: CellBounds) -> npt.NDArray[np.int64]:
+        """(n,) the verdict on each cell: its outer width refutes it, its inner width certifies it, or neither."""
+        refuted, certified = ~self.is_wide(bounds.outer_width), self.is_wide(bounds.inner_width)
+        return np.select([refuted, certified], [int(Verdict.UNSAFE), int(Verdict.SAFE)], int(Verdict.UNDECIDED))
+
+    def assess(self, bounds: CellBounds) -> Assessment:
+        """The answer that the bounds of all at-risk cells, of which there is one at least, give: that of the worst."""
+        verdicts = self.verdicts(bounds)
+        worst = Verdict(int(verdicts.min()))
+        telling = np.flatnonzero(verdicts == worst) if worst < Verdict.SAFE else np.zeros(0, np.int64)
+        return Assessment(
+            worst,
+            self.min_width,
+            (int(bounds.inner_width.min()), int(bounds.outer_width.min())),
+            len(bounds),
+            int((verdicts == Verdict.UNDECIDED).sum()),
+            tuple(_witness(bounds, row) for row in most_exposed(bounds, telling)[:MAX_WITNESSES]),
+        )
+
+    def judge(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> Judgement:
+        """The answer under what is known; stops at the first cell that proves it unsafe. See `Criterion.judge`.
+
+        Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the most exposed
+        cells first. Small tables get exact ones. In larger tables each cell is certified by feasible tables, searched
+        component by component; outer bounds of the `refute_cells` most exposed ones that stay open may refute. Inner
+        bounds rest on covers of the components and on tables in the bank, and so does "safe": a certificate has both.
+        """
+        return _Case(self, table, knowledge, bank, effort).judged()
+
+    def examine(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> tuple[Judgement, CellBounds]:
+        """The answer with the bounds of every at-risk cell that it rests on."""
+        case = _Case(self, table, knowledge, bank, effort)
+        return case.judged(), case.bounds
+
+    def proven(self, table: Table, knowledge: Knowledge, proof: Proof) -> Intervals:
+        """(n, 2) of each at-risk cell the interval whose ends a proof shows, each difference checked in integers."""
+        return Support(knowledge, self.bank(table).learnt(proof, knowledge)).inner
+
+    def unproven(self, table: Table, knowledge: Knowledge, proof: Proof) -> int:
+        """How many at-risk cells a proof does not show to be wide enough."""
+        inner = self.proven(table, knowledge, proof)
+        return int(np.count_nonzero(~self.is_wide(inner[:, 1] - inner[:, 0])))
+
+
+def most_exposed(bounds: CellBounds, rows: CellRows) -> CellRows:
+    """Narrowest outer first, then narrowest inner, then in the table's order."""
+    order = np.lexsort([rows, bounds.inner_width[rows], bounds.outer_width[rows]])
+    return rows[order]
+
+
+def _witness(bounds: CellBounds, row: np.int64) -> Witness:
+    low, high = bounds.outer[row].tolist()
+    inner_low, inner_high = bounds.inner[row].tolist()
+    cell = tuple(bounds.cells[row].tolist())
+    return Witness(cell, int(bounds.counts[row]), (low, high), (inner_low, inner_high), bounds.method)
+
+
+class _Case:
+    """One question while it is answered: the bounds so far, what supports them, and what the search has taken."""
+
+    def __init__(self, criterion: MinWidth, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> None:
+        bank.require(table, criterion.small_count)
+        self._criterion, self._table, self._knowledge, self._effort = criterion, table, knowledge, effort
+        self._bank, self._support = bank, Support(knowledge, bank, effort.cells_per_slice)
+        self._is_exact = is_small(table.schema)
+        self._missed = dict(bank.missed)
+        self._spent = 0
+        cheap = cheap_bounds(bank.at_risk, knowledge)
+        self._methods, self._outer = dict.fromkeys([cheap.method]), cheap.outer
+
+    @property
+    def bounds(self) -> CellBounds:
+        """Of every at-risk cell: inner ends are those that the components' covers and feasible tables show."""
+        at_risk = self._bank.at_risk
+        return CellBounds(at_risk.cells, at_risk.counts, self._outer, self._support.inner, " + ".join(self._methods))
+
+    def judged(self) -> Judgement:
+        """The answer, and the bank with what was found."""
+        if self._is_exact and self._effort.depth is Depth.EVERY:
+            self._bound_ends(most_exposed(self.bounds, np.flatnonzero(~self.bounds.exact)))
+        elif self._verdict is Verdict.UNDECIDED or self._effort.depth is Depth.EVERY:
+            self._decide()
+        answer = self._criterion.assess(self.bounds)
+        return Judgement(self._criterion, self._knowledge, answer, self._bank_of(answer.verdict), self._spent)
+
+    def _bank_of(self, verdict: Verdict) -> Bank:
+        """Of a safe release what its proof needs, for larger ones are asked about next; else all that was found."""
+        if verdict is Verdict.SAFE:
+            return self._bank.settled((part.settled() for part in self._support.open), self._missed)
+        return self._bank.plus((part.evidence for part in self._support.open), self._missed)
+
+    @property
+    def _verdict(self) -> Verdict:
+        return Verdict(int(self._criterion.verdicts(self.bounds).min()))
+
+    def _decide(self) -> None:
+        """Searches for tables that prove cells safe, then for outer bounds that prove one unsafe."""
+        depth = self._effort.depth
+        if not self._is_exact and depth > Depth.REFUTE:
+            self._certify()
+        most = None if self._is_exact else self._effort.refute_cells
+        if depth is Depth.BRIEF and most is not None:
+            most = min(most, FIRST_BATCH)
+        self._bound_ends(self._open()[:most])
+
+    def _open(self) -> CellRows:
+        """Undecided cells, those that were missed before first, then the most exposed."""
+        bounds = self.bounds
+        undecided = self._criterion.verdicts(bounds) == Verdict.UNDECIDED
+        rows = most_exposed(bounds, np.flatnonzero(undecided))
+        times = np.array([self._missed.get(int(row), 0) for row in rows], np.int64)
+        return rows[np.argsort(-times, kind="stable")]
+
+    def _short(self, rows: CellRows) -> CellRows:
+        """Those of the cells that are not certified yet."""
+        return rows[~self._criterion.is_wide(self._support.inner[rows] @ np.array([-1, 1]))]
+
+    @property
+    def _left(self) -> int:
+        """Steps of the budget: asked before a search begins, never of what is known."""
+        return self._effort.budget.steps - self._effort.spent - self._spent
+
+    # Certifying
+
+    def _certify(self) -> None:
+        """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
+
+        Brief: chains of moves, then sparsest differences for the cells that they leave open; after each round the
+        first cell that stays open is the answer. Else from cheap to dear: all cells have the cheapest chains before
+        one has others, and all have those before one has more.
+        """
+        self._methods["moves"] = None
+        waiting, brief = self._open(), self._effort.depth is Depth.BRIEF
+        if not brief:
+            self._chains(waiting, Shift.QUICK_DOWN, Shift.QUICK_UP)
+            self._chains(waiting, Shift.DOWN, Shift.UP)
+            self._sparsest(waiting, brief)
+            return
+        for rows in batches(waiting, FIRST_ROUND, LAST_ROUND):
+            if self._left <= 0:
+                break
+            self._search(rows, Shift.DOWN, Shift.UP)
+            self._sparsest(rows, brief)
+            if len(self._short(rows)):
+                break
+
+    def _chains(self, rows: CellRows, down: Shift, up: Shift) -> None:
+        """Rounds of cells; the last is about as large as what is left of the budget allows for, one way of a cell."""
+        waiting, size = self._short(rows), LAST_BATCH
+        while len(waiting) and self._left > 0:
+            size = min(2 * size, LAST_ROUND, 1 + self._left // CHAIN_STEPS)
+            self._search(waiting[:size], down, up)
+            waiting = self._short(waiting[size:])
+
+    def _sparsest(self, rows: CellRows, brief: bool) -> None:
+        for batch in batches(self._short(rows), FIRST_BATCH, LAST_BATCH):
+            if self._left <= 0:
+                break
+            self._search(batch, Shift.SPARSEST_UP)
+            failed = self._short(batch)
+            for row in failed.tolist():
+                self._missed[row] = self._missed.get(row, 0) + 1
+            if brief and len(failed):
+                break
+
+    def _search(self, rows: CellRows, *shifts: Shift) -> None:
+        """What the workers find to move the cells, one way after the other."""
+        for shift in shifts:
+            units = list(self._move_units(self._short(rows), shift))
+            work = sparsest_moves if shift is Shift.SPARSEST_UP else move_cells
+            results = self._effort.executor.run(work, self._table, [unit for _, unit in units])
+            for (component, _), found in zip(units, results, strict=True):
+                component.add(found.differences)
+                self._spent += found.nodes
+
+    def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
+        steps = self._effort.budget.steps_per_cell
+        if shift is Shift.SPARSEST_UP and steps <= CHAIN_STEPS:
+            return
+        for component, cells, changes in self._support.wanted(rows, self._criterion.min_width, shift):
+            frame, known = component.frame, component.knowledge
+            for held in component.slices if can_search(frame.table) else ():
+                inside = np.flatnonzero(held.holds(frame.cells[cells], frame.table.schema))
+                for piece in cut(inside, MOST_PER_UNIT[shift]):
+                    moved = frame.cells[cells[piece]], changes[piece]
+                    yield component, MoveUnit(frame.variables, known, held, *moved, shift, min(CHAIN_STEPS, steps))
+
+    # Bounding
+
+    def _bound_ends(self, rows: CellRows) -> None:
+        """Dearer bounds of some cells, in their order; no further than to one that is refuted where that decides."""
+        chunks = [rows[i : i + CELLS_PER_UNIT] for i in range(0, len(rows), CELLS_PER_UNIT)]
+        searched = [component for component in self._support.open if not component.is_explicit]
+        units = [self._ends_unit(component, chunk) for chunk in chunks for component in searched]
+        results = iter(self._effort.executor.run(find_ends, self._table, units))
+        for chunk in chunks if searched else ():
+            outer: dict[SubTable, Intervals] = {}
+            for component, found in zip(searched, results, strict=False):
+                component.add(found.differences)
+                self._methods[found.method] = None
+                outer[component.frame.variables] = found.outer[component.places(chunk)[1]]
+            self._outer = narrowed(self._outer, chunk, self._support.combined(outer, chunk))
+            if self._effort.depth < Depth.EVERY and self._verdict is Verdict.UNSAFE:
+                break
+
+    @staticmethod
+    def _ends_unit(component: Component, rows: CellRows) -> EndsUnit:
+        frame = component.frame
+        return EndsUnit(frame.variables, component.knowledge, frame.cells[component.places(rows)[0]])

@@ -1,0 +1,135 @@
+"""Units of a judgement, as workers run them: cells of one component to be moved, or to be bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sdc.bounds import collapse, exact
+from sdc.bounds.method import is_small
+from sdc.feasible import moves, sparsest
+from sdc.feasible.bank import CellRows
+from sdc.feasible.differences import Differences
+from sdc.feasible.moves import Moved
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+from sdc.risk.slices import Slice
+from sdc.risk.support import Shift
+
+UNITS_LEFT = 8
+
+
+@dataclass(frozen=True, eq=False)
+class MoveUnit:
+    """Marginal cells of a component that are to move by these changes.
+
+    variables  the component; knowledge  of its marginal table; held  the slice of that which has the cells
+    cells      (n, variables of the component) codes; changes  (n,)
+    steps      most nodes a cell
+    """
+
+    variables: SubTable
+    knowledge: Knowledge
+    held: Slice
+    cells: Codes
+    changes: Counts
+    shift: Shift
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class EndsUnit:
+    """Marginal cells of a component, (n, variables of the component) codes, whose bounds are looked for."""
+
+    variables: SubTable
+    knowledge: Knowledge
+    cells: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """(n, 2) outer bounds of marginal cells, and feasible tables that reach ends of them."""
+
+    outer: Intervals
+    differences: Differences
+    method: str
+
+
+def move_cells(table: Table, unit: MoveUnit) -> Moved:
+    """Feasible tables of the component that move its cells by the changes asked for, or as far as was found."""
+    effort = 1 if unit.shift.is_quick else moves.EFFORTS
+    part = _slice(_component(table, unit.variables), unit.held)
+    return moves.shift(part, unit.knowledge, unit.cells, unit.changes, effort=effort, nodes=unit.steps)
+
+
+def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
+    """The same by sparsest differences, whose search has limits of its own."""
+    part = _slice(_component(table, unit.variables), unit.held)
+    return sparsest.find(part, unit.knowledge, unit.cells, unit.changes)
+
+
+def find_ends(table: Table, unit: EndsUnit) -> Ends:
+    """Exact bounds, with the tables that reach them, where the component is small; else outer bounds by collapse."""
+    part = _component(table, unit.variables)
+    if is_small(part.schema):
+        bounds, tables = exact.search(part, unit.knowledge, unit.cells)
+        return Ends(bounds.outer, tables, bounds.method)
+    bounds = collapse.bounds(part, unit.knowledge, unit.cells)
+    return Ends(bounds.outer, Differences.none(len(part.schema)), bounds.method)
+
+
+def cut(rows: CellRows, most: int) -> Iterator[CellRows]:
+    """Units that get smaller, so that workers end a round together however many they are.
+
+    Guided self-scheduling (Polychronopoulos and Kuck 1987), as if for `UNITS_LEFT` workers.
+    """
+    while len(rows):
+        size = min(most, -(-len(rows) // UNITS_LEFT))
+        yield rows[:size]
+        rows = rows[size:]
+
+
+def batches(rows: CellRows, first: int, most: int) -> Iterator[CellRows]:
+    """The cells in batches that grow fourfold: by less, and many short rounds wait for their last unit."""
+    while len(rows):
+        yield rows[:first]
+        rows, first = rows[first:], min(4 * first, most)
+
+
+def bytes_of_search(cells: int, variables: int) -> int:
+    """Memory that a unit of a search needs at most, measured: the columns of a component and its marginals."""
+    return cells * (16 * variables + 250)
+
+
+@lru_cache(maxsize=8)  # a worker's units are of few components, one after the other
+def _component(table: Table, variables: SubTable) -> Table:
+    return table if variables == st.full(len(table.schema)) else table.marginal(variables)
+
+
+_kept: dict[tuple[Table, Slice], Table] = {}
+
+
+def _slice(table: Table, held: Slice) -> Table:
+    """The slice, kept for the units that follow; the one before goes first, with all that was made of it."""
+    if _kept and (table, held) not in _kept:
+        _kept.clear()
+        moves.forget()
+    if held.is_whole:
+        return table
+    if not _kept:
+        _kept[table, held] = held.of(table)
+    return _kept[table, held]
+
+
+def narrowed(outer: Intervals, rows: CellRows, finer: Intervals) -> Intervals:
+    """(n, 2) outer bounds with those of some rows met with finer ones of the same cells."""
+    met = outer.copy()
+    met[rows, 0] = np.maximum(met[rows, 0], finer[:, 0])
+    met[rows, 1] = np.minimum(met[rows, 1], finer[:, 1])
+    return met

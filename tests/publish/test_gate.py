@@ -1,0 +1,182 @@
+"""The gate: what it clears, what it refuses and by which name, and that nothing else makes what it makes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import sdc
+from sdc.api import find_release, ordered_release, publish_release, release_of
+from sdc.feasible.differences import Differences
+from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.publish.gate import Cleared, Subject, clear
+from sdc.publish.publication import write_publication
+from sdc.risk.criterion import Budget, Judgement
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
+from sdc.storage.certificate import Certificate
+from tests.strategies import all_ways, frontier, inquiry_of, scattered, shown_by
+
+PAIRS = all_ways(5, 2)
+SPENT = Budget(0.3, 0.2)
+
+
+def certificate_of(table: Table, judgement: Judgement, min_width: int = 3) -> Certificate:
+    return Certificate(table.digest, judgement.release, 2, min_width, judgement.proof)
+
+
+@pytest.fixture(scope="module")
+def proven() -> Certificate:
+    return certificate_of(scattered(), inquiry_of(scattered()).ask(PAIRS))
+
+
+def test_what_is_proven_is_cleared(proven: Certificate) -> None:
+    cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
+    assert (cleared.release, cleared.total, cleared.unproven_cells) == (PAIRS, scattered().total, 0)
+    assert cleared.marginal(0b11) == scattered().marginal(0b11)
+    with pytest.raises(KeyError):
+        cleared.marginal(0b111)
+
+
+def test_a_cleared_release_knows_the_published_variables_alone(czech: Table) -> None:
+    judgement = inquiry_of(czech, 6).ask(frontier("BD"))
+    cleared = clear(czech, certificate_of(czech, judgement, 6), MinWidth(2, 6), Policy.REFUSE)
+    assert cleared.schema.names == ("B", "D")
+    assert cleared.release == frontier("AB")
+    assert cleared.marginal(0b11).counts.tolist() == czech.marginal(0b1010).counts.tolist()
+
+
+def test_nothing_else_makes_a_cleared_release(proven: Certificate) -> None:
+    cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
+    with pytest.raises(TypeError, match=r"only the gate clears a release; call sdc\.publish\.gate\.clear"):
+        Cleared(cleared.subject, cleared.schema, cleared.release, 1, 0, {})
+    with pytest.raises((TypeError, ValueError)):
+        replace(cleared, release=all_ways(5, 3))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a cleared release is not copied or stored"):
+            copied(cleared)
+
+
+# What was claimed does not count
+
+
+def test_evidence_that_is_gone_clears_nothing(proven: Certificate) -> None:
+    parts = tuple(replace(part, differences=Differences.none(5)) for part in proven.proof.parts)
+    poorer = replace(proven, proof=replace(proven.proof, parts=parts))
+    with pytest.raises(ReleaseError, match=r"not proven safe \(\d+ cells are undecided, .*nothing is published"):
+        clear(scattered(), poorer, MinWidth(2, 3), Policy.REFUSE)
+
+
+def test_evidence_that_is_not_feasible_clears_nothing(proven: Certificate) -> None:
+    (part,) = proven.proof.parts
+    wrong = replace(part, differences=replace(part.differences, changes=2 * part.differences.changes))
+    with pytest.raises(ReleaseError, match="not proven safe"):
+        clear(scattered(), replace(proven, proof=replace(proven.proof, parts=(wrong,))), MinWidth(2, 3), Policy.REFUSE)
+
+
+def test_evidence_for_a_smaller_release_does_not_clear_a_larger_one(proven: Certificate) -> None:
+    with pytest.raises(ReleaseError, match="not proven safe"):
+        clear(scattered(), replace(proven, release=all_ways(5, 3)), MinWidth(2, 3), Policy.REFUSE)
+
+
+def test_a_refuted_release_is_never_cleared(czech: Table) -> None:
+    judgement = inquiry_of(czech, 6).ask(all_ways(6, 5))
+    for policy in Policy:
+        with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and \d, required 6\)"):
+            clear(czech, certificate_of(czech, judgement, 6), MinWidth(2, 6), policy)
+
+
+def test_what_the_policy_outer_lets_through_says_so() -> None:
+    knowledge = Knowledge.of(scattered(), PAIRS)
+    nothing = inquiry_of(scattered()).ask(Release.of([])).bank
+    judgement = Judgement(MinWidth(2, 3), knowledge, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
+    unproven = certificate_of(scattered(), judgement)
+    with pytest.raises(ReleaseError, match=r"\d+ cells are undecided"):
+        clear(scattered(), unproven, MinWidth(2, 3), Policy.REFUSE)
+    cleared = clear(scattered(), unproven, MinWidth(2, 3), Policy.OUTER)
+    assert cleared.unproven_cells > 0
+
+
+# Names
+
+
+def test_evidence_of_another_table_or_criterion_is_refused_by_name(proven: Certificate) -> None:
+    with pytest.raises(ReleaseError, match=r"certificate is of another table: [0-9a-f]{12}, asked is [0-9a-f]{12}"):
+        clear(scattered(2), proven, MinWidth(2, 3), Policy.REFUSE)
+    with pytest.raises(ReleaseError, match="certificate is of another small_count: 2, asked is 1; nothing is publ"):
+        clear(scattered(), proven, MinWidth(1, 3), Policy.REFUSE)
+    with pytest.raises(ReleaseError, match="certificate is of another min_width: 3, asked is 4; nothing is published"):
+        clear(scattered(), proven, MinWidth(2, 4), Policy.REFUSE)
+
+
+def test_what_was_cleared_for_another_table_or_config_is_not_published(proven: Certificate, tmp_path: Path) -> None:
+    cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
+    others = {
+        "table": replace(cleared.subject, table_digest="0" * 64),
+        "min_width: 3, asked is 2": replace(cleared.subject, criterion=MinWidth(2, 2)),
+        "policy: refuse, asked is outer": Subject(scattered().digest, MinWidth(2, 3), Policy.OUTER),
+    }
+    for name, subject in others.items():
+        with pytest.raises(ReleaseError, match=f"the cleared release is of another {name}"):
+            write_publication(cleared, subject, "workers", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# From Python
+
+
+def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> None:
+    publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+    metadata = json.loads((tmp_path / "out" / "datapackage.json").read_text())
+    assert metadata["title"] == "workers"
+    assert len(metadata["resources"]) == 2 * 6 + 1
+    with pytest.raises(ConfigError, match=r"out exists already; name a folder that does not"):
+        publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+    assert sdc.publish_release is publish_release
+
+
+def test_a_release_of_another_table_is_not_published(czech: Table, tmp_path: Path) -> None:
+    counts = czech.counts.copy()
+    counts[[0, 1]] += [1, -1]
+    other = Table.of(czech.schema, czech.codes, counts)
+    with pytest.raises(ReleaseError, match="of another table"):
+        publish_release(other, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_spent_budget_leaves_undecided_is_not_published(tmp_path: Path) -> None:
+    """Seen: 14 sub-tables published with 60 of 68 at-risk cells open, because nobody asked the verdict."""
+    table = scattered(6)
+    found = ordered_release(table, min_width=3, budget=SPENT)
+    shown = shown_by(table, found.release, table.codes[table.at_risk(2)], found.proof)
+    assert (shown[:, 1] - shown[:, 0] >= 3).all()
+    unproven = replace(found, judgement=inquiry_of(table, budget=Budget(1e-4, 1e-4)).ask(PAIRS))
+    with pytest.raises(ReleaseError, match=r"not proven safe \(\d+ cells are undecided, .*; nothing is published"):
+        publish_release(table, unproven, tmp_path / "out", title="scattered")
+    assert not list(tmp_path.iterdir())
+
+
+@given(some.floats(-4, 0.5), some.floats(-4, 0.5), some.integers(1, 9))
+@settings(max_examples=15)
+def test_whatever_the_budget_nothing_undecided_is_published(per_cell: float, all_cells: float, seed: int) -> None:
+    """The gate sees the certificate alone: a judgement of a release that no search accepted is refused there."""
+    table, budget = scattered(seed), Budget(10**per_cell, 10**all_cells)
+    for release in (PAIRS, all_ways(5, 3), release_of(table, ["A*B*C", "C*D*E"])):
+        judgement = inquiry_of(table, budget=budget).ask(release)
+        certificate = certificate_of(table, judgement)
+        shown = shown_by(table, release, judgement.bank.at_risk.cells, judgement.proof)
+        if (shown[:, 1] - shown[:, 0] >= 3).all():
+            assert clear(table, certificate, MinWidth(2, 3), Policy.REFUSE).unproven_cells == 0
+        else:
+            with pytest.raises(ReleaseError, match="not proven safe"):
+                clear(table, certificate, MinWidth(2, 3), Policy.REFUSE)
