@@ -18,7 +18,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes, Counts, Table, matching_rows
+from sdc.model.table import Codes, Counts, Table
 
 MAX_BYTES = 16 << 20  # of marginals remembered for a component
 
@@ -85,7 +85,7 @@ class Evidence:
 
     def plus(self, found: Differences, release: Release) -> Evidence:
         """With differences that are feasible under the release; they count from then on under what both have."""
-        rows = matching_rows(self.frame.cells, found.cells, self.frame.table.schema)
+        rows = self.frame.table.schema.keys.matching(self.frame.cells, found.cells)
         under = self.under if release.contains(self.under) else Release.of([])
         joined = Differences.concatenated([self.differences, found])
         return Evidence(self.frame, under, joined, np.concatenate([self.row, rows]))

@@ -16,7 +16,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.table import Codes, Counts, Table, matching_rows
+from sdc.model.table import Codes, Counts, Table
 
 MAX_SPACE = 1 << 59
 MAX_VARIABLES = 20
@@ -102,7 +102,7 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
 
     Over the true table, with (n,) counts, and what the differences make of it; they are taken for feasible.
     """
-    place = matching_rows(cells, differences.cells, table.schema)
+    place = table.schema.keys.matching(cells, differences.cells)
     hit = place >= 0
     return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
 

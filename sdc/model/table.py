@@ -172,8 +172,3 @@ def freeze(value: object, *fields: str) -> None:
         view = getattr(value, field).view()
         view.setflags(write=False)
         object.__setattr__(value, field, view)
-
-
-def matching_rows(rows: Codes, cells: Codes, schema: Schema) -> npt.NDArray[np.int64]:
-    """For each of (n, variables) cells which of the rows it is, -1 where it is none; no row occurs twice."""
-    return schema.keys.matching(rows, cells)

@@ -1,0 +1,40 @@
+"""What commands have in common: their options with the words of the help, and how they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
+]
+ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
+RunFolderPath = Annotated[Path, typer.Argument(metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")]
+RunsPath = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where run folders are, output.folder of a config.")]
+Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
+StructuralZeros = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="YAML list of patterns that everybody knows to be impossible.")
+]
+SmallCount = Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")]
+Workers = Annotated[int, typer.Option(min=1, max=1024, help="Worker processes; 1 works in this process.")]
+BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
+Floor = Annotated[int, typer.Option(min=0, max=1 << 53, help="Only sub-tables whose critical width reaches it.")]
+Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
+ReleaseOption = Annotated[
+    list[str], typer.Option("--release", help="A frontier sub-table such as age*sex; once for each.")
+]
+Data = Annotated[str | None, typer.Option(help="The table to read instead of the config's.")]
+MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds.")]
+
+
+def print_release(facts: dict[str, Any]) -> None:
+    print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
+    for names in facts["frontier"]:
+        print(f"              {'*'.join(names) or '(total)'}")
+
+
+def print_json(content: Any) -> None:
+    print(json.dumps(content))
