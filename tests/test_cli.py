@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,19 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc import cli
+from sdc import api, cli
 from sdc.bounds.method import method_names
 from sdc.build.build import open_build
 from sdc.build.plan import StagePlan
 from sdc.build.stages import STAGES, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
+from sdc.model.table import Table
+from sdc.risk.criterion import Budget
+from sdc.search.best import FoundRelease
+from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import RunFolder, folder_digest
-from tests.strategies import scattered
+from tests.strategies import all_ways, inquiry_of, scattered
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -462,6 +466,24 @@ def test_publishing_that_fails_leaves_nothing(sdc: Sdc, tmp_path: Path, monkeypa
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
     sdc(*words).assert_refused("public cannot be written.*No space left on device")
     assert tree(tmp_path) == set()
+
+
+def test_a_release_that_is_not_proven_is_not_published(
+    sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that hands out what it has not certified, as one did once its budget was spent."""
+    write_csv(tmp_path / "table.csv", table_columns(scattered(6)))
+    search = api.find_release
+
+    def undecided(table: Table, method: str, **settings: Any) -> FoundRelease:
+        spent = inquiry_of(table, 3, budget=Budget(1e-4, 1e-4)).ask(all_ways(5, 2))
+        return replace(search(table, method, **settings), judgement=spent)
+
+    monkeypatch.setattr(api, "find_release", undecided)
+    words = ["release", tmp_path / "table.csv", "--method", "ordered", "--min-width", "3", "--out", tmp_path / "public"]
+    message = r"the release found is not proven safe \(\d+ cells are undecided, .*required 3\); nothing is published"
+    sdc(*words).assert_refused(message)
+    assert tree(tmp_path) == {"table.csv"}
 
 
 ANNEALED = ["release", CZECH, "--method", "decomposable", "--steps", "2000", "--chains", "2"]
