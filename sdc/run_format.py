@@ -1,7 +1,10 @@
 """The names in a run folder: its files, columns and versions. Who writes it and `sdc.verify` share nothing else."""
 
+from collections.abc import Iterable
+
 MANIFEST, MANIFEST_FORMAT = "manifest.json", 1
 TABLE, SEARCH, ASSESSMENT, RELEASE = "table", "search", "assessment", "release"  # stages, each a folder
+STAGES = (TABLE, SEARCH, ASSESSMENT, RELEASE)
 
 # table/
 SCHEMA, TABLE_FORMAT = "schema.json", 1
@@ -15,10 +18,11 @@ SEARCH_FILE = "search.json"
 # assessment/
 CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 2
 DIFFERENCES = "differences_{}.parquet"
-DIFFERENCE, CHANGE = "difference", "change"
+DIFFERENCE, CHANGE = OF_DIFFERENCES = "difference", "change"
 CELLS, ASSESSMENT_FILE = "cells.parquet", "assessment.json"
 OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER = "outer_lower", "inner_lower", "inner_upper", "outer_upper"
 ENDS, EXACT = (OUTER_LOWER, INNER_LOWER, COUNT, INNER_UPPER, OUTER_UPPER), "exact"
+OF_CELLS = (*ENDS, EXACT)
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
 
 # release/
@@ -27,3 +31,8 @@ SUB_TABLE, SHA256 = "sub_table", "sha256:"
 
 # what the config says of undecided cells where they may be published
 UNPROVEN_IS_ALLOWED = "outer"
+
+
+def variable_columns(variables: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """The columns of variables beside other columns, by variable."""
+    return {v: VARIABLE + v if {*others} & {*variables} else v for v in variables}

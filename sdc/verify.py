@@ -1,18 +1,16 @@
 """Checks a run folder's claims of safety from its table, its release and its certificate alone, in integers.
 
-For an auditor: but for the names in the files nothing is shared with what made them. Feasible tables prove how far a
-cell can move: non-negative integers, equal to the true table in every released marginal, 0 where it is impossible. The
-release splits at separators that are released: feasible tables of two components agree there, and fit together in every
-way ([DKS], reducible models). Those of a component are given as differences from its true marginal table, or exist by a
-theorem: explicit bounds under a decomposable release that contains the published one are reached ([DKS] theorem 1).
-That a cell cannot move further is not proven: outer bounds only have to contain what is.
+Nothing but the names in the files is shared with what made them. A feasible table, non-negative integers with the true
+released marginals and 0 where it is impossible, proves how far a cell can move. The release splits at released
+separators: feasible tables of the components fit together in every way ([DKS], reducible models). Those of a component
+are given as differences from its true marginal table, or exist by [DKS] theorem 1: explicit bounds under a decomposable
+release that contains the published one are reached. Outer bounds are only checked to contain what is proven.
 """
 
-import csv
 import hashlib
 import json
 from collections import namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -27,8 +26,9 @@ from sdc import run_format as names
 
 Array = NDArray[Any]
 SubTable = frozenset[str]
+Fault = tuple[str, Any]  # what is wrong, and whether it is
 Cells = dict[str, Array]  # the codes of each variable, a cell a row
-Part = tuple[SubTable, Any, Array, Cells, Array]  # a component, its cover, and whose, where and what its changes are
+Part = namedtuple("Part", "variables cover of cells changes")  # difference of[e] changes cells[e] by changes[e]
 Variable = namedtuple("Variable", "name categories")
 Schema = namedtuple("Schema", "variables")
 StructuralZeros = namedtuple("StructuralZeros", "patterns")  # the digest of a table is over how these three print
@@ -61,7 +61,8 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
     """Checks every claim; UnreadableError where it is no run folder or has no certificate, all else is a failure."""
     audit = _Audit(folder)
     try:
-        audit.check_stages(say)
+        say("verify: the files against the manifest")
+        audit.check_stages()
         audit.read_table()
         return audit.verification(say)
     except DAMAGED as error:
@@ -82,54 +83,59 @@ class _Audit:
             lacks = f"{folder} is no run folder: it has no {names.MANIFEST}"
             raise UnreadableError(f"{lacks}; name one that sdc run has made")
 
-    def require(self, holds: Any, failure: str) -> None:
-        self.failures += [] if holds else [failure]
+    def holds(self, *faults: Fault) -> bool:
+        """Whether none of these is so; each that is becomes a failure."""
+        found = [what for what, is_so in faults if is_so]
+        self.failures += found
+        return not found
 
-    def read(self, *place: str, version: int | None = None) -> Any:
-        """A JSON file of that version, or the columns of a Parquet or CSV file by name."""
-        self.path = path = self.folder.joinpath(*place)
-        _check(path.is_file(), f"{path.name} is missing")
-        if path.suffix == ".json":
-            content = json.loads(path.read_text(encoding="utf-8"))
-            found = content.get("format") if version else None
-            _check(found == version, f"it has format {found!r}, this version reads {version}")
-            return content
-        if path.suffix == ".csv":
-            with path.open(encoding="utf-8", newline="") as file:
-                header, *rows = csv.reader(file)
-            columns = list(zip(*rows, strict=True))
+    def file(self, *place: str) -> Path:
+        self.path = self.folder.joinpath(*place)
+        _check(self.path.is_file(), f"{self.path.name} is missing")
+        return self.path
+
+    def read_json(self, *place: str, version: int | None = None) -> Any:
+        content = json.loads(self.file(*place).read_text(encoding="utf-8"))
+        found = content.get("format") if version else None
+        _check(found == version, f"it has format {found!r}, this version reads {version}")
+        return content
+
+    def read_columns(self, *place: str) -> dict[str, Any]:
+        """The columns of a Parquet file, or those of a CSV file as text."""
+        if self.file(*place).suffix == ".csv":
+            as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys([*self.categories, names.COUNT], pa.string()))
+            layout = pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+            table = pa_csv.read_csv(self.path, parse_options=layout, convert_options=as_text)
         else:
-            table = pq.ParquetFile(path).read()
-            header, columns = table.column_names, table.columns
-        _check(len({*header}) == len(header), "two columns have one name")
-        return dict(zip(header, columns, strict=True))
+            table = pq.ParquetFile(self.path).read()
+        _check(len({*table.column_names}) == len(table.column_names), "two columns have one name")
+        return dict(zip(table.column_names, table.columns, strict=True))
 
-    def check_stages(self, say: Callable[[str], None]) -> None:
+    def check_stages(self) -> None:
         """The files of each stage are those that the manifest recorded."""
-        manifest = self.read(names.MANIFEST, version=names.MANIFEST_FORMAT)
+        manifest = self.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
         risk, recorded = manifest["config"]["risk"], {s["name"]: s["output"] for s in manifest.get("stages", ())}
         self.small_count, self.min_width, self.undecided = risk["small_count"], risk["min_width"], risk["undecided"]
         if not (self.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
             lacks = f"{self.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
             raise UnreadableError(f"{lacks}: nothing proves its release; {AGAIN}")
-        say("verify: the files against the manifest")
-        for stage in (names.TABLE, names.SEARCH, names.ASSESSMENT, names.RELEASE):
+        for stage in names.STAGES:
             lacking = stage not in recorded and (stage != names.RELEASE or (self.folder / stage).exists())
-            self.require(not lacking, f"the manifest does not record the stage {stage}; {AGAIN}")
+            self.holds((f"the manifest does not record the stage {stage}; {AGAIN}", lacking))
         for stage, digest in recorded.items():
-            files, sha = sorted(path for path in (self.folder / stage).rglob("*") if path.is_file()), hashlib.sha256()
-            for path in files:
-                content = hashlib.sha256(path.read_bytes()).digest()
-                sha.update(str(path.relative_to(self.folder / stage)).encode() + b"\0" + content)
+            files = sorted(path for path in (self.folder / stage).rglob("*") if path.is_file())
+            named = [str(path.relative_to(self.folder / stage)).encode() + b"\0" for path in files]
+            content = [hashlib.sha256(path.read_bytes()).digest() for path in files]
+            found = hashlib.sha256(b"".join(n + sha for n, sha in zip(named, content, strict=True))).hexdigest()
             what = f"a file was changed, added or removed (it has {', '.join(path.name for path in files[:8])})"
-            self.require(sha.hexdigest() == digest, f"{stage}/ is not what the manifest recorded: {what}; {AGAIN}")
+            self.holds((f"{stage}/ is not what the manifest recorded: {what}; {AGAIN}", found != digest))
 
     def read_table(self) -> None:
         """The table, counted again from its parts, and its at-risk cells."""
-        recorded = self.read(names.TABLE, names.SCHEMA, version=names.TABLE_FORMAT)
+        recorded = self.read_json(names.TABLE, names.SCHEMA, version=names.TABLE_FORMAT)
         variables = tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"])
         listed, self.categories = [part["name"] for part in recorded["parts"]], dict(variables)
-        parts = [self.read(names.TABLE, name) for name in listed]
+        parts = [self.read_columns(names.TABLE, name) for name in listed]
         self.path, sizes = self.folder / names.TABLE, [(part["cells"], part["total"]) for part in recorded["parts"]]
         _check({path.name for path in self.path.glob(names.PARTS)} <= {*listed}, "it has a part that is not recorded")
         _check(all([*part] == [*self.categories, names.COUNT] for part in parts), "columns are not the variables")
@@ -140,7 +146,7 @@ class _Audit:
         counts = [_numbers(part[names.COUNT], pa.int64()) for part in parts]
         _check([(len(c), sum(c.tolist())) for c in counts] == sizes, "a part has another total")  # Python's integers
         self.counts, self.total = np.concatenate(counts), sum(total for _, total in sizes)
-        in_order = np.array_equal(_groups(self.table.values(), 0 * self.counts), np.arange(len(self.counts)))
+        in_order = (np.diff(_keys(self.table.values(), 0 * self.counts)) > 0).all()
         whole = in_order and self.counts.min() > 0 and self.total <= MAX_TOTAL
         _check(whole, f"{self.path} does not list every non-zero cell once and in order")
         patterns = recorded.get(names.STRUCTURAL_ZEROS, ())
@@ -164,58 +170,57 @@ class _Audit:
         return [frozenset(subtable) for subtable in listed]
 
     def part(self, facts: Any, number: int) -> Part:
-        """A component of the certificate; of its differences number of[e] changes cells[e] by changes[e]."""
+        """A component of the certificate, its cover and its differences."""
         (variables,) = self.subtables([facts["variables"]], self.categories)
         _check(variables, "a component has no variables")
         inside, cover, claimed = [v for v in self.categories if v in variables], facts["cover"], facts["differences"]
         tree = cover and [self.subtables(cover[key], inside) for key in ("cliques", "separators")]
         if claimed == 0:
-            return variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0]
-        columns = self.read(names.ASSESSMENT, names.DIFFERENCES.format(number))
-        prefix = names.VARIABLE if {names.DIFFERENCE, names.CHANGE} & variables else ""
-        of, changes = (_numbers(columns.pop(name), pa.int64()) for name in (names.DIFFERENCE, names.CHANGE))
-        cells = {v: _numbers(columns.pop(prefix + v), pa.uint16()) for v in inside}
-        known = all(codes.max(initial=0) < len(self.categories[v]) for v, codes in cells.items())
-        _check(known and not columns, "a column or a code is unknown")
+            return Part(variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0])
+        columns = self.read_columns(names.ASSESSMENT, names.DIFFERENCES.format(number))
+        own = names.variable_columns(inside, names.OF_DIFFERENCES)
+        _check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
+        of, changes = (_numbers(columns[name], pa.int64()) for name in names.OF_DIFFERENCES)
+        cells = {v: _numbers(columns[own[v]], pa.uint16()) for v in inside}
+        _check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in inside), "a code is unknown")
         _check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
         _check(_size(of) == claimed, f"{self.path.name} has {_size(of)} differences, {claimed} are claimed")
         self.path = self.path.with_name(names.CERTIFICATE)
-        return variables, tree, of, cells, changes
+        return Part(variables, tree, of, cells, changes)
 
     def check_release(self, certified: list[SubTable]) -> None:
         """What is certified is what the search found, and what release/ publishes: exact marginals, no other file."""
-        found = self.subtables(self.read(names.SEARCH, names.SEARCH_FILE)["frontier"], self.categories)
+        found = self.subtables(self.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"], self.categories)
         others, folder = {f"{names.SEARCH}/{names.SEARCH_FILE}": found}, self.folder / names.RELEASE
         if folder.is_dir():
-            metadata = self.read(names.RELEASE, names.METADATA)
+            metadata = self.read_json(names.RELEASE, names.METADATA)
             tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
             public = self.subtables([table[names.SUB_TABLE] for table in tables], self.categories)
             listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(table["path"] for table in tables)}
             _check(metadata["records"] == self.total, f"{metadata['records']} records, the table has {self.total}")
             _check({path.name for path in folder.iterdir()} <= listed, "a file is no table that it lists")
             for table, subtable in zip(tables, public, strict=True):
-                columns = self.read(names.RELEASE, table["path"])
+                columns = self.read_columns(names.RELEASE, table["path"])
                 is_exact = {v: [*map(str, column)] for v, column in columns.items()} == self.marginal(subtable)
                 sha = names.SHA256 + hashlib.sha256(self.path.read_bytes()).hexdigest()
                 _check(is_exact and sha == table["hash"], f"{self.path} is not the exact marginal of the table")
             others["what release/ publishes"] = public
         for what, other in others.items():
-            lacks = [self.label(subtable) for subtable in other if not _within(subtable, certified)]
-            adds = [self.label(subtable) for subtable in certified if not _within(subtable, [frozenset(), *other])]
-            how = [f"{verb} {', '.join(some[:5])}" for verb, some in (("lacks", lacks), ("adds", adds)) if some]
-            which = f"the certificate's release is not {what}: it {' and '.join(how)}"
-            self.require(not how, f"{which}; nothing is proven, {AGAIN}")
+            lacks = [f"lacks {self.label(s)}" for s in other if not _within(s, certified)]
+            adds = [f"adds {self.label(s)}" for s in certified if not _within(s, [frozenset(), *other])]
+            how = " and ".join(lacks[:5] + adds[:5])
+            self.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
 
     def verification(self, say: Callable[[str], None]) -> Verification:
         """What the certificate proves, and with it whether all else that is claimed holds."""
-        content = self.read(names.ASSESSMENT, names.CERTIFICATE, version=names.CERTIFICATE_FORMAT)
+        content = self.read_json(names.ASSESSMENT, names.CERTIFICATE, version=names.CERTIFICATE_FORMAT)
         known = len(self.failures)
         for key, own in (("table", self.digest), ("small_count", self.small_count), ("min_width", self.min_width)):
             which = f"its {key} is {str(content[key])[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
-            self.require(content[key] == own, f"the certificate is of another run: {which}")
+            self.holds((f"the certificate is of another run: {which}", content[key] != own))
         release, between = (self.subtables(content[key], self.categories) for key in ("release", "separators"))
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
-        cells, differences = len(self.small), sum(_size(of) for _, _, of, _, _ in parts)
+        cells, differences = len(self.small), sum(_size(part.of) for part in parts)
         say(f"verify: {cells} at-risk cells, {len(parts)} components, {differences} differences")
         self.check_release(release)
         if len(self.failures) > known:
@@ -235,23 +240,22 @@ class _Audit:
 
     def check_assessment(self, low: Array, high: Array, unproven: int) -> None:
         """What is claimed of all at-risk cells together and of each is no more than what is proven."""
-        content, cells = self.read(names.ASSESSMENT, names.ASSESSMENT_FILE), len(low)
+        content, cells = self.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), len(low)
         least, required, listed = content["min_width"][0], content["min_width_required"], content["at_risk_cells"]
         width, says_safe = int((high - low).min(initial=MAX_TOTAL)), content["releasable"] not in (None, False)
-        for what, wrong in {
-            f"requires width {required}, the manifest {self.min_width}": required != self.min_width,
-            f"counts {listed} at-risk cells, the table has {cells}": listed != cells,
-            f"claims a width of at least {least} everywhere, proven is {width}": least > width,
-            f"says releasable, but {unproven} of {cells} cells are not proven": says_safe and unproven,
-        }.items():
-            self.require(not wrong, f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE} {what}")
-        columns = self.read(names.ASSESSMENT, names.CELLS)
+        where = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
+        self.holds(
+            (f"{where} requires width {required}, the manifest {self.min_width}", required != self.min_width),
+            (f"{where} counts {listed} at-risk cells, the table has {cells}", listed != cells),
+            (f"{where} claims a width of at least {least} everywhere, proven is {width}", least > width),
+            (f"{where} says releasable, but {unproven} of {cells} cells are not proven", says_safe and unproven),
+        )
+        columns, where = self.read_columns(names.ASSESSMENT, names.CELLS), f"{names.ASSESSMENT}/{names.CELLS}"
         outer_low, inner_low, count, inner_high, outer_high = (_numbers(columns[end], pa.int64()) for end in names.ENDS)
-        if len(count) != cells:
-            what = f"lists {len(count)} cells, the table has {cells} at risk"
-            return self.failures.append(f"{names.ASSESSMENT}/{names.CELLS} {what}")
-        prefix = names.VARIABLE if {*names.ENDS, names.EXACT} & self.categories.keys() else ""
-        other = [_codes(columns[prefix + v], c) != self.cells[v] for v, c in self.categories.items()]
+        if not self.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
+            return
+        own = names.variable_columns(self.categories, names.OF_CELLS)
+        other = [_codes(columns[own[v]], c) != self.cells[v] for v, c in self.categories.items()]
         for what, flags in {
             "is not the cell in that row": np.any(other, axis=0),
             "has another count": count != self.small,
@@ -259,94 +263,88 @@ class _Audit:
             "claims a wider inner interval": (inner_low < low) | (inner_high > high),
             "claims an outer interval that feasible tables leave": (outer_low > low) | (outer_high < high),
         }.items():
-            for k in np.flatnonzero(flags)[:1]:
-                which = f"{names.ASSESSMENT}/{names.CELLS}: {self.cell(k, low, high)}"
-                self.failures.append(f"{which} {what}; so {flags.sum()} of {cells} rows")
+            first = [self.cell(k, low, high) for k in np.flatnonzero(flags)[:1]]
+            self.holds(*((f"{where}: {cell} {what}; so {flags.sum()} of {cells} rows", True) for cell in first))
 
     def proven(self, parts: list[Part], between: list[SubTable], release: list[SubTable]) -> tuple[Array, Array]:
         """(n,) the lowest and the highest count of each at-risk cell that feasible tables reach.
 
         UB = min UB_j(i_Cj), LB = max(0, sum LB_j(i_Cj) - sum n_Sj(i_Sj)) for components C_j, separators S_j ([DKS]).
         """
-        known, components = len(self.failures), [part[0] for part in parts]
-        self.check_tree(components, between, release, frozenset(self.categories), "component")
-        for separator in between:
-            self.require(_within(separator, release), f"the separator {self.label(separator)} is not released")
+        components = [part.variables for part in parts]
         whole = all(components) and frozenset().union(*components) == self.categories.keys()
-        self.require(whole, "the components do not have every variable, or one of them has none")
-        if len(self.failures) > known:
+        splits = self.holds(
+            *self.tree_faults(components, between, release, frozenset(self.categories), "component"),
+            *((f"the separator {self.label(s)} is not released", not _within(s, release)) for s in between),
+            ("the components do not have every variable, or one of them has none", not whole),
+        )
+        if not splits:
             return self.small, self.small
-        low, high = zip(*(self.reached(part, {s & part[0] for s in release}) for part in parts), strict=True)
+        low, high = zip(*(self.reached(part, {s & part.variables for s in release}) for part in parts), strict=True)
         return np.maximum(sum(low) - sum(self.at(s, self.cells) for s in between), 0), np.min(high, axis=0)
 
     def reached(self, part: Part, release: set[SubTable]) -> tuple[Array, Array]:
         """The same of their marginal cells in a component, by its differences and its cover."""
-        variables, cover, of, cells, changes = part
-        count, before = self.at(variables, self.cells), self.at(variables, cells)
-        good = ~self.infeasible(part, before, release)[of]
-        values = np.append(count, (before + changes)[good])
-        group = _groups([np.append(self.cells[v], cells[v][good]) for v in cells], 0 * values)
-        low, high = np.full_like(values, MAX_TOTAL), 0 * values
-        np.minimum.at(low, group, values)
-        np.maximum.at(high, group, values)
-        low, high = low[group[: len(count)]], high[group[: len(count)]]
-        if not cover or not self.check_tree(cover[0], cover[1], release, variables, "clique"):
+        cover, cells, kept = part.cover, part.cells, self.feasible(part, release)
+        columns = [np.append(self.cells[v], cells[v][kept]) for v in cells]
+        after = (self.at(part.variables, cells) + part.changes)[kept]
+        values = np.append(self.at(part.variables, self.cells), after)
+        low, high = (_folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
+        if not cover or not self.holds(*self.tree_faults(cover[0], cover[1], release, part.variables, "clique")):
             return low, high
         # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if a variable is in no clique
         at_cliques, at_separators = ([self.at(s, self.cells) for s in subtables] for subtables in cover)
-        is_bound = self.essential & variables <= frozenset().union(*cover[0])
+        is_bound = self.essential & part.variables <= frozenset().union(*cover[0])
         lower = np.maximum(sum(at_cliques) - sum(at_separators), 0) * is_bound
         return np.minimum(low, lower), np.maximum(high, np.min(at_cliques, axis=0))
 
-    def infeasible(self, part: Part, before: Array, release: set[SubTable]) -> Array:
-        """(differences,) which of them, from counts before, lead to no feasible table of the component."""
-        _, _, of, cells, changes = part
+    def feasible(self, part: Part, release: set[SubTable]) -> Array:
+        """(entries,) which belong to a difference that leads to a feasible table of the component."""
+        variables, _, of, cells, changes = part
         bad = (changes < -self.total) | (changes > self.total)
-        after, entry = before + np.where(bad, 0, changes), _groups(cells.values(), of)
+        after = self.at(variables, cells) + np.where(bad, 0, changes)
         bad |= (after < 0) | (self.impossible(cells) & (after != 0))
-        bad |= np.bincount(entry)[entry] > 1  # a cell in two pieces could hide a count below zero
+        bad |= _folded(np.add, cells.values(), of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
         if len(of) * self.total >= 1 << 63:
             changes = changes.astype(object)  # Python's integers, for sums that might wrap around
         for element in release:
             if not any(element < other for other in release):
-                group = _groups([cells[v] for v in element], of)
-                bad |= _sums(group, changes)[group] != 0
-        wrong: Array = np.bincount(of[bad], minlength=_size(of)) > 0
-        which = f"{wrong.sum()} of {len(wrong)} differences give no feasible table"
+                bad |= _folded(np.add, [cells[v] for v in element], of, changes) != 0
+        wrong = np.unique(of[bad])
+        which = f"{len(wrong)} of {_size(of)} differences give no feasible table"
         what = "a count below zero, a record in an impossible cell, or a released marginal that changes"
-        self.require(not wrong.any(), f"{which} (the first is number {of[bad].min(initial=len(of))}): {what}")
-        return wrong
+        self.holds((f"{which} (the first is number {wrong.min(initial=len(of))}): {what}", len(wrong)))
+        return np.isin(of, wrong, invert=True)
 
-    def check_tree(self, cliques: Any, separators: Any, release: Any, among: SubTable, what: str) -> bool:
+    def tree_faults(self, cliques: Any, separators: Any, release: Any, among: SubTable, what: str) -> Iterator[Fault]:
         """Running intersection; and what is released and known to be impossible of the variables is within a clique."""
-        known, label, one_fewer = len(self.failures), self.label, len(separators) + 1 == len(cliques)
-        self.require(one_fewer, f"there are {len(cliques)} {what}s and {len(separators)} separators, not one fewer")
-        for j, separator in enumerate(separators if one_fewer else [], start=1):
-            shared = cliques[j] & frozenset().union(*cliques[:j])
-            named = f"the {what} {label(cliques[j])} shares {label(shared)} with earlier ones"
-            self.require(shared == separator, f"{named}, not {label(separator)}")
-            self.require(_within(shared, cliques[:j]), f"{named}, which is within none of them")
-        for element in (element for element in release if not _within(element & self.essential, cliques)):
-            self.failures.append(f"the released {label(element)} is within no {what}")
+        number = f"there are {len(cliques)} {what}s and {len(separators)} separators, not one fewer"
+        yield number, len(separators) + 1 != len(cliques)
+        for j, (clique, separator) in enumerate(zip(cliques[1:], separators, strict=False), start=1):
+            shared = clique & frozenset().union(*cliques[:j])
+            named = f"the {what} {self.label(clique)} shares {self.label(shared)} with earlier ones"
+            yield f"{named}, not {self.label(separator)}", shared != separator
+            yield f"{named}, which is within none of them", not _within(shared, cliques[:j])
+        for s in release:
+            yield f"the released {self.label(s)} is within no {what}", not _within(s & self.essential, cliques)
         for zero in self.zeros:  # whole: what lacks one of its variables does not have the zero
             named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in zero[v])}" for v in zero)
-            is_within = _within(frozenset(zero), cliques) or not zero.keys() <= among
-            self.require(is_within, f"the structural zero {named} is within no {what}")
-        return len(self.failures) == known
+            is_apart = zero.keys() <= among and not _within(frozenset(zero), cliques)
+            yield f"the structural zero {named} is within no {what}", is_apart
 
     def at(self, subtable: SubTable, cells: Cells) -> Any:
         """(n,) the marginal's counts at the cells."""
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
-        group = _groups([np.append(self.table[v], cells[v]) for v in subtable], 0 * counts)
-        return _sums(group, counts)[group[len(self.counts) :]]
+        columns = [np.append(self.table[v], cells[v]) for v in subtable]
+        return _folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
 
     def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
         """Its non-zero cells by names, in order, and their counts."""
-        kept = [v for v in self.categories if v in subtable]
-        group = _groups([self.table[v] for v in kept], 0 * self.counts)
-        first = np.unique(group, return_index=True)[1]
-        named = {v: [self.categories[v][code] for code in self.table[v][first]] for v in kept}
-        return {**named, names.COUNT: [*map(str, _sums(group, self.counts))]}
+        kept = {v: self.table[v] for v in self.categories if v in subtable}
+        first = np.unique(_keys(kept.values(), 0 * self.counts), return_index=True)[1]
+        counts = _folded(np.add, kept.values(), 0 * self.counts, self.counts)
+        named = {v: [self.categories[v][code] for code in codes[first]] for v, codes in kept.items()}
+        return {**named, names.COUNT: [*map(str, counts[first])]}
 
     def impossible(self, cells: Cells) -> Any:
         """(n,) whether the cell has, for every variable of some structural zero, one of its codes."""
@@ -362,20 +360,22 @@ class _Audit:
         return f"{named}: count {self.small[k]}, values {low[k]} to {high[k]} proven"
 
 
-def _groups(columns: Iterable[Array], group: Array) -> Array:
-    """(n,) numbers 0, 1, ...: equal where the rows are, ascending as they do; `group` is the first column."""
+def _keys(columns: Iterable[Array], key: Array) -> Array:
+    """(n,) numbers: equal where the rows are, ascending as they do; `key` is the first column."""
     for column in columns:
         values = int(column.max(initial=0)) + 1
-        if _size(group) * values >= 1 << 62:  # ranks instead, before a number could wrap around
-            group = np.unique(group, return_inverse=True)[1]
-        group = group * values + column
-    return np.unique(group, return_inverse=True)[1]
+        if _size(key) * values >= 1 << 62:  # ranks instead, before a number could wrap around
+            key = np.unique(key, return_inverse=True)[1]
+        key = key * values + column
+    return key
 
 
-def _sums(group: Array, values: Array) -> Array:
-    sums = np.zeros(_size(group), values.dtype)
-    np.add.at(sums, group, values)
-    return sums
+def _folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:
+    """(n,) the sum, the least or the largest of the values in all rows that equal this one."""
+    _, group = np.unique(_keys(columns, first_column), return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    return operation.reduceat(values[order], starts)[group]
 
 
 def _size(group: Array) -> int:

@@ -23,7 +23,15 @@ from sdc.model.graph import Decomposition
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.run_format import CERTIFICATE, CERTIFICATE_FORMAT, CHANGE, DIFFERENCE, DIFFERENCES, VARIABLE
+from sdc.run_format import (
+    CERTIFICATE,
+    CERTIFICATE_FORMAT,
+    CHANGE,
+    DIFFERENCE,
+    DIFFERENCES,
+    OF_DIFFERENCES,
+    variable_columns,
+)
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 
@@ -168,8 +176,7 @@ def _write_differences(part: Part, schema: Schema, path: Path) -> None:
 
 def _column_names(schema: Schema) -> list[str]:
     """The variables' columns; they all get a prefix where one of them has the name of another column."""
-    prefix = VARIABLE if {DIFFERENCE, CHANGE} & set(schema.names) else ""
-    return [prefix + name for name in schema.names]
+    return [*variable_columns(schema.names, OF_DIFFERENCES).values()]
 
 
 def _differences(path: Path, schema: Schema) -> Differences:

@@ -30,7 +30,7 @@ from sdc.run_format import (
     OUTER_LOWER,
     OUTER_UPPER,
     SEARCH_FILE,
-    VARIABLE,
+    variable_columns,
 )
 from sdc.search.best import FoundRelease
 from sdc.search.curve import CurvePoint
@@ -162,9 +162,8 @@ def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema,
         INNER_UPPER: bounds.inner[:, 1],
         EXACT: bounds.exact,
     }
-    clash = sorted(set(named) & set(ends))
-    prefix = VARIABLE if clash else ""
-    columns = {**{prefix + name: column for name, column in named.items()}, **ends}
+    own = variable_columns(named, ends)
+    columns = {**{own[name]: column for name, column in named.items()}, **ends}
     write_columns(folder / CELLS, columns, {"method": bounds.method})
     write_json(folder / ASSESSMENT_FILE, assessment_facts(assessment, schema))
 
