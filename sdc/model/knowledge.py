@@ -54,7 +54,7 @@ class Knowledge:
         return Knowledge(table.schema, table.total, release, table.zeros if zeros is None else zeros)
 
     def __reduce__(self) -> tuple[type[Knowledge], tuple[Schema, int, Release, StructuralZeros]]:
-        return Knowledge, (self.schema, self.total, Release(self.release.frontier), self.zeros)
+        return Knowledge, (Schema(self.schema.variables), self.total, Release(self.release.frontier), self.zeros)
 
     # What it says of the variables
 
