@@ -92,7 +92,7 @@ class Evidence:
 
     def feasible(self, release: Release) -> Flags:
         """(differences,) which of them are feasible under the release."""
-        if release == self.under:
+        if self.under.contains(release):
             return np.ones(len(self.differences), np.bool_)
         known = self.under if release.contains(self.under) else None
         return self.differences.preserve(release, self.frame.table.schema, known=known)
