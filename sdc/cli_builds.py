@@ -67,8 +67,8 @@ def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as
 @builds.command()
 def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
     """Checks a build's claims from its table, its release and its certificate alone."""
-    from sdc.verify import UnreadableError
-    from sdc.verify import verify as verify_run
+    from sdc.verify.run_folder import UnreadableError
+    from sdc.verify.run_folder import verify as verify_run
 
     try:
         found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))

@@ -48,7 +48,7 @@ from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
 from sdc.storage.run_folder import folder_digest, write_json
-from sdc.verify import UnreadableError, Verification, verify
+from sdc.verify.run_folder import UnreadableError, Verification, verify
 from tests.publish.clearing import SUBJECT, cleared_of
 from tests.strategies import (
     components,
@@ -192,11 +192,12 @@ def test_a_build_is_verified(tmp_path: Path) -> None:
 
 def test_nothing_of_ours_is_imported_but_the_names() -> None:
     code = (
-        "import sys, sdc.verify\n"
+        "import sys, sdc.verify.run_folder\n"
         "print(sorted(m for m in sys.modules if m.split('.')[0] in ('sdc', 'flows', 'numba', 'scipy', 'ortools')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "['sdc', 'sdc.run_format', 'sdc.verify']", done.stderr
+    ours = ["sdc", "sdc.run_format", "sdc.verify", "sdc.verify.proof", "sdc.verify.run_folder"]
+    assert done.stdout.strip() == repr(ours), done.stderr
 
 
 # Tampering

@@ -35,7 +35,7 @@ from sdc.risk import support
 from sdc.risk.inquiry import Inquiry
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest
-from sdc.verify import verify
+from sdc.verify.run_folder import verify
 from tests.publish.clearing import cleared_of
 from tests.strategies import czech, dense, scattered, schema_of
 

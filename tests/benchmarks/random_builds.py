@@ -24,7 +24,7 @@ from sdc.build.build import Build, open_build
 from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
-from sdc.verify import verify
+from sdc.verify.run_folder import verify
 
 LEAST_CELLS, MOST_CELLS = 257, 1500
 METHODS = ("ordered", "ordered", "best", "decomposable")

@@ -1,0 +1,291 @@
+"""What a table, its release and its certificate prove, in integers: the evidence is read and judged here alone.
+
+A feasible table, non-negative integers with the true released marginals and 0 where it is impossible, proves how far a
+cell can move. The release splits at released separators: feasible tables of the components fit together in every way
+([DKS], reducible models). Those of a component are given as differences from its true marginal table, or exist by [DKS]
+theorem 1: explicit bounds under a decomposable release that contains the published one are reached.
+"""
+
+import hashlib
+import json
+from collections import namedtuple
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sdc import run_format as names
+
+Array = NDArray[Any]
+SubTable = frozenset[str]
+Fault = tuple[str, Any]  # what is wrong, and whether it is
+Cells = dict[str, Array]  # the codes of each variable, a cell a row
+Claims = namedtuple("Claims", "table small_count min_width release separators parts")  # those of a certificate
+Part = namedtuple("Part", "variables cover of cells changes")  # difference of[e] changes cells[e] by changes[e]
+Variable = namedtuple("Variable", "name categories")
+Schema = namedtuple("Schema", "variables")
+StructuralZeros = namedtuple("StructuralZeros", "patterns")  # the digest of a table is over how these three print
+AGAIN, MAX_TOTAL = "run the build again", 1 << 53
+
+
+class Evidence:
+    """A run folder: the claims in it that failed, its table, and what is proven of its at-risk cells.
+
+    What cannot be read raises ValueError or what its reader raises, and `path` is the file it was met in.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path, self.failures = folder, folder / names.MANIFEST, list[str]()
+
+    def holds(self, *faults: Fault) -> bool:
+        """Whether none of these is so; each that is becomes a failure."""
+        found = [what for what, is_so in faults if is_so]
+        self.failures += found
+        return not found
+
+    def file(self, *place: str) -> Path:
+        self.path = self.folder.joinpath(*place)
+        _check(self.path.is_file(), f"{self.path.name} is missing")
+        return self.path
+
+    def read_json(self, *place: str, version: int | None = None) -> Any:
+        content = json.loads(self.file(*place).read_text(encoding="utf-8"))
+        found = content.get("format") if version else None
+        _check(found == version, f"it has format {found!r}, this version reads {version}")
+        return content
+
+    def read_columns(self, *place: str) -> dict[str, Any]:
+        """The columns of a Parquet file, or those of a CSV file as text."""
+        if self.file(*place).suffix == ".csv":
+            as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys([*self.categories, names.COUNT], pa.string()))
+            layout = pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+            table = pa_csv.read_csv(self.path, parse_options=layout, convert_options=as_text)
+        else:
+            table = pq.ParquetFile(self.path).read()
+        _check(len({*table.column_names}) == len(table.column_names), "two columns have one name")
+        return dict(zip(table.column_names, table.columns, strict=True))
+
+    def read_table(self, small_count: int) -> None:
+        """The table, counted again from its parts, and its at-risk cells: 0 < count <= small count."""
+        recorded = self.read_json(names.TABLE, names.SCHEMA, version=names.TABLE_FORMAT)
+        variables = tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"])
+        listed, self.categories = [part["name"] for part in recorded["parts"]], dict(variables)
+        parts = [self.read_columns(names.TABLE, name) for name in listed]
+        self.path, sizes = self.folder / names.TABLE, [(part["cells"], part["total"]) for part in recorded["parts"]]
+        _check({path.name for path in self.path.glob(names.PARTS)} <= {*listed}, "it has a part that is not recorded")
+        _check(all([*part] == [*self.categories, names.COUNT] for part in parts), "columns are not the variables")
+        _check(all(len(c) == len({*c}) <= 1 << 16 for _, c in variables), "a variable has a category twice")
+        self.table = {v: np.concatenate([codes_of(part[v], c) for part in parts]) for v, c in variables}
+        known = min(map(np.min, self.table.values())) >= 0
+        _check(known and len(variables) == len(self.table) < 64, "a category is unknown or a variable occurs twice")
+        counts = [numbers_of(part[names.COUNT], pa.int64()) for part in parts]
+        _check([(len(c), sum(c.tolist())) for c in counts] == sizes, "a part has another total")  # Python's integers
+        self.counts, self.total = np.concatenate(counts), sum(total for _, total in sizes)
+        in_order = (np.diff(_keys(self.table.values(), 0 * self.counts)) > 0).all()
+        whole = in_order and self.counts.min() > 0 and self.total <= MAX_TOTAL
+        _check(whole, f"{self.path} does not list every non-zero cell once and in order")
+        text = self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
+        data = np.stack([*self.table.values()], axis=1).astype("<u2").tobytes() + self.counts.astype("<i8").tobytes()
+        self.digest = hashlib.sha256(repr(Schema(variables)).encode() + data + text.encode()).hexdigest()
+        _check(self.digest == recorded["digest"], f"its digest is {self.digest[:12]}, not {recorded['digest'][:12]}")
+        # a variable of one category changes no marginal: nobody needs it in a clique
+        rows, self.essential = self.counts <= small_count, frozenset(v for v, c in variables if len(c) > 1)
+        self.cells, self.small = {v: codes[rows] for v, codes in self.table.items()}, self.counts[rows]
+
+    def read_zeros(self, patterns: Any, variables: tuple[Variable, ...]) -> str:
+        """The cells that are known to be impossible, none of them with a record; and how a digest has them."""
+        zeros = tuple(sorted({tuple(sorted((v, tuple(sorted({*c}))) for v, c in pattern)) for pattern in patterns}))
+        known = all({*c} <= {*range(len(variables[v].categories))} and v >= 0 for zero in zeros for v, c in zero)
+        self.zeros = [{variables[v].name: codes for v, codes in zero} for zero in zeros]
+        known = known and all(zeros) and [*map(len, zeros)] == [*map(len, self.zeros)]
+        _check(known and not self.impossible(self.table).any(), "a structural zero is of no cell or has records")
+        return repr(StructuralZeros(zeros)) if zeros else ""
+
+    def subtables(self, listed: Any, among: Iterable[str]) -> list[SubTable]:
+        """Of lists of variables; ValueError for one that is not among those given."""
+        _check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
+        unknown = {str(v) for subtable in listed for v in subtable} - {*among}
+        _check(not unknown, f"unknown variable {min(unknown, default='')!r}, the table has {', '.join(among)}")
+        return [frozenset(subtable) for subtable in listed]
+
+    def claims(self) -> Claims:
+        """The certificate, with its differences."""
+        content = self.read_json(names.ASSESSMENT, names.CERTIFICATE, version=names.CERTIFICATE_FORMAT)
+        table, small_count, min_width = (content[key] for key in ("table", "small_count", "min_width"))
+        release, between = (self.subtables(content[key], self.categories) for key in ("release", "separators"))
+        parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
+        return Claims(table, small_count, min_width, release, between, parts)
+
+    def part(self, facts: Any, number: int) -> Part:
+        """A component of the certificate, its cover and its differences."""
+        (variables,) = self.subtables([facts["variables"]], self.categories)
+        _check(variables, "a component has no variables")
+        inside, cover, claimed = [v for v in self.categories if v in variables], facts["cover"], facts["differences"]
+        tree = cover and [self.subtables(cover[key], inside) for key in ("cliques", "separators")]
+        if claimed == 0:
+            return Part(variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0])
+        columns = self.read_columns(names.ASSESSMENT, names.DIFFERENCES.format(number))
+        own = names.variable_columns(inside, names.OF_DIFFERENCES)
+        _check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
+        of, changes = (numbers_of(columns[name], pa.int64()) for name in names.OF_DIFFERENCES)
+        cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in inside}
+        _check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in inside), "a code is unknown")
+        _check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
+        _check(size_of(of) == claimed, f"{self.path.name} has {size_of(of)} differences, {claimed} are claimed")
+        self.path = self.path.with_name(names.CERTIFICATE)
+        return Part(variables, tree, of, cells, changes)
+
+    def published(self) -> list[SubTable]:
+        """What release/ holds: exact marginals of the table, and no other file."""
+        metadata = self.read_json(names.RELEASE, names.METADATA)
+        tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
+        public = self.subtables([table[names.SUB_TABLE] for table in tables], self.categories)
+        listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(table["path"] for table in tables)}
+        _check(metadata["records"] == self.total, f"{metadata['records']} records, the table has {self.total}")
+        _check({path.name for path in self.path.parent.iterdir()} <= listed, "a file is no table that it lists")
+        for table, subtable in zip(tables, public, strict=True):
+            columns = self.read_columns(names.RELEASE, table["path"])
+            is_exact = {v: [*map(str, column)] for v, column in columns.items()} == self.marginal(subtable)
+            sha = names.SHA256 + hashlib.sha256(self.path.read_bytes()).hexdigest()
+            _check(is_exact and sha == table["hash"], f"{self.path} is not the exact marginal of the table")
+        return public
+
+    def proven(self, claims: Claims) -> tuple[Array, Array]:
+        """(n,) the lowest and the highest count of each at-risk cell that feasible tables reach.
+
+        UB = min UB_j(i_Cj), LB = max(0, sum LB_j(i_Cj) - sum n_Sj(i_Sj)) for components C_j, separators S_j ([DKS]).
+        """
+        parts, between, release = claims.parts, claims.separators, [frozenset(), *claims.release]
+        components = [part.variables for part in parts]
+        whole = all(components) and frozenset().union(*components) == self.categories.keys()
+        # feasible tables of the parts make one of the whole only where these are released and run as a tree
+        splits = self.holds(
+            *self.tree_faults(components, between, release, frozenset(self.categories), "component"),
+            *((f"the separator {self.label(s)} is not released", not is_within(s, release)) for s in between),
+            ("the components do not have every variable, or one of them has none", not whole),
+        )
+        if not splits:
+            return self.small, self.small
+        low, high = zip(*(self.reached(part, {s & part.variables for s in release}) for part in parts), strict=True)
+        return np.maximum(sum(low) - sum(self.at(s, self.cells) for s in between), 0), np.min(high, axis=0)
+
+    def reached(self, part: Part, release: set[SubTable]) -> tuple[Array, Array]:
+        """The same of their marginal cells in a component, by its differences and its cover."""
+        cover, cells, kept = part.cover, part.cells, self.feasible(part, release)
+        # one grouping of at-risk cells and changed cells: the least and the largest value of each is what is reached
+        columns = [np.append(self.cells[v], cells[v][kept]) for v in cells]
+        after = (self.at(part.variables, cells) + part.changes)[kept]
+        values = np.append(self.at(part.variables, self.cells), after)
+        low, high = (_folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
+        if not cover or not self.holds(*self.tree_faults(cover[0], cover[1], release, part.variables, "clique")):
+            return low, high
+        # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if a variable is in no clique
+        at_cliques, at_separators = ([self.at(s, self.cells) for s in subtables] for subtables in cover)
+        is_bound = self.essential & part.variables <= frozenset().union(*cover[0])
+        lower = np.maximum(sum(at_cliques) - sum(at_separators), 0) * is_bound
+        return np.minimum(low, lower), np.maximum(high, np.min(at_cliques, axis=0))
+
+    def feasible(self, part: Part, release: set[SubTable]) -> Array:
+        """(entries,) which belong to a difference that leads to a feasible table of the component."""
+        variables, _, of, cells, changes = part
+        # first, so that no later sum of a change and a count can wrap around
+        bad = (changes < -self.total) | (changes > self.total)
+        after = self.at(variables, cells) + np.where(bad, 0, changes)
+        bad |= (after < 0) | (self.impossible(cells) & (after != 0))
+        bad |= _folded(np.add, cells.values(), of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
+        if len(of) * self.total >= 1 << 63:
+            changes = changes.astype(object)  # Python's integers, for sums that might wrap around
+        for element in release:
+            if not any(element < other for other in release):
+                bad |= _folded(np.add, [cells[v] for v in element], of, changes) != 0
+        wrong = np.unique(of[bad])
+        which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
+        what = "a count below zero, a record in an impossible cell, or a released marginal that changes"
+        self.holds((f"{which} (the first is number {wrong.min(initial=len(of))}): {what}", len(wrong)))
+        return np.isin(of, wrong, invert=True)
+
+    def tree_faults(self, cliques: Any, separators: Any, release: Any, among: SubTable, what: str) -> Iterator[Fault]:
+        """Running intersection; and what is released and known to be impossible of the variables is within a clique."""
+        number = f"there are {len(cliques)} {what}s and {len(separators)} separators, not one fewer"
+        yield number, len(separators) + 1 != len(cliques)
+        for j, (clique, separator) in enumerate(zip(cliques[1:], separators, strict=False), start=1):
+            shared = clique & frozenset().union(*cliques[:j])
+            named = f"the {what} {self.label(clique)} shares {self.label(shared)} with earlier ones"
+            yield f"{named}, not {self.label(separator)}", shared != separator
+            yield f"{named}, which is within none of them", not is_within(shared, cliques[:j])
+        for s in release:
+            yield f"the released {self.label(s)} is within no {what}", not is_within(s & self.essential, cliques)
+        # whole: a feasible table of a part that lacks one of its variables may have records in impossible cells
+        for zero in self.zeros:
+            named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in zero[v])}" for v in zero)
+            is_apart = zero.keys() <= among and not is_within(frozenset(zero), cliques)
+            yield f"the structural zero {named} is within no {what}", is_apart
+
+    def at(self, subtable: SubTable, cells: Cells) -> Any:
+        """(n,) the marginal's counts at the cells."""
+        counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
+        columns = [np.append(self.table[v], cells[v]) for v in subtable]
+        return _folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
+
+    def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
+        """Its non-zero cells by names, in order, and their counts."""
+        kept = {v: self.table[v] for v in self.categories if v in subtable}
+        first = np.unique(_keys(kept.values(), 0 * self.counts), return_index=True)[1]
+        counts = _folded(np.add, kept.values(), 0 * self.counts, self.counts)
+        named = {v: [self.categories[v][code] for code in codes[first]] for v, codes in kept.items()}
+        return {**named, names.COUNT: [*map(str, counts[first])]}
+
+    def impossible(self, cells: Cells) -> Any:
+        """(n,) whether the cell has, for every variable of some structural zero, one of its codes."""
+        zeros = [zero.items() for zero in self.zeros if zero.keys() <= cells.keys()]
+        excluded = [np.all([np.isin(cells[v], codes) for v, codes in zero], axis=0) for zero in zeros]
+        return np.any([np.zeros_like(next(iter(cells.values())), np.bool_), *excluded], axis=0)
+
+    def label(self, subtable: SubTable) -> str:
+        return "*".join(v for v in self.categories if v in subtable) or "(total)"
+
+
+def _keys(columns: Iterable[Array], key: Array) -> Array:
+    """(n,) numbers: equal where the rows are, ascending as they do; `key` is the first column."""
+    for column in columns:
+        values = int(column.max(initial=0)) + 1
+        if size_of(key) * values >= 1 << 62:  # ranks instead, before a number could wrap around
+            key = np.unique(key, return_inverse=True)[1]
+        key = key * values + column
+    return key
+
+
+def _folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:
+    """(n,) the sum, the least or the largest of the values in all rows that equal this one."""
+    _, group = np.unique(_keys(columns, first_column), return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    return operation.reduceat(values[order], starts)[group]
+
+
+def size_of(group: Array) -> int:
+    return int(group.max(initial=-1)) + 1
+
+
+def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
+    return any(subtable <= other for other in others)
+
+
+def _check(holds: Any, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def numbers_of(column: Any, kind: Any) -> Any:
+    _check(column.type == kind and not column.null_count, f"a column of {column.type} is not of {kind}, or has nulls")
+    return column.to_numpy()
+
+
+def codes_of(column: Any, categories: tuple[str, ...]) -> Any:
+    return pc.fill_null(pc.index_in(column.cast(pa.string()), pa.array(categories, pa.string())), -1).to_numpy()

@@ -1,0 +1,172 @@
+"""Checks all that a run folder claims: its files, its release, and what it says of each cell, by the proof alone.
+
+Outer bounds are only checked to contain what is proven.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sdc import run_format as names
+from sdc.verify.proof import (
+    AGAIN,
+    MAX_TOTAL,
+    Array,
+    Claims,
+    Evidence,
+    SubTable,
+    codes_of,
+    is_within,
+    numbers_of,
+    size_of,
+)
+
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, pa.ArrowException)
+MAX_LISTED = 20
+
+
+class UnreadableError(Exception):
+    """There is no run folder, or it has no certificate."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found; where anything failed, nothing in the run folder is to be called safe."""
+
+    at_risk_cells: int = 0  # 0 < count <= small count, counted again from the table
+    certified_cells: int = 0  # whose proven width reaches the required one; 0 where the evidence was not looked at
+    differences: int = 0  # feasible tables that the certificate claims
+    failures: tuple[str, ...] = ()  # each claim that does not hold
+    uncertified: tuple[str, ...] = ()  # cells without proof, narrowest first, at most 20
+    notes: tuple[str, ...] = ()  # what holds and must be said all the same
+
+    @property
+    def verified(self) -> bool:
+        """Whether every claim holds. A run that claims no proof may hold it too: compare the cells."""
+        return not self.failures
+
+
+def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Verification:
+    """Checks every claim; UnreadableError where it is no run folder or has no certificate, all else is a failure."""
+    if not (folder / names.MANIFEST).is_file():
+        lacks = f"{folder} is no run folder: it has no {names.MANIFEST}"
+        raise UnreadableError(f"{lacks}; name one that sdc run has made")
+    evidence = Evidence(folder)
+    try:
+        say("verify: the files against the manifest")
+        risk = _checked_stages(evidence)
+        evidence.read_table(risk["small_count"])
+        return _verification(evidence, risk, say)
+    except DAMAGED as error:
+        of_another = " or of another table" if evidence.path.name == names.CERTIFICATE else ""
+        how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is damaged{of_another}"
+        what = f"{evidence.path} {how}: {type(error).__name__}: {error}; {AGAIN}"
+        if evidence.path.name == names.MANIFEST:
+            raise UnreadableError(what) from error
+        return Verification(failures=(*evidence.failures, what))
+
+
+def _checked_stages(evidence: Evidence) -> dict[str, Any]:
+    """What the manifest says of the risk; the files of each stage are those that it recorded."""
+    manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
+    risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
+    recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
+    if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
+        lacks = f"{evidence.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
+        raise UnreadableError(f"{lacks}: nothing proves its release; {AGAIN}")
+    for stage in names.STAGES:
+        lacking = stage not in recorded and (stage != names.RELEASE or (evidence.folder / stage).exists())
+        evidence.holds((f"the manifest does not record the stage {stage}; {AGAIN}", lacking))
+    for stage, digest in recorded.items():
+        files = sorted(path for path in (evidence.folder / stage).rglob("*") if path.is_file())
+        named = [str(path.relative_to(evidence.folder / stage)).encode() + b"\0" for path in files]
+        content = [hashlib.sha256(path.read_bytes()).digest() for path in files]
+        found = hashlib.sha256(b"".join(n + sha for n, sha in zip(named, content, strict=True))).hexdigest()
+        what = f"a file was changed, added or removed (it has {', '.join(path.name for path in files[:8])})"
+        evidence.holds((f"{stage}/ is not what the manifest recorded: {what}; {AGAIN}", found != digest))
+    return risk
+
+
+def _verification(evidence: Evidence, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
+    """What the certificate proves, and with it whether all else that is claimed holds."""
+    known, claims = len(evidence.failures), evidence.claims()
+    cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
+    say(f"verify: {cells} at-risk cells, {len(claims.parts)} components, {differences} differences")
+    _check_same_run(evidence, claims, risk)
+    if len(evidence.failures) > known:
+        return Verification(cells, 0, differences, tuple(evidence.failures))
+    low, high = evidence.proven(claims)
+    narrow, notes = np.flatnonzero(high - low < risk["min_width"]), list[str]()
+    say(f"verify: {cells - len(narrow)} cells are proven")
+    _check_assessment(evidence, risk["min_width"], low, high, len(narrow))
+    if len(narrow) and (evidence.folder / names.RELEASE).is_dir():
+        what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
+        (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
+    elif len(narrow):
+        notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
+    first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
+    lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
+    return Verification(cells, cells - len(narrow), differences, tuple(evidence.failures), tuple(lines), tuple(notes))
+
+
+def _check_same_run(evidence: Evidence, claims: Claims, risk: dict[str, Any]) -> None:
+    """The certificate is of this table, this risk, and the release that the search found and release/ publishes."""
+    for key, own in (
+        ("table", evidence.digest),
+        ("small_count", risk["small_count"]),
+        ("min_width", risk["min_width"]),
+    ):
+        claimed = getattr(claims, key)
+        which = f"its {key} is {str(claimed)[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
+        evidence.holds((f"the certificate is of another run: {which}", claimed != own))
+    found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
+    _check_same_release(evidence, claims, "search/search.json", evidence.subtables(found, evidence.categories))
+    if (evidence.folder / names.RELEASE).is_dir():
+        _check_same_release(evidence, claims, "what release/ publishes", evidence.published())
+
+
+def _check_same_release(evidence: Evidence, claims: Claims, what: str, other: list[SubTable]) -> None:
+    lacks = [f"lacks {evidence.label(s)}" for s in other if not is_within(s, claims.release)]
+    adds = [f"adds {evidence.label(s)}" for s in claims.release if not is_within(s, [frozenset(), *other])]
+    how = " and ".join(lacks[:5] + adds[:5])
+    evidence.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
+
+
+def _check_assessment(evidence: Evidence, min_width: int, low: Array, high: Array, unproven: int) -> None:
+    """What is claimed of all at-risk cells together and of each is no more than what is proven."""
+    content, cells = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), len(low)
+    least, required, listed = content["min_width"][0], content["min_width_required"], content["at_risk_cells"]
+    width, says_safe = int((high - low).min(initial=MAX_TOTAL)), content["releasable"] not in (None, False)
+    where = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
+    evidence.holds(
+        (f"{where} requires width {required}, the manifest {min_width}", required != min_width),
+        (f"{where} counts {listed} at-risk cells, the table has {cells}", listed != cells),
+        (f"{where} claims a width of at least {least} everywhere, proven is {width}", least > width),
+        (f"{where} says releasable, but {unproven} of {cells} cells are not proven", says_safe and unproven),
+    )
+    columns, where = evidence.read_columns(names.ASSESSMENT, names.CELLS), f"{names.ASSESSMENT}/{names.CELLS}"
+    outer_low, inner_low, count, inner_high, outer_high = (numbers_of(columns[end], pa.int64()) for end in names.ENDS)
+    if not evidence.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
+        return
+    own = names.variable_columns(evidence.categories, names.OF_CELLS)
+    other = [codes_of(columns[own[v]], c) != evidence.cells[v] for v, c in evidence.categories.items()]
+    for what, flags in {
+        "is not the cell in that row": np.any(other, axis=0),
+        "has another count": count != evidence.small,
+        "has a count outside its inner interval": (inner_low > count) | (inner_high < count),
+        "claims a wider inner interval": (inner_low < low) | (inner_high > high),
+        "claims an outer interval that feasible tables leave": (outer_low > low) | (outer_high < high),
+    }.items():
+        first = [_cell(evidence, k, low, high) for k in np.flatnonzero(flags)[:1]]
+        evidence.holds(*((f"{where}: {cell} {what}; so {flags.sum()} of {cells} rows", True) for cell in first))
+
+
+def _cell(evidence: Evidence, k: int, low: Array, high: Array) -> str:
+    named = " ".join(f"{v}={categories[evidence.cells[v][k]]}" for v, categories in evidence.categories.items())
+    return f"{named}: count {evidence.small[k]}, values {low[k]} to {high[k]} proven"
