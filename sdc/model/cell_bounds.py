@@ -35,6 +35,8 @@ class CellBounds:
 
     def __post_init__(self) -> None:
         freeze(self, "cells", "counts", "outer", "inner")
+        # whatever method: the true table is feasible, so its count is inside both intervals. A method that is wrong on
+        # a small count mostly shows here, before anything rests on it
         ordered = [self.outer[:, 0], self.inner[:, 0], self.counts, self.inner[:, 1], self.outer[:, 1]]
         wrong = (np.diff(np.stack(ordered), axis=0) < 0).any(axis=0)
         if wrong.any():
@@ -55,10 +57,12 @@ class CellBounds:
 
     @property
     def outer_width(self) -> Counts:
+        """(n,) records, at least the sharp width: below what is required it proves a cell unsafe."""
         return self.outer[:, 1] - self.outer[:, 0]
 
     @property
     def inner_width(self) -> Counts:
+        """(n,) records, at most the sharp width: from what is required on it proves a cell safe."""
         return self.inner[:, 1] - self.inner[:, 0]
 
     def rows(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> CellBounds:
@@ -67,7 +71,7 @@ class CellBounds:
 
     @staticmethod
     def concatenated(parts: Sequence[CellBounds]) -> CellBounds:
-        """The bounds of different cells, one after the other."""
+        """The bounds of different cells, one part after the other; ValueError where there is no part."""
         methods = dict.fromkeys(name for part in parts for name in part.method.split(" + "))
         return CellBounds(
             np.concatenate([part.cells for part in parts]),
@@ -78,7 +82,10 @@ class CellBounds:
         )
 
     def meet(self, other: CellBounds) -> CellBounds:
-        """Both sources together: the narrower outer and the wider inner intervals of the same cells."""
+        """Both sources together: the narrower outer and the wider inner intervals of the same cells.
+
+        ValueError where the cells are not the same, or the two contradict each other.
+        """
         if not np.array_equal(self.cells, other.cells):
             raise ValueError("the two bounds are of different cells; give both the same cells in the same order")
         methods = dict.fromkeys([*self.method.split(" + "), *other.method.split(" + ")])
@@ -107,6 +114,7 @@ def combine(parts: Sequence[Intervals], between: Counts) -> Intervals:
     value in the Frechet range. So exact bounds of the components give exact bounds, inner ones inner and outer ones
     outer.
     """
+    # at most 63 components and 62 separators of at most 2^53 records each: int64 cannot wrap
     lower = sum((part[:, 0] for part in parts), -between)
     upper = np.min([part[:, 1] for part in parts], axis=0)
     return np.stack([np.maximum(lower, 0), upper], axis=1)

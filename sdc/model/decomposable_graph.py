@@ -53,6 +53,8 @@ class DecomposableGraph:
         """The graph with these neighbours; the caller knows that it is chordal."""
         cliques = elimination_cliques(neighbours, maximum_cardinality_order(neighbours))
         found = perfect_sequence(cliques)
+        # the cliques that contain a complete set are a subtree of the junction tree, with one edge, a separator that
+        # contains it too, fewer than nodes: so each set is counted once
         count = sum(2 ** st.dimension(c) - 1 for c in found.cliques)
         return DecomposableGraph(neighbours, count - sum(2 ** st.dimension(s) - 1 for s in found.separators))
 
@@ -63,6 +65,7 @@ class DecomposableGraph:
         InputError where a clique has a variable the schema does not have, where the graph of the cliques has a
         cycle without a chord, or where it is chordal and its cliques are larger than the given ones.
         """
+        # single variables are vertices of every graph; those within a clique drop out of the frontier
         release = Release.of([*cliques, *(1 << v for v in range(len(schema)))])
         if release.variables >> len(schema):
             beyond = release.variables.bit_length() - 1
@@ -72,6 +75,8 @@ class DecomposableGraph:
             cycle = " - ".join(schema.names[v] for v in chordless_cycle(neighbours))
             raise InputError(f"the graph is not decomposable: the cycle {cycle} has no chord; add one, or drop an edge")
         graph = DecomposableGraph.from_neighbours(neighbours)
+        # three edges of a triangle are a chordal graph whose clique is the triangle: more than what was given would be
+        # released
         larger = [clique for clique in graph.cliques if clique not in release]
         if larger:
             within = ", ".join(st.label(c, schema) for c in release.frontier if st.is_within(c, larger[0]))
@@ -120,6 +125,7 @@ class DecomposableGraph:
     @cached_property
     def deletions(self) -> tuple[Edge, ...]:
         """Edges whose deletion leaves the graph chordal: S is complete, so the edge is in one maximal clique only."""
+        # of an S that is not complete two vertices that are no neighbours would form a chordless cycle with u and v
         return tuple((u, v) for u, v in self.edges if self.is_complete(self.common_neighbours(u, v)))
 
     def is_complete(self, subtable: SubTable) -> bool:
@@ -153,6 +159,8 @@ class DecomposableGraph:
 
     def _is_separated(self, u: int, v: int) -> bool:
         """Whether every path from u to v goes through a common neighbour."""
+        # a flood from u that does not enter S. Where it reaches v, the shortest such path has two vertices or more
+        # between, and the edge uv would close it to a cycle without a chord
         allowed = ~self.common_neighbours(u, v)
         reached, fresh = 1 << u, 1 << u
         while fresh:
@@ -217,7 +225,9 @@ def chordless_cycle(graph: Adjacency) -> tuple[int, ...]:
     import networkx as nx
 
     edges = ((v, u) for v, around in enumerate(graph) for u in st.members(around))
+    # triangles are chordless cycles to NetworkX
     cycle: list[int] = next((found for found in nx.chordless_cycles(nx.Graph(edges)) if len(found) > 3), [])
+    # one of the ways to write a cycle, so that the message does not depend on the order NetworkX met it in
     first = cycle.index(min(cycle)) if cycle else 0
     forth = [*cycle[first:], *cycle[:first]]
     return min(tuple(forth), tuple(forth[:1] + forth[:0:-1]))

@@ -14,8 +14,8 @@ from sdc.model.subtable import SubTable
 
 Adjacency = tuple[int, ...]
 
-STARTS = 4
-MAX_STEPS = 4096
+STARTS = 4  # spanning sequences tried, each from another of the largest elements
+MAX_STEPS = 4096  # starts times frontier elements: each clique of a sequence is chosen among all of them
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ def elimination_cliques(graph: Adjacency, order: Sequence[int]) -> tuple[SubTabl
         found.append(around | 1 << v)
         for u in st.members(around):
             neighbours[u] = (neighbours[u] | around) & ~(1 << u) & ~(1 << v)
+    # each maximal clique of the filled graph is found where the first of its variables is eliminated; the others found
+    # lie within one
     return st.maximal(found)
 
 
@@ -71,6 +73,7 @@ def maximum_cardinality_order(graph: Adjacency) -> tuple[int, ...]:
         left.remove(v)
         numbered |= 1 << v
         order.append(v)
+    # the search numbers variables from the last to be eliminated to the first
     return tuple(reversed(order))
 
 
@@ -78,6 +81,8 @@ def minimum_fill_order(graph: Adjacency) -> tuple[int, ...]:
     """Elimination order that adds fewest edges at each step; ties go to the smallest variable."""
     neighbours, left, order = list(graph), set(range(len(graph))), []
     while left:
+        # a heuristic: the least fill of all is NP-hard to find (Yannakakis 1981). Any order gives a cover, and so inner
+        # bounds; little fill keeps the cover near the release
         v = min(left, key=lambda u: (_fill(neighbours, u), u))
         left.remove(v)
         order.append(v)
@@ -90,6 +95,7 @@ def minimum_fill_order(graph: Adjacency) -> tuple[int, ...]:
 def _fill(neighbours: Sequence[int], v: int) -> int:
     around = neighbours[v]
     missing = sum((around & ~neighbours[u] & ~(1 << u)).bit_count() for u in st.members(around))
+    # each edge that is missing was counted at both of its ends
     return missing // 2
 
 
@@ -107,7 +113,10 @@ def decompose(release: Release, variables: int) -> Decomposition | None:
     """
     graph = independence_graph(release.frontier, variables)
     cliques = elimination_cliques(graph, maximum_cardinality_order(graph))
+    # a variable in no sub-table is a vertex without neighbours, whose clique is not released
     covered = st.maximal([st.GRAND_TOTAL, *(c for c in cliques if st.is_within(c, release.variables))])
+    # equal cliques mean equal graphs: nothing was filled in, so the graph is chordal, and each of its cliques is
+    # released
     if covered != release.frontier:
         return None
     return perfect_sequence(release.frontier)
@@ -125,10 +134,15 @@ def chordal_cover(release: Release, variables: int) -> Release:
 
 
 def perfect_sequence(cliques: Sequence[SubTable]) -> Decomposition:
-    """The cliques of a chordal graph ordered by a maximum weight spanning tree (Prim), from the first."""
+    """The cliques of a chordal graph ordered by a maximum weight spanning tree (Prim), from the first.
+
+    With the separators' sizes as weights every such tree is a junction tree (Jensen and Jensen 1994). The first clique
+    is that given first; ties go to the smallest number. IndexError without a clique.
+    """
     left = list(cliques)
     ordered, separators = [left.pop(0)], []
     while left:
+        # an edge of size 0 is taken last, so that a component is finished before the next one is begun
         separator, clique = max(
             ((c & o, c) for c in left for o in ordered), key=lambda pair: (st.dimension(pair[0]), -pair[1])
         )
@@ -154,6 +168,8 @@ def _cut(tree: Decomposition, release: Release) -> Decomposition:
     """Cliques joined where their separator is not released."""
     joined, separators = [tree.cliques[0]], []
     for clique, separator in zip(tree.cliques[1:], tree.separators, strict=True):
+        # an unreleased separator is in one part only: what two parts share lies within the released separators between
+        # them, and so is released
         host = next(k for k, part in enumerate(joined) if st.is_within(separator, part))
         if separator in release:
             joined.append(clique)
@@ -180,6 +196,8 @@ def _reached(graph: Adjacency, v: int, left: SubTable, weight: list[int]) -> Sub
     """The vertices left that v has an edge to, or a path through others left that all weigh less."""
     reached = 0
     for limit in sorted({weight[u] for u in st.members(left)}):
+        # what lies between must weigh less than the end, so there is a flood for each weight that an end may have;
+        # neighbours have nothing between and count at any weight
         passable = st.of(u for u in st.members(left) if weight[u] < limit)
         seen, border = 1 << v, graph[v]
         while inside := border & passable & ~seen:
@@ -206,6 +224,8 @@ def _spanning_sequence(release: Release, start: SubTable) -> Decomposition:
     cliques, separators, covered = [start], [], start
     while covered != release.variables:
         element, host = _next_clique(release.frontier, cliques, covered)
+        # what earlier cliques have of the element outside the host is left out: the rest meets them in element & host
+        # alone, which is within one clique, as the running intersection wants
         cliques.append(element & (~covered | host))
         separators.append(element & host)
         covered |= element

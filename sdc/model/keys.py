@@ -17,7 +17,7 @@ Codes: TypeAlias = npt.NDArray[np.integer]
 Keys: TypeAlias = npt.NDArray[np.int64]
 
 MAX_CELLS = 1 << 62  # a key times two still fits 64 bits, so that kernels may tag keys and subtract them
-MAX_DENSE_CELLS, DENSE_CELLS_EACH = 1 << 22, 16
+MAX_DENSE_CELLS, DENSE_CELLS_EACH = 1 << 22, 16  # 32 MB at most, and so many slots for each number looked up
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class KeySpace:
         """
         ids, space = np.zeros(len(codes), np.int64), 1
         for column, size in zip(codes.T, self.sizes, strict=True):
+            # ids < space throughout. Ranks are ascending as the ids are, so that the order stays; after ranking the
+            # space is the number of cells at hand, which times 65,536 categories is far from 2^62
             if space * size >= MAX_CELLS:
                 ids = np.unique(ids, return_inverse=True)[1].astype(np.int64)
                 space = len(codes)
@@ -84,6 +86,7 @@ class KeySpace:
         """(n,) for each of (n, variables) cells which of the (m, variables) rows it is, -1 where none; no row twice."""
         if not len(rows):
             return np.full(len(cells), -1)
+        # together, because numbers that are ranks mean nothing beside those of another call
         ids = self.numbers(np.concatenate([rows, cells]))
         own, wanted = ids[: len(rows)], ids[len(rows) :]
         highest = int(ids.max())
@@ -93,6 +96,7 @@ class KeySpace:
             row[own] = np.arange(len(own))
             return row[wanted]
         order = np.argsort(own, kind="stable")
+        # beyond the last row any place will do: the number there differs
         place = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(rows) - 1)]
         return np.where(own[place] == wanted, place, -1)
 
@@ -109,7 +113,12 @@ class KeyIndex:
 
     own     (n,) which group each of the wanted is in, equal cells being a group
     groups  how many there are
+
+    The wanted are (n, variables) codes within the space's sizes; any space.
     """
+
+    # `KeySpace.numbers` in two halves: the ranks that the wanted cells get on the way are kept, and another cell's
+    # number is looked up among them at the same variables. What is not found there is the beginning of no wanted cell.
 
     def __init__(self, space: KeySpace, wanted: Codes) -> None:
         self._sizes = space.sizes
@@ -128,6 +137,8 @@ class KeyIndex:
         """(n,) the group of each of (n, variables) cells, `groups` where it is not wanted."""
         ids, wanted = np.zeros(len(codes), np.int64), np.ones(len(codes), np.bool_)
         for column, size in enumerate(self._sizes):
+            # between two of these an id stays below 2^62, that of a cell not wanted too: it starts from some rank, and
+            # its codes are within the sizes
             if column in self._ranked:
                 ids = _ranks(self._ranked[column], ids, wanted)
             ids = ids * size + codes[:, column]

@@ -54,6 +54,8 @@ class Knowledge:
         return Knowledge(table.schema, table.total, release, table.zeros if zeros is None else zeros)
 
     def __reduce__(self) -> tuple[type[Knowledge], tuple[Schema, int, Release, StructuralZeros]]:
+        # made anew from the fields, without anything computed: equal knowledge has equal bytes, and workers are sent no
+        # caches
         return Knowledge, (Schema(self.schema.variables), self.total, Release(self.release.frontier), self.zeros)
 
     # What it says of the variables
@@ -103,6 +105,7 @@ class Knowledge:
     def reduced(self) -> Knowledge:
         """The essential release and the structural zeros on the covered variables alone; on one where none is."""
         essential = self if self.essential == self.release else replace(self, release=self.essential)
+        # methods need one variable at least: where nothing is known but the total, the first one stands for it
         return essential.within(self.covered or 1)
 
     # How it splits
@@ -169,6 +172,7 @@ class Knowledge:
         if subtable not in self._parts:
             check_within(subtable, self.schema)
             schema = self.schema.restrict(st.members(subtable))
+            # of a component this loses nothing: a structural zero names variables of one component only
             part = Knowledge(schema, self.total, self.release.within(subtable), self.zeros.within(subtable))
             self._parts[subtable] = part
         return self._parts[subtable]
@@ -191,7 +195,7 @@ class Knowledge:
         return Knowledge(self.schema, self.total, self.release.join(other.release), self.zeros.join(other.zeros))
 
     def check_is_of(self, table: Table) -> None:
-        """ReleaseError where the table has another schema or another number of records."""
+        """ReleaseError where the table has another schema or another number of records; its counts are not compared."""
         if (self.schema, self.total) != (table.schema, table.total):
             raise ReleaseError(
                 f"what is known is of {self.total} records of {', '.join(self.schema.names)}, the table has "

@@ -18,7 +18,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import CELLS_PER_CHUNK, Codes, Counts, Table
 
 MAX_BYTES = 256 << 20
-MAX_DENSE_CELLS = 1 << 20
+MAX_DENSE_CELLS = 1 << 20  # 8 MB of sums, which are cleared for each sub-table anew
 
 
 class CellMarginals:
@@ -40,6 +40,7 @@ class CellMarginals:
         self._cell_columns = _Columns(self.cells)
         self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
+        # one at least: what was asked last is kept though it alone exceed the limit
         self._max_kept = max(1, max_bytes // (8 * max(1, len(self.cells))))
 
     def __len__(self) -> int:
@@ -64,7 +65,11 @@ class CellMarginals:
         return counts
 
     def count(self, subtable: SubTable) -> Counts:
-        """(n,) the same counted anew, and not kept; the one way in which marginals at cells are counted."""
+        """(n,) the same counted anew, and not kept; the one way in which marginals at cells are counted.
+
+        Of sub-tables within the schema, see `check_within`.
+        """
+        # here, because Numba takes 0.25 s to import, which commands that count nothing need not wait for
         from sdc.model.marginal_kernel import add_counts, sums_at
 
         if subtable == st.full(len(self.table.schema)):
@@ -112,6 +117,7 @@ def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(f"cell {given[row].tolist()} is outside the table; its variables have {schema.sizes} codes")
+    # after the check: the cast would wrap silently
     copied = given.astype(np.uint16)
     copied.setflags(write=False)
     return copied

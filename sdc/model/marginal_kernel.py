@@ -14,7 +14,11 @@ Columns: TypeAlias = npt.NDArray[np.uint16]
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def add_counts(sums: Ints, columns: Columns, counts: Ints, kept: Ints, sizes: Ints) -> None:
-    """Adds the (n,) counts of cells with (variables, n) columns to the (prod of the kept sizes,) sums."""
+    """Adds the (n,) counts of cells with (variables, n) columns to the (prod of the kept sizes,) sums.
+
+    Sums of counts are at most the table's total, 2^53.
+    """
+    # keys first and sums after: the first loop is plain arithmetic that vectorises, which a scatter in it would prevent
     keys = _keys(columns, kept, sizes)
     for i in range(len(keys)):
         sums[keys[i]] += counts[i]

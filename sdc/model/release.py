@@ -17,7 +17,7 @@ from sdc.model.subtable import SubTable
 
 Number = TypeVar("Number", int, Fraction)
 
-_BASE = 1 << 64  # more than there are sub-tables of a dimension
+_BASE = 1 << 64  # more than there are sub-tables of a dimension: the binomials of 63 stay below 2^60
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Release:
         return Release(st.maximal([st.GRAND_TOTAL, *subtables]))
 
     def __contains__(self, subtable: SubTable) -> bool:
+        # a loop over the frontier and no set of all sub-tables, of which an element of 40 variables has 2^40
         return any(st.is_within(subtable, element) for element in self.frontier)
 
     def contains(self, other: Release) -> bool:
@@ -64,6 +65,8 @@ class Release:
     @cached_property
     def by_dimension(self) -> tuple[int, ...]:
         """Number of sub-tables of dimension 0, 1, ..., the grand total included."""
+        # with the base for every variable a sub-table of dimension k counts base^k: the digits of the sum are the
+        # numbers, and none carries. One value at least, from which the sum takes its type
         width = max(1, self.variables.bit_length())
         digits = sum_of_products(self, (_BASE,) * width)
         return tuple(digits // _BASE**k % _BASE for k in range(max(map(st.dimension, self.frontier)) + 1))
@@ -83,6 +86,8 @@ class Release:
         released[list(self.frontier)] = True
         for v in range(variables):
             without, with_it = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)
+            # views of the array: one pass a variable lets whatever is released go down by that variable, and all passes
+            # together to every subset
             without |= with_it
         return released
 
@@ -92,6 +97,7 @@ class Release:
         minimal = ~released
         for v in range(variables):
             without = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)[0]
+            # only a sub-table that keeps v has a child without it, and that child must be released
             np.moveaxis(minimal.reshape(-1, 2, 1 << v), 1, 0)[1] &= without
         return tuple(sorted(np.flatnonzero(minimal).tolist(), key=lambda s: (st.dimension(s), s)))
 
@@ -102,9 +108,10 @@ class Release:
 
 
 def sum_of_products(release: Release, values: Sequence[Number]) -> Number:
-    """Sum over the released sub-tables, the grand total included, of the product of their variables' values.
+    """Sum over the released sub-tables, the grand total included, of the product of their (variables,) values.
 
-    The grand total counts 1. Exact. Split on one variable instead of listing them.
+    The grand total counts 1. Exact: integers or fractions. Split on one variable instead of listing the sub-tables, of
+    which there may be 2^63. IndexError where the release has a variable without a value.
     """
     return _sum_below(release.frontier, values, {})
 
@@ -118,6 +125,8 @@ def _sum_below(
     if len(frontier) == 1:
         total = prod((1 + values[v] for v in st.members(frontier[0])), start=type(values[0])(1))
     else:
+        # one of the first two does not keep it, so the half with it has fewer elements; both halves have a variable
+        # less
         variable = (frontier[0] ^ frontier[1]).bit_length() - 1
         bit = 1 << variable
         without = st.maximal(element & ~bit for element in frontier)

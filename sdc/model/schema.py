@@ -21,6 +21,7 @@ class Variable:
     categories: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        # sub-tables are written `a*b`, lists of variables `a,b`: a name must not read as one of these
         if not self.name or set(self.name) & set("*,"):
             raise InputError(f"variable {self.name!r}: a name is not empty and has no '*' or ','; rename it")
         if not self.categories:
@@ -44,6 +45,7 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"variable {twice[0]!r} occurs {names.count(twice[0])} times; rename or drop one")
+        # one at least: a table without variables would be its total, and a cell without codes
         if not 1 <= len(names) <= MAX_VARIABLES:
             raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them with --variables")
 

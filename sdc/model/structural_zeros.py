@@ -41,6 +41,7 @@ class StructuralZeros:
         """(n,) whether each of the (n, variables) cells is impossible; one pass over the cells a pattern."""
         impossible = np.zeros(len(cells), np.bool_)
         for pattern in self.patterns:
+            # a pattern at a time: memory is a few flags a cell, however many patterns there are
             impossible |= _matches(pattern, cells)
         return impossible
 
@@ -121,6 +122,8 @@ def _check_pattern(pattern: Pattern, schema: Schema) -> None:
                 f"a structural zero names {schema.names[v]!r} {variables.count(v)} times, with the codes "
                 f"{list(codes)}; name it once, with codes from 0 to {schema.sizes[v] - 1}"
             )
+    # codes are each once, so as many as there are categories are all of them; a pattern that names no variable is in
+    # every cell too
     if all(len(codes) == schema.sizes[v] for v, codes in pattern):
         what = _label(pattern, schema) or "it names no variable"
         raise InputError(f"a structural zero makes every cell impossible: {what}; name the categories it is about")

@@ -44,12 +44,13 @@ def full(variables: int) -> SubTable:
 
 
 def members(subtable: SubTable) -> tuple[int, ...]:
-    """The variables kept, ascending."""
+    """The variables kept, ascending, as numbers from 0."""
     return tuple(_bits(subtable))
 
 
 def _bits(subtable: SubTable) -> Iterator[int]:
     while subtable:
+        # the lowest bit: a step for each variable kept, and not for each of 63
         low = subtable & -subtable
         yield low.bit_length() - 1
         subtable ^= low
@@ -87,6 +88,7 @@ def subsets(subtable: SubTable) -> Iterator[SubTable]:
         yield subset
         if not subset:
             return
+        # counting down in the bits of the sub-table alone: borrows run through those that it does not have
         subset = (subset - 1) & subtable
 
 
@@ -106,12 +108,13 @@ def within_any(parents: Sequence[SubTable]) -> Callable[[SubTable], bool]:
     """The question whether a sub-table is within one of the parents; one array operation where they are many."""
     if len(parents) < MANY:
         return lambda child: any(child & ~parent == 0 for parent in parents)
+    # 63 variables at most: no set has the sign bit
     sets = np.array(parents, np.int64)
     return lambda child: bool((sets & child == child).any())
 
 
 def names(subtable: SubTable, schema: Schema) -> list[str]:
-    """The names of the variables kept, in the schema's order."""
+    """The names of the variables kept, in the schema's order; IndexError where it does not have one of them."""
     return [schema.names[v] for v in _bits(subtable)]
 
 

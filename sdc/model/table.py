@@ -20,7 +20,7 @@ from sdc.model.subtable import SubTable
 Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint16]
 
-MAX_TOTAL = 1 << 53
+MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hundreds of such sums fit int64
 CELLS_PER_CHUNK = 1 << 20
 
 
@@ -58,10 +58,12 @@ class Table:
         given = np.asarray(codes).reshape(-1, len(schema))
         if len(given) and (given.min() < 0 or (given.max(axis=0) >= schema.sizes).any()):
             raise InputError(f"a cell has a code outside the categories; the variables have {schema.sizes} of them")
+        # after the check: the cast would wrap silently
         codes = given.astype(np.uint16)
         weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
         if len(weights) and weights.min() < 0:
             raise InputError(f"a cell has the count {weights.min()}; counts must not be negative")
+        # in floating point first, which cannot wrap: an integer sum that does would pass for a small one
         if weights.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(weights.sum()) > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
         codes, weights = codes[weights > 0], weights[weights > 0]
@@ -124,6 +126,7 @@ class Table:
         """
         kept = st.members(subtable)
         wanted = KeyIndex(self.schema.keys.keep(kept), np.asarray(cells, np.uint16)[:, kept])
+        # the last one collects what is not wanted
         sums = np.zeros(wanted.groups + 1, np.int64)
         # only the cells wanted are sorted, and each chunk is looked up among them: the table may be far larger
         for codes, counts in self.chunks(len(cells)):
