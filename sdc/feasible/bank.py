@@ -86,6 +86,9 @@ class Evidence:
     def plus(self, found: Differences, release: Release) -> Evidence:
         """With differences that are feasible under the release; they count from then on under what both have."""
         rows = self.frame.table.schema.keys.matching(self.frame.cells, found.cells)
+        # old ones are feasible under the old release, new ones under the new. Of two that are not within each other
+        # nothing is claimed: claiming too little costs a check of what is asked, claiming too much would be a false
+        # proof
         under = self.under if release.contains(self.under) else Release.of([])
         joined = Differences.concatenated([self.differences, found])
         return Evidence(self.frame, under, joined, np.concatenate([self.row, rows]))
@@ -94,6 +97,8 @@ class Evidence:
         """(differences,) which of them are feasible under the release."""
         if self.under.contains(release):
             return np.ones(len(self.differences), np.bool_)
+        # only marginals are asked again: that no count falls below zero was seen when it was found, and no release
+        # changes that
         known = self.under if release.contains(self.under) else None
         return self.differences.preserve(release, self.frame.table.schema, known=known)
 
@@ -106,6 +111,7 @@ class Evidence:
     def needed(self, kept: Flags, rows: CellRows) -> Flags:
         """(differences,) of those kept the first to reach an end of one of these marginal cells."""
         ends = self.ends(kept) - self.frame.counts[:, None]
+        # an end at the true count needs no difference, and no entry is 0: nothing is marked for it
         entries = self._entries(kept)
         entries = entries[np.isin(self.row[entries], rows)]
         needed = np.zeros(len(self.differences), np.bool_)
@@ -117,6 +123,7 @@ class Evidence:
 
     def settled(self, release: Release, kept: Flags) -> Evidence:
         """What the ends of all cells rest on under a release, under which the differences kept are feasible."""
+        # a table whose ends others reach too proves nothing more, and would be checked for every release still to come
         needed = self.needed(kept, np.arange(len(self.frame.cells)))
         return Evidence(self.frame, release, self.differences.rows(needed), self.row[needed[self.differences.of]])
 
@@ -169,7 +176,7 @@ class Bank:
         return Bank(self.at_risk, self.small_count)
 
     def of_component(self, variables: SubTable) -> Evidence:
-        """What was found of the component."""
+        """What was found of the component; nothing yet where it was not asked about, which counts its marginals."""
         return self.evidence.get(variables) or Evidence.none(Frame.of(self.at_risk, variables))
 
     def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
@@ -182,11 +189,13 @@ class Bank:
 
     def learnt(self, proof: Proof, knowledge: Knowledge) -> Bank:
         """With the differences of a proof that give feasible tables of components of what is known."""
+        # within a released sub-table no cell moves, so what is claimed of it is worth nothing
         open_ = [v for v in knowledge.components.cliques if v not in knowledge.release]
         claimed = {part.variables: part.differences for part in proof.parts if part.variables in open_}
         found = []
         for variables, differences in claimed.items():
             evidence, within = self.of_component(variables), knowledge.within(variables)
+            # checked here and not believed: a proof may come from a file, and a bank is taken for true from here on
             good = differences.rows(differences.feasible(evidence.frame.table, within))
             found.append(evidence.plus(good, within.release))
         return self.plus(found, self.missed)

@@ -19,8 +19,8 @@ from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 
 MAX_CELLS = 2048
-MAX_SUMS = 1 << 13
-BUFFER_BYTES = 8 << 20
+MAX_SUMS = 1 << 13  # cells and their sums: beyond it the cells go without sums, which propagate less
+BUFFER_BYTES = 8 << 20  # of tables handed out at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,18 @@ class LinearSystem:
         """The equations on some variables and on forced ones, which have their true values; none twice."""
         place = np.cumsum(kept) - 1
         equations = np.repeat(np.arange(len(self.totals)), np.diff(self.start))
+        # an equation with a free variable outside says nothing of those inside alone. It has a sum over several blocks,
+        # and no released total needs it: all that a released cell sums is of one block, and so is what lies between
         free_outside = ~kept & (self.lower < self.upper)
         inside = kept[self.members] & ~np.logical_or.reduceat(free_outside[self.members], self.start[:-1])[equations]
+        # numbered from 1, because the sign is that of the term
         signed = ((place[self.members[inside]] + 1) * self.signs[inside]).tolist()
         ends = np.cumsum(np.unique(equations[inside], return_counts=True)[1]).tolist()
         # equal equations would be propagated each for itself; sums over one category give many of them
         rows = dict.fromkeys(_canonical(signed[begin:end]) for begin, end in pairwise([0, *ends]))
         flat = np.array([j for row in rows for j in row], np.int64)
         start = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        # totals anew from the truth: a forced variable has its true value, so it is taken off both sides
         return LinearSystem.of(
             self.truth[kept], self.lower[kept], self.upper[kept], start, np.abs(flat) - 1, np.sign(flat)
         )
@@ -138,6 +142,7 @@ class Block:
 
     @property
     def truth(self) -> Counts:
+        """(cells of the block,) the true counts."""
         return self.system.truth[: len(self.cells)]
 
 
@@ -151,6 +156,7 @@ class DepthFirst:
     def __init__(self, block: Block, fixed: tuple[int, int] | None = None) -> None:
         self._block = block
         self.steps, self._depth = 0, 0
+        # each level fixes a cell at least, and the level below the last one is written too
         variables, levels = len(block.system.truth), len(block.cells) + 2
         self._lower, self._upper = np.zeros((2, levels, variables), np.int64)
         self._cell, self._tried = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
@@ -167,12 +173,14 @@ class DepthFirst:
 
     @property
     def exhausted(self) -> bool:
+        """Whether every table was handed out."""
         return self._depth < 0
 
     def more(self, tables: int, max_steps: int) -> npt.NDArray[np.int64]:
-        """(at most `tables`, cells of the block) further tables; none once all are seen or `max_steps` are done.
+        """(at most `tables`, cells of the block) further int64 tables; none once all are seen or `max_steps` are done.
 
-        A step is one equation looked at, so steps measure time without a clock: about 5 * 10^7 in a second.
+        Which of the two it was `exhausted` says. A step is one equation looked at, so steps measure time without a
+        clock: about 5 * 10^7 in a second.
         """
         # nothing to branch on: propagation alone has found the one table
         if not self.exhausted and self._cell[0] < 0:
@@ -241,6 +249,7 @@ def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Co
     """(cells,) the smallest cell that equations tie each free cell to; -1 for a forced cell."""
     label = np.where(free, np.arange(len(free)), len(free))
     while True:
+        # a forced cell has the largest label of all, so that none spreads through it
         smallest = np.minimum.reduceat(label[equations.members], equations.start[:-1])
         reached = label.copy()
         np.minimum.at(reached, equations.members, np.repeat(smallest, np.diff(equations.start)))
@@ -252,6 +261,8 @@ def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Co
 
 def _labels_of_sums(label: Counts, sizes: tuple[int, ...]) -> Counts:
     """The component of each cell and sum, cells first; -1 for a sum of cells of several components, or of none."""
+    # forced cells must not show in a sum: they are above all labels where the least is taken, below where the largest
+    # is. Least and largest agree where all free cells are of one component
     low = np.where(label < 0, len(label), label).reshape(sizes)
     high = label.reshape(sizes)
     for v in range(len(sizes)):

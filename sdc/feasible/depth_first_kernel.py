@@ -60,6 +60,8 @@ def _propagate(
         length -= 1
         waiting[e] = False
         treated += 1
+        # every interval is within [0, records], and records times cells are at most 2^61 (`equations.MAX_SUM`), so that
+        # neither these sums nor what is subtracted below can wrap
         low, up = np.int64(0), np.int64(0)
         for k in range(start[e], start[e + 1]):
             i = members[k]
@@ -68,6 +70,8 @@ def _propagate(
             else:
                 low, up = low - upper[i], up - lower[i]
         possible = low <= totals[e] <= up
+        # by how much the sum could be too large and too small. Both stay as they are while the ends move: one pass
+        # leaves nothing for a second, so that e need not wait for itself
         over, under = up - totals[e], totals[e] - low
         for k in range(start[e], start[e + 1] if possible else start[e]):
             i = members[k]
@@ -81,6 +85,8 @@ def _propagate(
             lower[i], upper[i] = new_low, new_up
             for w in range(where_start[i], where_start[i + 1]):
                 other = where[w]
+                # the ring never overflows: it has room for all equations, and `waiting` keeps each from being in it
+                # twice
                 if other != e and not waiting[other]:
                     waiting[other] = True
                     queue[(head + length) % len(queue)] = other
@@ -95,7 +101,11 @@ def _propagate(
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def narrowest(lower: Counts, upper: Counts, cells: int) -> int:
-    """The free cell with the narrowest interval, -1 where none is free."""
+    """The free cell with the narrowest interval, -1 where none is free.
+
+    Fewest branches, and where there is no table it is seen soonest; the first of several, so that the order of tables
+    is the same everywhere.
+    """
     best, width = -1, np.int64(1 << 62)
     for i in range(cells):
         if 0 < upper[i] - lower[i] < width:
@@ -149,6 +159,7 @@ def advance(
     while depth >= 0 and found < len(buffer) and steps < max_steps:
         i = cell[depth]
         value, tried[depth] = _next_value(lower[depth, i], upper[depth, i], truth[i], tried[depth])
+        # all values tried: back to the level above, whose intervals are untouched
         if value < lower[depth, i]:
             depth -= 1
             continue
@@ -161,9 +172,12 @@ def advance(
             queue[length] = where[w]
             length += 1
         treated = _propagate(lower[below], upper[below], arrays, waiting, queue, length)
+        # counted in equations, not in branches: a branch may cost anything from one to thousands of them
         steps += abs(treated)
         if treated > 0:
             free = narrowest(lower[below], upper[below], cells)
+            # all cells fixed and no equation contradicts: with points for intervals each of them holds, so this is a
+            # table
             if free < 0:
                 buffer[found] = lower[below, :cells]
                 found += 1

@@ -17,8 +17,7 @@ from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table, freeze
 
 Flags = npt.NDArray[np.bool_]
-# so many variables have few enough sub-tables to list
-MAX_LISTED = 20
+MAX_LISTED = 20  # variables: a flag for each of 2^20 sub-tables is 1 MB, and grows twofold with each
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +48,17 @@ class Differences:
 
     @staticmethod
     def summed(number: int, of: npt.NDArray[np.integer], cells: Codes, changes: Counts, schema: Schema) -> Differences:
-        """`number` differences from changes of which several may fall on one cell; `of` says whose each one is."""
+        """`number` differences from changes of which several may fall on one cell.
+
+        of, cells, changes  (n,) whose each change is, (n, variables) codes, (n,) int64 whose sums do not wrap
+        """
+        # whose it is comes first in the key, so that equal cells of different differences stay apart and come out in
+        # order
         space = KeySpace((max(1, number), *schema.sizes))
         first, group = space.distinct(np.concatenate([of[:, None], cells], axis=1))
         total = np.zeros(len(first), np.int64)
         np.add.at(total, group, changes)
+        # moves often undo each other at a cell; what is left out is not there
         kept = total != 0
         start = np.concatenate([[0], np.cumsum(np.bincount(of[first][kept], minlength=number))])
         return Differences(start, cells[first][kept], total[kept])
@@ -85,6 +90,7 @@ class Differences:
         """(differences,) bit sets of the variables whose code is not the same in all entries."""
         sets = np.zeros(len(self), np.int64)
         if len(self.changes):
+            # an empty difference at the end begins beyond the entries; it has none that would be compared
             first = self.cells[np.minimum(self.start[:-1], len(self.changes) - 1)][self.of]
             for v in range(self.cells.shape[1]):
                 differs = np.bincount(self.of, self.cells[:, v] != first[:, v], minlength=len(self)) > 0
@@ -102,6 +108,7 @@ class Differences:
         if not inside.all():
             inside[inside] = self.rows(inside).feasible(table, knowledge)
             return inside
+        # a change near 2^63 wraps to a negative count, which is refused like one
         counts = table.count_at(self.cells) + self.changes
         wrong = (counts < 0) | (counts > table.total) | (knowledge.zeros.contains(self.cells) & (counts != 0))
         # each check is needed: a cell given twice hides a count below zero, and large changes wrap around to a sum of 0
@@ -113,6 +120,7 @@ class Differences:
     def preserve(self, release: Release, schema: Schema, known: Release | None = None) -> Flags:
         """(differences,) whether every marginal of the release is unchanged; those of `known` are so already.
 
+        Sums of changes could wrap: only for differences that `feasible` admits is this an answer.
         Codes that do not vary within a difference cannot tell its cells apart, so a frontier element matters
         by what it has of the varying variables, which many share.
         """
@@ -120,6 +128,7 @@ class Differences:
         sets, group = np.unique(self.varying, return_inverse=True)
         order = np.argsort(group, kind="stable")
         bounds = np.searchsorted(group[order], np.arange(len(sets) + 1))
+        # of tens of thousands of differences there are few kinds, so each marginal is summed for many at once
         for k, elements in enumerate(_telling(release, sets, known)):
             rows = order[bounds[k] : bounds[k + 1]]
             if elements:
@@ -135,6 +144,7 @@ class Differences:
         return Differences(start, self.cells[entries], self.changes[entries])
 
     def _sums_to_zero(self, element: st.SubTable, schema: Schema) -> Flags:
+        # its number comes first in the key: all differences are summed in one pass, none with another
         variables = list(st.members(element))
         columns = np.concatenate([self.of[:, None], self.cells[:, variables]], axis=1)
         ids = KeySpace((max(1, len(self)), *(schema.sizes[v] for v in variables))).numbers(columns)
@@ -148,6 +158,7 @@ class Differences:
         """(differences,) whether no cell occurs twice, which would hide a count below zero."""
         columns = np.concatenate([self.of[:, None], self.cells], axis=1)
         ids = np.sort(KeySpace((max(1, len(self)), *schema.sizes)).numbers(columns))
+        # one sort of all says mostly that all is well; only where some cell is twice is it asked whose
         if not (ids[1:] == ids[:-1]).any():
             return np.ones(len(self), np.bool_)
         good = np.ones(len(self), np.bool_)
@@ -175,6 +186,8 @@ def _telling(release: Release, sets: npt.NDArray[np.int64], known: Release | Non
     elements = np.array(release.frontier, np.int64)
     public = known.listed(max(variables, known.variables.bit_length())) if known and variables <= MAX_LISTED else None
     for varying in sets.tolist():
+        # of two cells that agree outside `varying` an element sees what it has of it; what is within another, or known,
+        # follows
         within = np.unique(elements & varying)
         if public is not None:
             within = within[~public[within]]

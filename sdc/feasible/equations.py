@@ -13,7 +13,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 
-MAX_SUM = 1 << 61
+MAX_SUM = 1 << 61  # two bits to spare: sums of interval ends are added to totals and subtracted from them
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class MarginalEquations:
 
     @staticmethod
     def of(table: Table, knowledge: Knowledge) -> MarginalEquations:
-        """ReleaseError where sums of counts could leave 64 bits."""
+        """The dense table has `table.schema.cells` cells; ReleaseError where sums of counts could leave 64 bits."""
         sizes = table.schema.sizes
         if table.total * table.schema.cells > MAX_SUM:
             raise ReleaseError(
@@ -49,11 +49,13 @@ class MarginalEquations:
             )
         truth = np.zeros(sizes, np.int64)
         truth[tuple(table.codes.T)] = table.counts
+        # a marginal has every cell in one equation each, so that all arrays come out of one (frontier, cells) matrix
         equation_of_cell = np.stack(_number_equations(knowledge.release, sizes))
         equations = int(equation_of_cell.max()) + 1
         flat = equation_of_cell.reshape(-1)
         totals = np.zeros(equations, np.int64)
         np.add.at(totals, flat, np.tile(truth.reshape(-1), len(equation_of_cell)))
+        # stable: the members of an equation are ascending; the flat places run over the cells once a frontier element
         members = np.argsort(flat, kind="stable") % truth.size
         start = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=equations))])
         cell_start = np.arange(truth.size + 1) * len(equation_of_cell)
@@ -68,6 +70,7 @@ class MarginalEquations:
 
     def holds(self, dense: npt.NDArray[np.integer]) -> bool:
         """Whether a (cells,) table is feasible, in integers: non-negative, no impossible cell, every released total."""
+        # its own sums, whoever made the table: searches and solvers propose, and this decides
         sums = np.add.reduceat(dense[self.members], self.start[:-1])
         return bool((dense >= 0).all() and (dense[~self.possible] == 0).all() and (sums == self.totals).all())
 

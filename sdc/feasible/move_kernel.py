@@ -79,7 +79,7 @@ class Work(NamedTuple):
 def _slot(keys: Ints, key: Key) -> int:
     """Where the key is, or the empty slot where it would be."""
     mask = len(keys) - 1
-    place = ((key * SCATTER) >> 24) & mask
+    place = ((key * SCATTER) >> 24) & mask  # int64 wraps, as is meant; the lowest bits of a product are mixed least
     while keys[place] != key and keys[place] != EMPTY:
         place = (place + 1) & mask
     return int(place)
@@ -96,7 +96,7 @@ def _add(work: Work, key: Key, change: int) -> None:
     place = _slot(work.keys, key)
     if work.keys[place] == EMPTY:
         work.keys[place] = key
-        if work.filled[0] < MAX_INSERTED:
+        if work.filled[0] < MAX_INSERTED:  # more are put in by `fill` alone, and those stay
             work.inserted[work.filled[0]] = place
         work.filled[0] += 1
     work.counts[place] += change
@@ -171,7 +171,7 @@ def _given_up(work: Work, key: Key, depth: int, note: bool) -> bool:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _donor(work: Work, key: Key, depth: int, target: Key) -> int:
     """Whether a cell can give a record: PRESENT, LACKING where it must be raised first, HOPELESS where that failed."""
-    if key == target:
+    if key == target:  # it is being raised: what it gave would be missing there
         return HOPELESS
     if _count(work, key) > 0:
         return PRESENT
@@ -234,7 +234,7 @@ def _list_flips(work: Work, key: Key, up: bool, depth: int, allowed: int, target
                         lacks += 1
                         missing[j + 1, lacks] = corners[i]
                     elif state != PRESENT:
-                        lacks = MAX_MISSING + 1
+                        lacks = MAX_MISSING + 1  # more than any schedule allows
                         break
             if lacks > MAX_MISSING:
                 continue
@@ -311,7 +311,7 @@ def _shift(work: Work, key: Key, up: bool, depth: int, allowed: Ints, width: int
                 return at if outcome == DONE else -1
             d += 1
             if outcome == FAILED:
-                if frames[d, DONOR] == 0:
+                if frames[d, DONOR] == 0:  # later donors failed on a table that mending the earlier ones had changed
                     _given_up(work, work.candidates[d, frames[d, CANDIDATE], 2], d, True)
                 _undo(work, at, frames[d, BEGIN])
                 at = frames[d, BEGIN]
@@ -319,6 +319,7 @@ def _shift(work: Work, key: Key, up: bool, depth: int, allowed: Ints, width: int
                 continue
             frames[d, DONOR] += 1
         candidate, steps = work.candidates[d, frames[d, CANDIDATE]], work.steps[d, frames[d, CANDIDATE]]
+        # a move made for an earlier donor may have mended a later one too
         while frames[d, DONOR] < candidate[1] and _count(work, candidate[2 + frames[d, DONOR]]) > 0:
             frames[d, DONOR] += 1
         if frames[d, DONOR] < candidate[1]:
@@ -326,7 +327,8 @@ def _shift(work: Work, key: Key, up: bool, depth: int, allowed: Ints, width: int
             donor = candidate[2 + frames[d + 1, DONOR]]
             outcome = _enter(work, donor, True, d, allowed, target, at)
             continue
-        direction = up or d < depth
+        direction = up or d < depth  # donors are always raised
+        # or may have taken from one that was there
         if _has_room(work, at, 1) and _can_apply(work, frames[d, KEY], candidate[0], steps, direction):
             _do(work, at, frames[d, KEY], candidate[0], steps, direction)
             outcome = DONE
@@ -368,7 +370,7 @@ def shift(work: Work, target: Key, wanted: int, schedule: Ints, nodes: int) -> t
     while sign * (goal - _count(work, target)) > 0 and used < nodes:
         longer = -1
         for effort in range(len(schedule)):
-            work.stamp[0] += 1
+            work.stamp[0] += 1  # a new attempt: the memo is empty
             allowance = min(schedule[effort, 1], nodes - used)
             work.nodes[0] = allowance
             depth, width = schedule[effort, 0], schedule[effort, 2]

@@ -18,7 +18,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
-MAX_SPACE = 1 << 59
+MAX_SPACE = 1 << 59  # a key times the kernel's depths fits int64, with a sign
 MAX_VARIABLES = 20
 
 # depth, nodes, candidate moves tried a node, donors that may be missing at depth 0 to 3. Measured on 13 variables and
@@ -63,9 +63,11 @@ def find(
     The count goes down as far as it can (and need), then up by the rest. Deterministic, and a cell's answer
     does not depend on the others. ReleaseError where `can_search` says no.
     """
+    # one cell after the other: each starts from the true table, so that units may be cut anywhere
     search, used = _search(table, knowledge), 0
     trails: list[Trail] = []
     for key, count, width in zip(table.schema.keys.pack(cells), table.count_at(cells), widths, strict=True):
+        # down first: how far that goes says how far up is left to go, and no further than to 0 whatever is wanted
         down, spent = search.shift(int(key), -min(int(count), int(width)), effort, nodes, trails)
         _, more = search.shift(int(key), int(width) + down, effort, nodes - spent, trails)
         used += spent + more
@@ -144,6 +146,7 @@ class _Search:
 
 def _flips(knowledge: Knowledge) -> tuple[Counts, Counts]:
     """The smallest sets of varying variables that no released sub-table contains, small ones first."""
+    # a larger set contains a smallest one, whose move leaves the marginals as well and needs fewer donors
     sets = [s for s in knowledge.minimal_uncovered if st.dimension(s) <= MAX_FLIPS]
     members = np.zeros((len(sets), MAX_FLIPS), np.int64)
     for row, subtable in enumerate(sets):
@@ -153,7 +156,7 @@ def _flips(knowledge: Knowledge) -> tuple[Counts, Counts]:
 
 def _new_work(sizes: Counts, strides: Counts, flips: tuple[Counts, Counts], keys: Counts, counts: Counts) -> Work:
     """Room for the search of a table with these cells and counts, for moves that flip such sets of variables."""
-    # a quarter full at most, so that a probe mostly ends at its first slot
+    # a quarter full at most, half with all that is inserted, so that a probe mostly ends at its first slot
     slots = 1 << int(4 * len(keys) + 2 * move_kernel.MAX_INSERTED).bit_length()
     depths, candidates = move_kernel.MAX_DEPTHS, move_kernel.MAX_CANDIDATES
     work = Work(
@@ -175,6 +178,7 @@ def _new_work(sizes: Counts, strides: Counts, flips: tuple[Counts, Counts], keys
         nodes=np.zeros(1, np.int64),
     )
     move_kernel.fill(work, keys, counts)
+    # the true cells are not noted as inserted, so that `restore` never takes them out
     work.filled[0] = 0
     return work
 
@@ -182,6 +186,7 @@ def _new_work(sizes: Counts, strides: Counts, flips: tuple[Counts, Counts], keys
 def _corners(trail: Counts) -> Trail:
     """Keys and changes (+1, -1) of all corners of (moves, 3 + MAX_FLIPS) moves made, not yet added up by cell."""
     bits = np.arange(1 << MAX_FLIPS)
+    # corner i adds the steps of the bits of i to the key, as in the kernel
     cells, flipped, up, steps = trail[:, 0], trail[:, 1], trail[:, 2], trail[:, 3:]
     keys = cells[:, None] + steps @ (bits >> np.arange(MAX_FLIPS)[:, None] & 1)
     changes = np.where((up[:, None] == 1) == move_kernel.ODD, -1, 1)

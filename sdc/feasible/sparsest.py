@@ -21,12 +21,12 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 
-MAX_BALL = 30_000
+MAX_BALL = 30_000  # cells that are listed, before any is peeled off
 MAX_COLUMNS = 25_000
-MAX_RADIUS = 5
-LINEAR_EFFORT = 4.0
+MAX_RADIUS = 5  # measured: at 6 a program of 13 variables was not solved in five minutes
+LINEAR_EFFORT = 4.0  # the solver's deterministic time, of a linear program
 INTEGER_EFFORT = 4.0
-DUAL_FROM = 1500
+DUAL_FROM = 1500  # columns from which the dual simplex is used
 TOLERANCE = 1e-6
 
 Ints = npt.NDArray[np.int64]
@@ -49,7 +49,8 @@ class Ball(NamedTuple):
 def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Moved:
     """Differences that change (n, variables) cells by (n,) `changes`, at most one a cell, each checked in integers.
 
-    For tables that `moves.can_search` admits. Deterministic: the solvers' limits are counted in steps.
+    For tables that `moves.can_search` admits; the number of steps is that of the columns of all programs.
+    Deterministic: the solvers' limits are counted in steps.
     """
     parts, steps = [Differences.none(len(table.schema))], 0
     for cell, by in zip(cells, changes, strict=True):
@@ -62,10 +63,12 @@ def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Mov
 
 def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Differences, int]:
     steps, nothing = 0, Differences.none(len(table.schema))
+    # small balls first: their programs are far smaller
     for radius in range(2, MAX_RADIUS + 1):
         if _ball_size(table.schema.sizes, radius) > MAX_BALL:
             break
         ball = _ball(table.schema.sizes, release, radius)
+        # offsets wrap around, so that one ball with its equations serves every target cell
         near = ((cell + ball.offsets) % np.array(table.schema.sizes)).astype(np.uint16)
         program = _Program(ball, table.count_at(near), by)
         change = program.solution()
@@ -73,6 +76,7 @@ def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Diffe
         if change is not None:
             used = np.flatnonzero(change)
             return Differences(np.array([0, len(used)]), near[used], change[used]), steps
+        # a larger ball has these columns and more
         if program.is_large:
             break
     return nothing, steps
@@ -90,6 +94,7 @@ class _Program:
         self.is_large = self.columns > MAX_COLUMNS
         self._counts = counts[self._columns]
         lengths = np.diff(ball.start)[self._columns]
+        # the entries of the columns that are left, one range of them after another
         place = np.repeat(ball.start[self._columns] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         self._rows, self._row = np.unique(ball.rows[place], return_inverse=True)
         self._start = np.concatenate([[0], np.cumsum(lengths)])
@@ -122,6 +127,8 @@ class _Program:
         both = hstack([matrix, -matrix[:, donors]]).tocsr()
         lower, upper = np.zeros(both.shape[1]), np.full(both.shape[1], np.inf)
         upper[len(self._columns) :] = self._counts[donors]
+        # the target is the first column and, where it is a donor, the first of these. Both of its parts are fixed, or
+        # what it gains and gives would cancel
         lower[0] = upper[0] = max(0, self.by)
         if len(donors) and donors[0] == 0:
             lower[len(self._columns)] = upper[len(self._columns)] = max(0, -self.by)
@@ -180,6 +187,7 @@ def _ball_size(sizes: tuple[int, ...], radius: int) -> int:
     """Cells that differ in at most `radius` variables: elementary symmetric sums of the other categories."""
     sums = [1] + [0] * radius
     for size in sizes:
+        # downwards, so that a variable is counted once in each sum
         for k in range(radius, 0, -1):
             sums[k] += sums[k - 1] * (size - 1)
     return sum(sums)
@@ -213,6 +221,9 @@ def _incidence(
     offsets: Ints, masks: Ints, strides: Ints, sorted_keys: Ints, order: Ints, released: npt.NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
     """For each cell the released marginal cells it is in: one a released subset of the variables it differs in."""
+    # a row is a released set S of variables that differ, and their levels: it is numbered by the ball's cell with these
+    # levels on S and the target's elsewhere. That cell is nearer to the target, so it is in the ball. Rows with a
+    # target's level are differences of these, by inclusion and exclusion
     start = np.zeros(len(masks) + 1, np.int64)
     for c in range(len(masks)):
         number = 0
@@ -252,6 +263,9 @@ def _peel(start: Ints, rows: Ints, counts: Counts, alive: npt.NDArray[np.bool_])
         for row in rows[start[c] : start[c + 1]]:
             cells[row] += 1
             donors[row] += counts[c] > 0
+    # changes in a released marginal cell cancel: alone in one a cell cannot change, and where none has a record to give
+    # none can gain. Taking one away may leave another alone, so on until nothing changes; never wrong, because what is
+    # taken away is 0 in every solution
     changed = True
     while changed and alive[0]:
         changed = False
