@@ -10,7 +10,7 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
-MAX_STEPS = 1 << 22
+MAX_STEPS = 1 << 22  # an end, in less than 0.1 s
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
@@ -66,9 +66,12 @@ class _Search:
 
     def _settle_end(self, cell: int, block: Block, place: int, end: int, inward: int) -> None:
         steps = 0
+        # from outside inward: a value that no table has is cut off, so that the outer bound stays proven all the time,
+        # and the first that a table has is the end
         while self.outer[cell, end] != self.inner[cell, end] and steps < self._max_steps:
             search = DepthFirst(block, fixed=(place, int(self.outer[cell, end])))
             values = search.more(1, self._max_steps - steps)
+            # one more, so that a value costs something even where propagation needs no step
             steps += search.steps + 1
             if len(values):
                 self._witness(block, values[0])
@@ -77,6 +80,7 @@ class _Search:
 
     def _witness(self, block: Block, values: Counts) -> None:
         """Widen the inner bounds of the block's cells by a table of theirs, once seen to be feasible."""
+        # the other blocks stay as they are in truth: blocks combine freely, so this is a table of its own
         dense = self._found.equations.truth.copy()
         dense[block.cells] = values
         if not self._found.equations.holds(dense):

@@ -17,8 +17,8 @@ from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
-MAX_VARIABLES = 15
-MAX_DICHOTOMOUS = 16
+MAX_VARIABLES = 15  # 3^15 super-cells with two ends of 32 bits are 115 MB, and three times that each further one
+MAX_DICHOTOMOUS = 16  # more, because one propagation serves all cells
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
@@ -93,6 +93,8 @@ class Collapse:
         """(n, 2) bounds from the collapsed table of these variables, one propagation a choice of the others."""
         members = st.members(kept)
         collapsed = _Collapsed(self._table, self._knowledge, members)
+        # cells that differ in variables of two categories only have the same collapsed table, own and rest exchanged
+        # there: such a cell is found at digit 1
         strides = np.array([3**k if st.has(self._dichotomous, v) else 0 for k, v in enumerate(members)], np.int64)
         outer = np.zeros((len(cells), 2), np.int64)
         for rows in self._sharing(kept, cells):
@@ -155,11 +157,13 @@ class _Collapsed:
         counts: Counts = np.bincount(own, self._table.counts, minlength=len(self._powers)).astype(np.int64)
         for k in range(len(self._members)):
             without, with_it = np.moveaxis(counts.reshape(-1, 2, 1 << k), 1, 0)
+            # what agrees in more variables agrees in S: sums over supersets, one variable at a time
             without += with_it
         return counts
 
     def _largest_within(self, pattern: Pattern, cell: npt.NDArray[np.integer]) -> int | None:
         """The super-cell that has all others within the pattern as parts; None where none is within."""
+        # all digits at SUM. Only the largest super-cell is given: that its parts are 0 follows in the propagation
         place = self._number_of_super_cells - 1
         for v, codes in pattern:
             own = int(cell[v]) in codes
@@ -173,6 +177,9 @@ class _Collapsed:
 
 
 def _public_supports(release: Release, members: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """The sub-tables of these variables whose marginals the release tells, ascending, bit k for the k-th of them."""
+    """The sub-tables of these variables whose marginals the release tells, ascending, bit k for the k-th of them.
+
+    All of them and not the frontier alone: a larger one is then filled from its subsets, by subtraction.
+    """
     kept = (st.of(k for k, v in enumerate(members) if st.has(element, v)) for element in release.frontier)
     return np.flatnonzero(Release.of(kept).listed(len(members)))

@@ -59,6 +59,9 @@ def publish(
     for support in supports:
         rests = 0
         while True:
+            # n with a rest at `low` is n with the sum there less n with own there. The first has a smaller support and
+            # the second fewer rests: both come before, because supports and the subsets of each are ascending and every
+            # subset of a released one is released
             low = rests & -rests
             count = own[support]
             if rests:
@@ -216,6 +219,7 @@ def _settle_tile(tile: SuperCells, stamp: Stamps, length: int) -> bool:
         moved = False
         for first in range(0, length, inner):
             last = first + inner
+            # a block where nothing moved since it was last swept has nothing to narrow
             if _latest(stamp, first, last) >= tick - TICKS:
                 moved |= _sweep(tile[first * 2 * LANES : last * 2 * LANES], stamp[first:last], inner, 1, tick)
         moved |= _sweep(tile, stamp, length, CACHED_ROWS, tick + CACHED_VARIABLES)
@@ -256,6 +260,7 @@ def _sweep(tile: SuperCells, stamp: Stamps, length: int, stride: int, tick: int)
                 moved_a, moved_b, moved_c = integer(0), integer(0), integer(0)
                 for i in range(LANES):
                     al, au, bl, bu, cl, cu = own[i], own[LANES + i], rest[i], rest[LANES + i], both[i], both[LANES + i]
+                    # t1 + t3 = t2 both ways; all six from the old ends, and one pass is enough for a triple, see above
                     new_al, new_au = max(al, integer(cl - bu)), min(au, integer(cu - bl))
                     new_bl, new_bu = max(bl, integer(cl - au)), min(bu, integer(cu - al))
                     new_cl, new_cu = max(cl, integer(al + bl)), min(cu, integer(au + bu))

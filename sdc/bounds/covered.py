@@ -39,4 +39,6 @@ def on_covered_variables(bounds: Bounds) -> Bounds:
 
 
 def _put_back(intervals: Intervals, floating: bool) -> Intervals:
+    # all records of the marginal cell may have another category of a variable that nothing is known of, or all this
+    # one: from 0 to whatever the marginal cell may have
     return intervals * np.array([0, 1]) if floating else intervals

@@ -35,6 +35,7 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     outer = explicit_bounds(marginals, knowledge.decomposition, knowledge.is_floating)
     inner = outer
     if not knowledge.zeros_are_released:
+        # an array of its own: what is set to 0 next is the outer one alone
         inner = covering_bounds(marginals, knowledge)
         outer[marginals.impossible(knowledge.zeros)] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "decomposable")
@@ -54,7 +55,7 @@ def explicit_bounds(marginals: CellMarginals, decomposition: Decomposition, floa
     """(n, 2) sharp bounds: UB = min_j n_Cj(i_Cj), LB = max(0, sum_j n_Cj(i_Cj) - sum_j n_Sj(i_Sj)).
 
     [DKS] theorem 1, for the marginal table of the covered variables; with an uncovered variable of
-    two categories or more (`floating`) LB is 0. Not int64-safe beyond 2^10 cliques of 2^53 records.
+    two categories or more (`floating`) LB is 0. At most 63 cliques of at most 2^53 records: sums stay below 2^59.
     """
     upper = marginals.at(decomposition.cliques[0])
     for clique in decomposition.cliques[1:]:

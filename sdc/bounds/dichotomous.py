@@ -31,6 +31,7 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
         )
     even, odd = (0, 0) if knowledge.zeros else (_least(table, 0), _least(table, 1))
     counts = table.count_at(cells)
+    # an even cell goes up by t, an odd one down by as much
     is_even = (cells.sum(axis=1) % 2 == 0)[:, None]
     sharp = counts[:, None] + np.where(is_even, [-even, odd], [-odd, even])
     return CellBounds(cells, counts, sharp, sharp, "dichotomous")
@@ -45,4 +46,5 @@ def is_treatable(release: Release, schema: Schema) -> bool:
 def _least(table: Table, parity: int) -> int:
     """The smallest count of the cells of that parity, zeros included."""
     counts = table.counts[table.codes.sum(axis=1) % 2 == parity]
+    # half of the cells have each parity; where the table, which has no zeros, lists fewer, one of them is 0
     return 0 if len(counts) < table.schema.cells // 2 else int(counts.min())

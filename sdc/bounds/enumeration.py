@@ -17,7 +17,7 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 100_000
-MAX_STEPS = 1 << 28
+MAX_STEPS = 1 << 28  # some 5 s a block
 UNLIMITED = 1 << 62
 
 
@@ -49,6 +49,7 @@ def enumerate_tables(table: Table, knowledge: Knowledge, limit: int | None = Non
     """
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
+    # a block alone may reach the limit; the others are searched nevertheless, for the ranges of their cells
     seen = _enumerate(FeasibleTables(table, knowledge), limit or UNLIMITED, UNLIMITED)
     if limit is None or seen.feasible_tables <= limit:
         return seen
@@ -94,6 +95,7 @@ def _enumerate_block(block: Block, max_tables: int, max_steps: int) -> Enumerati
         tables += len(found)
         np.minimum(lower, found.min(axis=0), out=lower)
         np.maximum(upper, found.max(axis=0), out=upper)
+    # one table beyond the limit says whether there are more of them
     complete = not len(search.more(1, max_steps)) and search.exhausted
     return Enumeration(tables, complete, lower, upper)
 
@@ -108,6 +110,7 @@ def _combined(blocks: list[Block], dense: Counts) -> Iterator[Counts]:
         if values is None:
             running.pop()
             continue
+        # the search of a later block begins anew for each table of an earlier one: nothing is kept but the stacks
         dense[blocks[len(running) - 1].cells] = values
         if len(running) == len(blocks):
             yield dense.copy()

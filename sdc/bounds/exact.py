@@ -52,6 +52,7 @@ def _differences(tables: list[Counts], table: Table) -> Differences:
         return Differences.none(len(table.schema))
     truth = np.zeros(table.schema.sizes, np.int64)
     truth[tuple(table.codes.T)] = table.counts
+    # each once: a search often comes back to the same table for several cells
     changes = np.unique(np.stack(tables) - truth.reshape(-1), axis=0)
     of, cell = np.nonzero(changes)
     return Differences.summed(len(changes), of, table.schema.keys.unpack(cell), changes[of, cell], table.schema)

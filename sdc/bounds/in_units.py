@@ -29,6 +29,7 @@ def bounds_of_cells(table: Table, unit: BoundsUnit) -> CellBounds:
 
 def bounds_in_units(table: Table, knowledge: Knowledge, cells: Codes, method: str, executor: Executor) -> CellBounds:
     """Bounds of many cells, cut into as many units as keep the workers busy; the cut does not change them."""
+    # four a worker: cells differ in cost, and one long piece at the end would keep the others waiting
     pieces = np.array_split(cells, min(len(cells), 4 * executor.workers if executor.workers > 1 else 1))
     units = [BoundsUnit(knowledge, piece, method) for piece in pieces]
     return CellBounds.concatenated(list(executor.run(bounds_of_cells, table, units)))

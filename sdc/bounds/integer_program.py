@@ -17,7 +17,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
 MAX_CELLS = 4096
-MAX_SUPER_CELLS = 1 << 17
+MAX_SUPER_CELLS = 1 << 17  # the shuttle only gives the solver a start, which must not cost more than it saves
 EFFORT = 2.0
 
 
@@ -45,6 +45,7 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds
     outer, inner, tables = program.outer[place], program.inner[place], []
     for row in range(len(cells)):
         for end in (0, 1):
+            # a table found for one cell may have settled this end already
             if outer[row, end] != inner[row, end]:
                 found, proven = program.optimum(int(place[row]), end)
                 tables.append(found)
@@ -88,6 +89,7 @@ class _Program:
 
     def _variable(self, cell: int) -> Any:
         variable = self._model.new_int_var(int(self.outer[cell, 0]), int(self.outer[cell, 1]), "")
+        # the true table is feasible, so the solver begins with a solution
         self._model.add_hint(variable, int(self._truth[cell]))
         return variable
 
@@ -105,14 +107,17 @@ class _Program:
         objective = self._free[cell]
         (self._model.maximize if end else self._model.minimize)(objective)
         solver = self._cp_model.CpSolver()
+        # one worker, a seed and a limit in steps: the same bounds on every machine
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.max_deterministic_time = EFFORT
         status = solver.solve(self._model)
         if status == self._cp_model.UNKNOWN:
+            # nothing was found in time: that is no answer, and no fault
             return self._truth, int(self.outer[cell, end])
         if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
             raise RuntimeError(f"the solver answers {solver.status_name(status)} though the true table is feasible")
+        # a double: rounded outwards, so that its error can only make a bound wider
         bound = solver.best_objective_bound
         return self._checked(solver), math.floor(bound) if end == 0 else math.ceil(bound)
 

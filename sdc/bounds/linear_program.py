@@ -31,16 +31,16 @@ from sdc.model.table import Codes, Counts, Table
 
 MAX_CELLS = 1 << 18
 MAX_ROWS = 2048
-MAX_ITERATIONS = 60
+MAX_ITERATIONS = 60  # an end that is not settled by then keeps what was proven so far
 MAX_MULTIPLIERS = 2.0**50
-CENTRING = 20
-TINY = 1e-9
+CENTRING = 20  # steps from the even table towards the analytic centre
+TINY = 1e-9  # of an even share; an interior point has no 0
 GAP = 0.02  # records between the two ends of the program where its iteration stops
 SHORT = (0, 1, 2, 4, 8, 16, 32, 64)  # how far from the proven bound a table is looked for, one after the other
-BASELINES, TRIED = 64, 3
-PROJECTIONS, TOLERANCE = 6, 0.05
+BASELINES, TRIED = 64, 3  # heavy cells that are scored, and that a table is rounded around
+PROJECTIONS, TOLERANCE = 6, 0.05  # steps of Newton's method, and records that a total may be off before rounding
 THRESHOLDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-MAX_ROUNDED = 8192
+MAX_ROUNDED = 8192  # cells beside the rows': a matrix of both is dense
 ROUNDING_STEPS = 400
 
 
@@ -150,7 +150,7 @@ class _Program:
         """Cholesky factor of the (rows, rows) sums of (cells,) weights over each pair of rows; sums over each row."""
         sums = np.append(self._transformed(weights, summing=True), 0.0)
         normal: Reals = sums[self.unions]
-        normal[np.diag_indices_from(normal)] *= 1 + 1e-12
+        normal[np.diag_indices_from(normal)] *= 1 + 1e-12  # more than rounding takes off a pivot
         kernel.factorise(normal)
         return normal, sums[self.anchors]
 
@@ -268,7 +268,7 @@ class _Point:
         now = float(self.x @ self.slack)
         tried = self.moved(program, predicted, 1.0)
         left = float(tried.x @ tried.slack) / now
-        target = left**3 * now / weights.sum() * weights - predicted.x * predicted.slack
+        target = left**3 * now / weights.sum() * weights - predicted.x * predicted.slack  # sigma = (gap left)^3
         return self.moved(program, self.direction(program, factor, target), 0.97)
 
 
@@ -340,7 +340,7 @@ def _rounded_at(x: Reals, program: _Program, cell: int, value: int) -> Counts | 
     record weighs 1 or -1 there. The others are rounded, and mended while one that follows is negative.
     """
     alone = np.zeros(len(x), np.int64)
-    alone[cell] = value
+    alone[cell] = value  # by itself: the rest has what it leaves
     gathered = _gathered(x, program, cell, program.totals - program.rows(alone))
     moved = program.truth - alone
     changed = np.flatnonzero(moved)

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-SMALL = 10.0
+SMALL = 10.0  # records; what follows and is larger is hardly made negative by rounding the others
 
 Reals: TypeAlias = npt.NDArray[np.float64]
 Codings: TypeAlias = npt.NDArray[np.int64]
@@ -157,12 +157,13 @@ def rounded(x: Reals, effect: Reals, following: Reals, owed: Reals, steps: int) 
             break
         j, change = _best_move(counts, effect, left, weights, waiting, step)
         if j < 0:
+            # nothing helps: what is negative weighs more from now on, which leads out of a local minimum
             for i in range(len(left)):
                 if left[i] < 0:
                     weights[i] += 1.0
             continue
         counts[j] += change
-        waiting[j] = step + 4
+        waiting[j] = step + 4  # not back at once, or two cells would take turns
         for i in range(len(left)):
             left[i] -= change * np.int64(effect[i, j])
     return counts, left

@@ -9,7 +9,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Codes, Table
 
-BOUNDS_NODES = 20_000
+BOUNDS_NODES = 20_000  # some 2 s a cell
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:

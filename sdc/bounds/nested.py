@@ -29,6 +29,7 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """
     inner = covering_bounds(marginals, knowledge)
     outer = frontier_bounds(marginals, knowledge.essential)
+    # with a floating variable the explicit bound is of a marginal cell, and says nothing of one cell in it
     for within in () if knowledge.is_floating else knowledge.spanning_sequences:
         np.maximum(outer[:, 0], explicit_lower(marginals, within), out=outer[:, 0])
     outer[marginals.impossible(knowledge.zeros)] = 0
@@ -37,6 +38,7 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
 
 def frontier_bounds(marginals: CellMarginals, release: Release) -> Intervals:
     """(n, 2) [0, min over the frontier of n_S(i_S)], the outer bounds that need no thought."""
+    # the frontier is enough: a marginal of fewer variables has no smaller count
     upper = marginals.at(release.frontier[0])
     for element in release.frontier[1:]:
         upper = np.minimum(upper, marginals.at(element))

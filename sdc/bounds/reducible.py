@@ -50,6 +50,7 @@ def _of_component(
         known = np.stack([counts, counts], axis=1)
         return known, known
     kept = st.members(part)
+    # many cells share a marginal cell, and bounding one is what costs
     different, row = np.unique(cells[:, kept], axis=0, return_inverse=True)
     found = component_bounds(table.marginal(part), knowledge.within(part), different)
     return found.outer[row], found.inner[row]

@@ -18,7 +18,7 @@ from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table
 
 MAX_SUPER_CELLS = 1 << 22
-MAX_CATEGORIES = 12
+MAX_CATEGORIES = 12  # of which there are (3^12 - 2^13 + 1) / 2 = 261,625 splits in two
 
 
 @on_covered_variables
@@ -65,6 +65,7 @@ def super_cell_bounds(table: Table, knowledge: Knowledge) -> tuple[Counts, Count
         lower[known] = upper[known] = values[known]
     if knowledge.zeros:
         single = np.ix_(*((1 << np.arange(size)) - 1 for size in table.schema.sizes))
+        # a single category's mask is a power of two
         upper[single] *= possible_cells(knowledge).reshape(table.schema.sizes)
     propagate(lower, upper)
     return lower, upper
@@ -84,6 +85,7 @@ def _super_cell_counts(table: Table) -> Counts:
 def _splits(subsets: int) -> tuple[tuple[int, int, int], ...]:
     """(t1, t3, t2) for each way to split a subset of categories into two non-empty ones."""
     masks = range(1, subsets + 1)
+    # each split once, by its part with the smaller number
     return tuple((a - 1, w - a - 1, w - 1) for w in masks for a in st.subsets(w) if 0 < a < w - a)
 
 
@@ -94,6 +96,8 @@ def propagate(lower: Counts, upper: Counts) -> None:
     """
     moved = True
     while moved:
+        # ends are integers that only move inwards, so this ends; past a contradiction it need not, so each sweep asks
+        # for one
         before = lower.copy(), upper.copy()
         for axis, subsets in enumerate(lower.shape):
             low, up = np.moveaxis(lower, axis, 0), np.moveaxis(upper, axis, 0)
@@ -113,6 +117,7 @@ def _narrow(low: Counts, up: Counts, one: int, three: int, two: int) -> None:
 
 
 def _at_most(up: Counts, place: int, value: npt.NDArray[np.int64]) -> None:
+    # `...` makes it a view of one cell too, where an index alone would be a number
     np.minimum(up[place], value, out=up[place, ...])
 
 
