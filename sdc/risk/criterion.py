@@ -44,10 +44,12 @@ class Budget:
 
     @property
     def steps_per_cell(self) -> int:
+        """Nodes of the search, one at least."""
         return max(1, int(self.seconds_per_cell * STEPS_PER_SECOND))
 
     @property
     def steps(self) -> int:
+        """Nodes of the search for all cells, one at least."""
         return max(1, int(self.seconds * STEPS_PER_SECOND))
 
 
@@ -134,10 +136,12 @@ class Judgement:
 
     @property
     def release(self) -> Release:
+        """What was asked about."""
         return self.knowledge.release
 
     @property
     def verdict(self) -> Verdict:
+        """The answer."""
         return self.assessment.verdict
 
     @property

@@ -20,7 +20,7 @@ from sdc.risk.prefix_trie import PrefixTrie, prefix_trie
 from sdc.risk.rows import Rows, rows_of
 from sdc.risk.sweep_plan import SubLattice, SweepPlan, sweep_order, sweep_plan
 
-MAX_LISTED_VARIABLES = 26
+MAX_LISTED_VARIABLES = 26  # 2^26 bit sets and widths are 1 GB
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class CriticalWidths:
         return int(self.widths[row[0]])
 
     def reaching(self, width: int) -> tuple[SubTable, ...]:
-        """The sub-tables whose critical width is at least `width`, in order."""
+        """The sub-tables whose critical width is at least `width`, in order; some are missing below the floor."""
         return tuple(int(t) for t in self.sub_tables[self.widths >= width])
 
 
@@ -105,6 +105,7 @@ def critical_widths(
     else:
         found, widths, visited = _reaching(table, small_count, floor, plan, executor)
     found = renumbered(found, sweep_order(table.schema))
+    # signed before it is negated: minus a uint8 wraps
     order = np.lexsort([found, -np.bitwise_count(found).astype(np.int64), -widths])
     return CriticalWidths(found[order], widths[order], max(floor, 0), visited)
 
@@ -120,6 +121,7 @@ def require_at_risk(table: Table, small_count: int) -> None:
 
 def _all(table: Table, small_count: int, plan: SweepPlan, executor: Executor) -> Widths:
     """Every sub-table, and of one whose cells are in several partitions the smallest width."""
+    # cuts of one sub-lattice follow each other, so that `groupby` finds its partitions together
     units = [(small_count, cut) for cut in plan.cuts]
     results = zip(units, executor.run(widths_of_sub_lattice, table, units), strict=True)
     found, widths = [], []
@@ -178,13 +180,16 @@ def _reaching(
     variables = len(table.schema)
     few = [Above(small_count, floor, plan.max_rows, 0, 0)]
     parts = list(executor.run(widths_above, table, few))
+    # the grand total is within all others: where not even it reaches the floor nothing does
     if not len(parts[0][0]):
         return parts[0]
+    # each pair from its higher variable, so that none is visited twice
     few = [Above(small_count, floor, plan.max_rows, 1 << v, st.full(v)) for v in reversed(range(variables))]
     parts += executor.run(widths_above, table, few)
     pairs = _pairs(np.concatenate([part[0] for part in parts]), variables)
     above: list[Above] = []
     for high, low in combinations(reversed(range(variables)), 2):
+        # a set can reach the floor only where each pair in it does
         candidates = pairs[high] & pairs[low] & st.full(low)
         if candidates and st.has(pairs[high], low):
             start = 1 << high | 1 << low
@@ -192,8 +197,10 @@ def _reaching(
     # the largest first: a large unit that starts last would keep one worker busy while the others wait
     above.sort(key=lambda unit: -unit.candidates.bit_count())
     for found, widths, visited in executor.run(widths_above, table, above):
+        # without the start, which is among the pairs already
         parts.append((found[1:], widths[1:], visited - 1))
     found, widths = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    # partitions are each cut by what those before left over, so they do not say what one sweep would have visited
     visited = 1 + len(neighbours(found, variables)) if plan.max_rows else sum(part[2] for part in parts)
     return found, widths, visited
 
@@ -209,7 +216,11 @@ def _pairs(found: BitSets, variables: int) -> tuple[SubTable, ...]:
 
 
 def widths_above(table: Table, unit: Above) -> tuple[BitSets, Counts, int]:
-    """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it."""
+    """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it.
+
+    Bit sets in the sweep's order. With partitions the number visited is 1: what matters is counted at the end.
+    InputError as `keys_of`.
+    """
     pairs = unit.pairs or (st.full(len(table.schema)),) * len(table.schema)
     if unit.max_rows:
         partitions = Partitions(table, unit.small_count, unit.floor, unit.max_rows, pairs)

@@ -80,6 +80,7 @@ class Inquiry:
     def anew(self, criterion: MinWidth | None = None) -> Inquiry:
         """With a budget of its own and nothing found, maybe to another criterion; marginals counted are shared."""
         asked = criterion or self.criterion
+        # what is counted depends on the at-risk cells, not on the width that is asked of them
         same_cells = asked.small_count == self.criterion.small_count
         bank = self.bank.emptied() if same_cells else asked.bank(self.table)
         return replace(self, criterion=asked, bank=bank, spent=0)

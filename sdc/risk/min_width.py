@@ -23,10 +23,10 @@ from sdc.risk.units import EndsUnit, MoveUnit, batches, cut, find_ends, move_cel
 from sdc.risk.verdict import Verdict
 
 CELLS_PER_UNIT = 8
-FIRST_ROUND, LAST_ROUND = 4, 2048
+FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
 MOST_PER_UNIT = {Shift.QUICK_DOWN: 32, Shift.QUICK_UP: 32, Shift.DOWN: 8, Shift.UP: 8, Shift.SPARSEST_UP: 1}
 FIRST_BATCH, LAST_BATCH = 2, 32
-CHAIN_STEPS = 3_000
+CHAIN_STEPS = 3_000  # most nodes of one cell's chain: 0.3 s
 MAX_WITNESSES = 20
 
 
@@ -42,7 +42,7 @@ class MinWidth:
     monotone: ClassVar[bool] = True
 
     def is_wide(self, widths: Counts) -> npt.NDArray[np.bool_]:
-        """(n,) whether each width is wide enough."""
+        """(n,) whether each width, in records, is wide enough."""
         return widths >= self.min_width
 
     def bank(self, table: Table) -> Bank:
@@ -57,6 +57,7 @@ class MinWidth:
     def assess(self, bounds: CellBounds) -> Assessment:
         """The answer that the bounds of all at-risk cells, of which there is one at least, give: that of the worst."""
         verdicts = self.verdicts(bounds)
+        # the smallest is the worst: one refuted cell refutes a release, whatever the others are
         worst = Verdict(int(verdicts.min()))
         telling = np.flatnonzero(verdicts == worst) if worst < Verdict.SAFE else np.zeros(0, np.int64)
         return Assessment(
@@ -116,6 +117,7 @@ class _Case:
         self._is_exact = is_small(table.schema)
         self._missed = dict(bank.missed)
         self._spent = 0
+        # only its outer ends: inner ones must be those that a proof can show, see `bounds`
         cheap = cheap_bounds(bank.at_risk, knowledge)
         self._methods, self._outer = dict.fromkeys([cheap.method]), cheap.outer
 
@@ -159,6 +161,7 @@ class _Case:
         bounds = self.bounds
         undecided = self._criterion.verdicts(bounds) == Verdict.UNDECIDED
         rows = most_exposed(bounds, np.flatnonzero(undecided))
+        # a release is undecided as soon as one cell is, so those that failed before may spare all others a search
         times = np.array([self._missed.get(int(row), 0) for row in rows], np.int64)
         return rows[np.argsort(-times, kind="stable")]
 
@@ -199,6 +202,8 @@ class _Case:
         """Rounds of cells; the last is about as large as what is left of the budget allows for, one way of a cell."""
         waiting, size = self._short(rows), LAST_BATCH
         while len(waiting) and self._left > 0:
+            # larger rounds keep workers busy, but what one finds serves the next, and the budget must not run out
+            # inside one
             size = min(2 * size, LAST_ROUND, 1 + self._left // CHAIN_STEPS)
             self._search(waiting[:size], down, up)
             waiting = self._short(waiting[size:])
@@ -226,6 +231,7 @@ class _Case:
 
     def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
         steps = self._effort.budget.steps_per_cell
+        # a linear program costs more than a chain, whatever is allowed for a cell
         if shift is Shift.SPARSEST_UP and steps <= CHAIN_STEPS:
             return
         for component, cells, changes in self._support.wanted(rows, self._criterion.min_width, shift):
@@ -241,11 +247,13 @@ class _Case:
     def _bound_ends(self, rows: CellRows) -> None:
         """Dearer bounds of some cells, in their order; no further than to one that is refuted where that decides."""
         chunks = [rows[i : i + CELLS_PER_UNIT] for i in range(0, len(rows), CELLS_PER_UNIT)]
+        # an explicit component has its sharp bounds already
         searched = [component for component in self._support.open if not component.is_explicit]
         units = [self._ends_unit(component, chunk) for chunk in chunks for component in searched]
         results = iter(self._effort.executor.run(find_ends, self._table, units))
         for chunk in chunks if searched else ():
             outer: dict[SubTable, Intervals] = {}
+            # not strict: the results go on with the next chunk
             for component, found in zip(searched, results, strict=False):
                 component.add(found.differences)
                 self._methods[found.method] = None

@@ -60,13 +60,19 @@ class Partitions:
     pairs: tuple[SubTable, ...]
 
     def above(self, start: SubTable, candidates: SubTable, most: int) -> Widths:
-        """The start and what is above it; first what has one candidate more where one category has too many rows."""
+        """The start and what is above it; first what has one candidate more where one category has too many rows.
+
+        start, candidates  bit sets in the sweep's order; at most `most` candidates are added
+        """
         ranges = self._ranges(start, candidates)
         if ranges:
             return self._in_turn(start, candidates, most, ranges)
+        # a level at a time: with few candidates rows are few, and what reaches the floor becomes a start of its own,
+        # whose categories cut the cells further
         level = [self._in_turn(start, few, 1, self._ranges(start, few)) for few in self._groups(candidates)]
         parts = [level[0], *(_without_start(part) for part in level[1:])]
         reached = int(np.bitwise_or.reduce(np.concatenate([found for found, _ in parts]), initial=0)) & candidates
+        # each set from its highest candidate downwards, so that none is visited twice
         for v in st.members(reached) if most > 1 else ():
             if lower := reached & self.pairs[v] & st.full(v):
                 parts.append(_without_start(self.above(start | 1 << v, lower, most - 1)))
@@ -80,6 +86,7 @@ class Partitions:
         found, widths = EVERY, np.empty(0, np.int64)
         for low, high in ranges:
             rows = rows_of(self.table, self.small_count, self._variables(places), self._taken(start), low, high)
+            # widths are minima over at-risk cells: a part without any does not bound them
             if not rows.at_risk.any():
                 continue
             left, smaller, _ = walked(rows, self.floor, *local, found)

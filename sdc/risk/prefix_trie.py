@@ -41,6 +41,7 @@ def prefix_trie(rows: Rows) -> PrefixTrie:
         up.append(node[first])
         code.append(codes[first])
         cost.append(counts[codes[first]])
+        # once different, two neighbours stay so in all longer prefixes: `differs` only gains
         node = np.cumsum(differs, dtype=np.int32) - 1
     start = np.cumsum([0, *map(len, up)])
     return PrefixTrie(rows, start, np.concatenate(up), np.concatenate(code), np.concatenate(cost))

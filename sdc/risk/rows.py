@@ -66,6 +66,7 @@ class Rows:
         """
         lowest, nearest = [], []
         for codes, counts in zip(self.columns, self.one_way, strict=True):
+            # at categories that an at-risk row has; others say nothing of its width
             seen = counts[np.bincount(codes[self.at_risk], minlength=len(counts)) > 0]
             lowest.append(seen.min())
             nearest.append(self.total - seen.max())
@@ -75,6 +76,7 @@ class Rows:
     def merged(self) -> Rows:
         """Rows of the same codes as one, ascending by their codes."""
         ids = KeySpace(tuple(map(len, self.one_way))).numbers(self.columns.T)
+        # ids are ordered as the codes are, so that the rows come out ascending, as the trie wants them
         order = np.argsort(ids, kind="stable")
         begin = np.flatnonzero(np.diff(ids[order], prepend=-1))
         numbers = np.empty((4, len(begin)), np.int64)
@@ -129,6 +131,7 @@ def _chunk(
     numbers = np.empty((4, len(counts)), np.int64)
     numbers[0], numbers[1], numbers[2] = counts, FAR, 0
     for v in sorted(set(range(len(table.schema))) - set(variables)):
+        # at most 63 terms of at most 2^53 each: D stays below FAR, and M + D is cut to it
         at = one_way[v][codes[:, v]]
         np.minimum(numbers[1], at, out=numbers[1])
         numbers[2] += table.total - at

@@ -51,6 +51,7 @@ def slices(table: Table, most: int) -> list[Slice]:
     if len(table) <= most:
         return [Slice()]
     order = sweep_order(table.schema)
+    # with all variables a key has one cell, so some number of them is enough
     taken = (tuple(sorted(order[-number:])) for number in range(1, len(order) + 1))
     variables, ranges = next((v, ranges) for v in taken if (ranges := ranges_of(*cells_by(table, v), most)))
     return [Slice(variables, low, high) for low, high in ranges]

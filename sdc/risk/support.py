@@ -73,6 +73,7 @@ class Component:
         """Keeps differences that are feasible under what is known."""
         if len(found):
             self.evidence = self.evidence.plus(found, self.knowledge.release)
+            # what is found comes last in the evidence too
             self._kept = np.concatenate([self._kept, np.ones(len(found), np.bool_)])
             self._inner = None
 
@@ -94,6 +95,7 @@ class Component:
         sign = -1 if shift.is_down else 1
         row, counts = self.frame.row[rows], self.frame.counts
         by = np.zeros(len(counts), np.int64)
+        # several at-risk cells may share a marginal cell: the one that needs most decides, and the others have it too
         np.maximum.at(by, row, sign * (values - counts[row]))
         reached = sign * (self.inner[:, max(0, sign)] - counts)
         chosen = np.flatnonzero((by > reached) & (by > self._tried[shift]))
@@ -165,6 +167,8 @@ class Support:
         """
         lower = self.inner[rows, 0]
         for component in self.open:
+            # an upper bound is the least of the components', so each of them has to reach it; a lower bound is their
+            # sum less the separators', so any one of them can lower it alone
             known = component.frame.counts[component.frame.row[rows]]
             values = known - np.minimum(known, lower) if shift.is_down else width + lower
             cells, changes = component.untried(rows, shift, values)
@@ -179,5 +183,6 @@ class Support:
     def _part(self, variables: SubTable) -> Part:
         if variables in self._open:
             return self._open[variables].part()
+        # a released component is its own cover: one clique, whose marginal is known
         number = st.dimension(variables)
         return Part(variables, Decomposition((st.full(number),), ()), Differences.none(number))

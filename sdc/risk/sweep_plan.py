@@ -16,7 +16,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.rows import CELLS_PER_CHUNK, keys_of
 
-MAX_SPLIT = 12
+MAX_SPLIT = 12  # 2^12 units and a pass over the table for the keys of each
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[SubLattice
     """Cuts by the fewest last variables of the order without which the rows fit."""
     order, rows = sweep_order(table.schema), len(table)
     for depth in range(1, min(len(order) - 1, MAX_SPLIT) + 1):
+        # with none of them taken there is no key to cut by: the rows of the others must fit at once
         rows = len(table.marginal(st.of(order[:-depth])))
         if rows <= max_rows:
             break
@@ -107,6 +108,7 @@ def ranges_of(keys: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], max_rows
             ranges.append((low, key))
             size, low = 0, key
         size += more
+    # keys in no range have no cells: a range ends where the next one begins
     return [*ranges, (low, int(keys[-1]) + 1)]
 
 
@@ -117,6 +119,7 @@ def cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.i
     """
     found, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for begin in range(0, len(table), CELLS_PER_CHUNK):
+        # chunk by chunk, so that memory is that of the keys found and not of the cells
         own = keys_of(table.schema, variables, table.codes[begin : begin + CELLS_PER_CHUNK])
         found, group = np.unique(np.concatenate([found, own]), return_inverse=True)
         cells = np.bincount(group, np.concatenate([cells, np.ones(len(own), np.int64)])).astype(np.int64)
@@ -144,13 +147,14 @@ def sub_lattices(variables: int) -> list[SubLattice]:
 
     Always the same cut, so that results do not depend on the workers; the dearest, which keep most, first.
     """
+    # 16 units or more, so that a few workers end together
     depth = min(variables - 1, max(4, variables // 5))
     choices = sorted(range(1 << depth), key=lambda bits: (-bits.bit_count(), bits))
     return [SubLattice(depth, bits << (variables - depth)) for bits in choices]
 
 
 def sweep_bytes(cells: int, schema: Schema, *, floor: int = 0) -> int:
-    """Memory that a unit on the whole table needs at most."""
+    """Memory in bytes that a unit on the whole table needs at most."""
     return cells * _row_bytes(len(schema), floor)
 
 

@@ -22,7 +22,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.risk.slices import Slice
 from sdc.risk.support import Shift
 
-UNITS_LEFT = 8
+UNITS_LEFT = 8  # fixed, so that units are the same however many workers there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +117,7 @@ _kept: dict[tuple[Table, Slice], Table] = {}
 
 def _slice(table: Table, held: Slice) -> Table:
     """The slice, kept for the units that follow; the one before goes first, with all that was made of it."""
+    # one slice and what was made of it at a time: that is what a worker's memory is planned for
     if _kept and (table, held) not in _kept:
         _kept.clear()
         moves.forget()

@@ -21,6 +21,7 @@ class Verdict(IntEnum):
     def read(releasable: bool | None) -> Verdict:
         """What `releasable` gave; ValueError for anything else, so that no other value passes for safe."""
         for verdict in Verdict:
+            # `is`, because 1 == True, and a 1 in a file is no verdict
             if verdict.releasable is releasable:
                 return verdict
         raise ValueError(f"releasable is {releasable!r}; it is true, false or null")

@@ -44,7 +44,7 @@ def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, bo
         d_i = spare[j, i]
         # `| (d & FAR)` makes the number far where the row has no at-risk cell: no branch, which would be guessed wrong
         m_i = min(least[j, i], c | (d_i & FAR))
-        b_i = min(both[j, i] + (total - c), d_i + total)
+        b_i = min(both[j, i] + (total - c), d_i + total)  # min(M, c) + D + N - c, with the D before
         d_i += total - c
         if own != group_before or parent != node_before:
             k += 1
@@ -77,7 +77,7 @@ def _take(j, rows, start, up, code, group, node, count, least, spare, both, plac
         own = group[j, i]
         if last[c] != own:
             last[c] = own
-            group[v, k] = k
+            group[v, k] = k  # a group's number is its first row
         else:
             group[v, k] = group[v, k - 1]
         node[v, k] = up[at]
@@ -150,7 +150,7 @@ def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):
                 phase[j] = 1
                 continue
             rows[v] = _leave(j, rows[j], start, up, cost, total, group, node, count, least, spare, both)
-            kept[v], phase[v], phase[j] = kept[j], 0, 2 if fixed else 1
+            kept[v], phase[v], phase[j] = kept[j], 0, 2 if fixed else 1  # one way only of a fixed one
             j = v
         elif phase[j] == 1:
             rows[v] = _take(j, rows[j], start, up, code, group, node, count, least, spare, both, place, last)
@@ -226,7 +226,7 @@ def _merge(lower, codes, cats, first, stop, row, value, top):  # type: ignore[no
     """
     space, rows, merged = 1, 0, 0
     for v in range(len(codes)):
-        if lower >> np.uint64(v) & ONE and space <= len(row):
+        if lower >> np.uint64(v) & ONE and space <= len(row):  # larger merges nothing, and must not wrap
             space *= cats[v]
     for g in range(len(first)):
         rows += stop[g] - first[g]
@@ -236,7 +236,7 @@ def _merge(lower, codes, cats, first, stop, row, value, top):  # type: ignore[no
     firsts, stops = np.empty_like(first), np.empty_like(stop)
     sums, one = np.zeros(space, np.int64), np.zeros(space, np.int32)
     for g in range(len(first)):
-        firsts[g] = top
+        firsts[g] = top  # appended: those before stay, for the way back
         for i in range(first[g], stop[g]):
             key = 0
             for v in range(len(codes)):
@@ -245,7 +245,7 @@ def _merge(lower, codes, cats, first, stop, row, value, top):  # type: ignore[no
             sums[key] = (sums[key] + (value[i] >> 1 << 1)) | (value[i] & 1)
             one[key] = row[i]
         for key in range(space):
-            if sums[key]:
+            if sums[key]:  # 0 where no row has the key
                 row[top], value[top] = one[key], sums[key]
                 sums[key] = 0
                 top += 1
@@ -306,6 +306,7 @@ def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, 
         return np.int64(-1)
     low, high = _counts_reach(floor, column, size, first, stop, row, value)
     width = min(low, m)
+    # D is at least d at every at-risk row, and M + D - n_T at least m + d - high: where neither is below, neither binds
     if low >= 0 and (d < width or m + d - high < width):
         width = _width_by_rows(subtable, codes, rows, ways, cats, total)
     return width if width >= floor else np.int64(-1)
@@ -364,14 +365,14 @@ def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats,
         v = _highest(waiting[depth])
         bit = ONE << np.uint64(v)
         waiting[depth] ^= bit
-        lower = reached[depth] & (bit - ONE) & pairs[v]
+        lower = reached[depth] & (bit - ONE) & pairs[v]  # below v, so that each set is met once
         if lower and depth + 1 < most:
             first, stop = _refine(codes[v], cats[v], first, stop, row, value, top[depth])
             first, stop, top[depth + 1] = _merge(lower, codes, cats, first, stop, row, value, top[depth])
             depth, opened = depth + 1, lower
             kept[depth], reached[depth] = kept[depth - 1] | bit, 0
             begin[depth + 1] = begin[depth] + len(first)
-            if begin[depth + 1] > len(firsts):
+            if begin[depth + 1] > len(firsts):  # on the way up `begin` is cut, and the room stays
                 more = np.empty(begin[depth + 1], np.int64)
                 firsts, stops = np.append(firsts, more), np.append(stops, more)
             firsts[begin[depth] : begin[depth + 1]] = first
