@@ -175,7 +175,7 @@ def _draw_move(work: Work) -> int:
         pair = int(_uniform(work) * len(work.status))
         if work.status[pair] == UNKNOWN:
             work.status[pair] = _status(work, pair)
-        if work.status[pair] != ILLEGAL:
+        if work.status[pair] != ILLEGAL:  # a REFUSED one is legal: the proposal is made, and fails
             return pair
 
 
@@ -222,7 +222,7 @@ def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
     for j in range(last):
         if work.terms[j] == subtable:
             work.signs[j] += sign
-            if work.signs[j] == 0:
+            if work.signs[j] == 0:  # the last one takes its place
                 last -= 1
                 work.terms[j], work.signs[j], work.term_rows[j] = (
                     work.terms[last],
@@ -262,7 +262,7 @@ def row_of(work: Work, subtable: int) -> int:
     if work.keys[slot] == EMPTY:
         work.numbers[NEEDED] = subtable
         return EMPTY
-    if work.places[slot] >= 0:
+    if work.places[slot] >= 0:  # a note has no row to stamp
         work.stamps[work.places[slot]] = work.numbers[CLOCK]
     return int(work.places[slot])
 
@@ -391,7 +391,7 @@ def advance(work: Work, cooling: Cooling, required: int, step: int, until: int) 
         else:
             answered = _try_addition(work, pair, required)
         if not answered:
-            work.random[0] = before
+            work.random[0] = before  # so that a chain does not depend on what was remembered
             return step, MISSING
         step += 1
         if work.numbers[ACCEPTED] > accepted and _is_new_on_top(work):

@@ -19,7 +19,7 @@ class CurvePoint:
     """The release that a method finds for a small count and a minimum width, by its utility and its risk.
 
     value      by the weights of the search; without any it is the number of sub-tables
-    min_width  that is proven for the release; None where nothing can be released
+    min_width  in records, that is proven for the release; None where nothing can be released
     """
 
     method: str
@@ -60,6 +60,7 @@ class CurveSearch:
         inquiry = ordered.inquiry
         known: Mapping[str, FoundRelease] = {}
         for min_width in sorted(set(self.min_widths), reverse=True):
+            # a budget for each width, or the points would depend on how many there are
             inquiry = inquiry.anew(MinWidth(small_count, min_width))
             start = known["decomposable"].graph if "decomposable" in known else None
             chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
@@ -76,6 +77,7 @@ class CurveSearch:
     def _widths(self, small_count: int) -> CriticalWidths:
         inquiry, widths = self.search.ordered.inquiry, self.search.ordered.widths
         least = min(self.min_widths)
+        # the widths at hand, unless their floor has left out what is needed
         if small_count == inquiry.criterion.small_count and widths.floor <= least:
             return widths
         floor = least if widths.floor else 0
@@ -92,6 +94,7 @@ class CurveSearch:
             found["decomposable"] = search.by_annealing()
         if both and "ordered" in found:
             found["best"] = search.best_of(found["ordered"], found.get("decomposable"))
+        # a release that is safe at a larger width is safe at this one, and a search may have found less
         return {method: max(new, known.get(method, new), key=lambda f: f.rank) for method, new in found.items()}
 
 

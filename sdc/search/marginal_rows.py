@@ -35,7 +35,7 @@ class MarginalRows:
         self._lacking = [table.total - counts for counts in one_way]
 
     def of(self, subtable: SubTable) -> int:
-        """The row of a sub-table, whatever its critical width."""
+        """The row of a sub-table, whatever its critical width: where in `Work.rows` its counts at the cells are."""
         row = int(kernel.row_of(self._work, subtable))
         return row if row >= 0 else self._keep(subtable, self.marginals.count(subtable))
 
@@ -57,16 +57,19 @@ class MarginalRows:
         By the explicit bounds under MPR(T), at the cells whose upper bound does not decide alone.
         """
         upper = np.minimum(counts, self._least_one_way)
+        # a lower bound is at most the count, so elsewhere the width is enough whatever it is
         near = np.flatnonzero(upper < self._needed)
         lower, codes = counts[near], self.marginals.cells[near]
         for v, lacking in enumerate(self._lacking):
             if not st.has(subtable, v):
+                # n_T less the sum of N - n_v outside T ([DKS] theorem 1): separators are empty, each of N records
                 lower -= lacking[codes[:, v]]
         return bool((upper[near] - np.maximum(0, lower) < self._min_width).any())
 
     def _keep(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> int:
         work = self._work
         exposed = np.flatnonzero(counts < self._needed)
+        # before a row is taken: rows and exposed cells run out at different times, and both go together
         while not self._free or self._exposed + len(exposed) > len(work.exposed):
             self._forget_rows()
         row = self._free.pop()
@@ -93,6 +96,7 @@ class MarginalRows:
     def _forget_rows(self) -> None:
         """Half of the rows, those not used for longest; not those of the current graph."""
         work = self._work
+        # a graph's own rows are read at every proposal, and `term_rows` says where they lie: they must not move
         in_use = set(work.term_rows[: work.numbers[kernel.TERMS]].tolist())
         kept = set(range(len(work.rows))) - set(self._free)
         idle = kept - in_use
