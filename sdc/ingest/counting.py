@@ -29,16 +29,16 @@ Column: TypeAlias = tuple[Array, npt.NDArray[Any]]
 Key: TypeAlias = tuple[int, ...]
 
 _WORD = 1 << 62
-_PILE_ROWS = 1 << 19
+_PILE_ROWS = 1 << 19  # cells that wait at least before they are summed
 _BYTES_PER_WORD = 256
 """Of memory for each word of a cell: what a merge of cells with as many others takes, twice over."""
 _SMALL_RUN = 8
 """A run of less than this part of what memory holds is taken in: many parts would be many files."""
-_SAMPLES = 1 << 12
+_SAMPLES = 1 << 12  # of all runs, from which key ranges are estimated
 
 
 class Packing:
-    """Cells of variables of the given sizes as words."""
+    """Cells of variables of the given sizes as words: a size of 0 is taken for 1."""
 
     # Not `KeySpace`, whose numbers beyond 62 bits are ranks among the cells at hand: parts are counted apart, in other
     # processes, and merged by ranges of keys, so that a cell's key must be the same wherever it is met.
@@ -47,6 +47,8 @@ class Packing:
         self.sizes = tuple(max(1, size) for size in sizes)
         self._word, self._step = [0] * len(sizes), [1] * len(sizes)
         word, space = 0, 1
+        # words are filled from the last variable on and then counted from the first: so the first word has the first
+        # variables, and keys are ordered as codes are
         for v in reversed(range(len(sizes))):
             if space * self.sizes[v] > _WORD:
                 word, space = word + 1, 1
@@ -87,6 +89,7 @@ def summed(keys: Array, counts: Array | None = None) -> Array:
 
 
 def _merged(pieces: Sequence[Array]) -> Array:
+    # sums cannot wrap: the total of all counts is within 2^53, see `_grow`
     cells = np.concatenate(pieces, axis=1)
     return summed(cells[:-1], cells[-1])
 
@@ -154,6 +157,7 @@ class Tally:
     def spill(self) -> None:
         """Makes the cells in memory a run."""
         if self.cells.shape[1]:
+            # running codes of now: vocabularies only grow, so that a code once given stays
             codes = tuple(np.arange(size) for size in self.packing.sizes)
             self.runs.append(Run(save(self.cells, self.folder), self.cells.shape[1], self.packing.sizes, codes))
             self.cells = _no_cells(self.packing)
@@ -176,11 +180,13 @@ class Tally:
         """Packs anew where the vocabularies have grown."""
         sizes = [len(vocabulary) for vocabulary in self.vocabularies]
         if self.packing.sizes != tuple(max(1, size) for size in sizes):
+            # first what is piled up, which is packed as before
             self._sum()
             self.cells, self.packing = _repacked(self.cells, self.packing, Packing(sizes)), Packing(sizes)
 
     def _heap(self, cells: Array) -> None:
         self._pile.append(cells)
+        # summed when what is piled up outweighs the cells: each is sorted a few times, however many pieces come
         most = max(_PILE_ROWS, self.cells.shape[1])
         if sum(piled.shape[1] for piled in self._pile) > min(most, self.most_cells):
             self._sum()
@@ -241,6 +247,7 @@ Faults: TypeAlias = dict[tuple[int, int], int]
 def settle_cells(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
     """The cells of good records in final order, and the bad ones by their first fault."""
     faults: Faults = {}
+    # mostly nothing is bad, and then no cell is looked at for it
     if any((codes < 0).any() for codes in settled.codes):
         cells, faults = _without_faults(cells, packing, settled)
     columns = zip(settled.codes, packing.unpack(cells[:-1]), strict=True)
@@ -249,6 +256,7 @@ def settle_cells(cells: Array, packing: Packing, settled: Settled) -> tuple[Arra
 
 def _without_faults(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
     good, faults = np.ones(cells.shape[1], np.bool_), {}
+    # by the order of the variables: a record with several faults counts once, under the first
     for v, (codes, rows) in enumerate(zip(settled.codes, packing.unpack(cells[:-1]), strict=True)):
         for fault in np.unique(codes[codes < 0]).tolist():
             at = good & (codes[rows] == fault)
@@ -266,6 +274,7 @@ def merge(tally: Tally, settled: Settled, executor: Executor) -> tuple[Iterator[
         cells, faults = settle_cells(tally.cells, tally.packing, settled)
         return iter([cells]), faults
     tally.spill()
+    # every unit merges one range of all runs: ranges together are the whole order, so nothing is merged twice
     edges = _edges(tally, settled)
     units = [(run, settled.of(run), tally.folder) for run in tally.runs]
     faults, paths = {}, []
@@ -303,12 +312,14 @@ def _between(cells: Array, start: Key | None, stop: Key | None) -> Array:
 
 
 def _place(cells: Array, key: Key) -> int:
+    # a search in a mapped file reads a page a step, not the file
     return bisect_left(range(cells.shape[1]), key, key=lambda i: tuple(cells[:-1, i].tolist()))
 
 
 def _edges(tally: Tally, settled: Settled) -> list[Key]:
     """Keys that cut the final order into ranges of about what memory holds, by a sample of every run."""
     total = sum(run.cells for run in tally.runs)
+    # runs are in running order and not in the final one; every so many of their cells are a fair sample in any order
     step = total // _SAMPLES + 1
     samples = [
         settle_cells(np.array(_mapped(run.path)[:, ::step]), Packing(run.sizes), settled.of(run))[0]
@@ -316,5 +327,6 @@ def _edges(tally: Tally, settled: Settled) -> list[Key]:
     ]
     keys = _merged(samples)[:-1]
     ranges = -(-total // tally.most_cells)
+    # an edge at the first key would leave a range without cells before it
     chosen = {keys.shape[1] * part // ranges for part in range(1, ranges)} - {0}
     return [tuple(keys[:, at].tolist()) for at in sorted(chosen)]

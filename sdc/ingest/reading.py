@@ -45,7 +45,7 @@ COUNT = "count"
 MEMORY = 1 << 30
 """Bytes for the cells that are counted, where nothing else is said."""
 
-_UNIT_ROWS = 1 << 22
+_UNIT_ROWS = 1 << 22  # rows from which a part is cut into several units
 
 
 def read_table(
@@ -137,6 +137,7 @@ def count_records(
     tally = Tally(codings, memory, folder)
     try:
         for found in runner.run(count_part, None, units):
+            # the first fault in the order of the parts, however many workers there are
             if isinstance(found, InputError):
                 raise found
             tally.unite(found)
@@ -248,6 +249,7 @@ def _counts(column: pa.Array, part: Part) -> tuple[Counts, int]:
     if column.null_count:
         raise InputError(f"{part}: column {COUNT!r} has {column.null_count} missing values; give each cell its count")
     if not pa.types.is_dictionary(column.type):
+        # each distinct value is looked at once, and multiplied as a Python integer: the sum of a batch may pass int64
         column = column.dictionary_encode()
     distinct = [_count(value, part) for value in column.dictionary.to_pylist()]
     indices = column.indices.to_numpy()
@@ -307,6 +309,7 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     if not table.total:
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
     if settings.structural_zeros is not None:
+        # last: only now are the categories known that the patterns name
         table = table.with_zeros(read_structural_zeros(settings.structural_zeros, schema))
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
     return CountedRecords(table, aside)
@@ -314,6 +317,7 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
 
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
     """The table of cells in final order, of which those of no records are dropped."""
+    # rows with the count 0 made categories known, and are no cells
     keep = [piece[-1] > 0 for piece in pieces]
     size = sum(int(good.sum()) for good in keep)
     codes, counts = np.empty((size, len(schema)), np.uint16), np.empty(size, np.int64)

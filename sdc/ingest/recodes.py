@@ -50,6 +50,7 @@ def bottom_label(recode: RecodeConfig) -> str:
 
 def _group(name: str, recode: RecodeConfig) -> str | None:
     groups = recode.groups or {}
+    # as it is written first: 01 and 1 may be two codes; then 2.0 is found as 2
     for wanted in (name, plain(name)):
         for label, values in groups.items():
             if wanted in values and values != OTHERS:

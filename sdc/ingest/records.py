@@ -16,8 +16,8 @@ from sdc.ingest.vocabulary import kind_of
 from sdc.model.errors import InputError
 
 _BATCH_ROWS = 1 << 17
-_CSV_BLOCK = 1 << 24
-_HEADER_BLOCK = 1 << 20
+_CSV_BLOCK = 1 << 24  # bytes
+_HEADER_BLOCK = 1 << 20  # bytes, of which only the first line is wanted
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 Batch: TypeAlias = tuple[pa.RecordBatch, Collection[str]]
@@ -33,6 +33,7 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
+        """Of the columns, in the part's order."""
         return [name for name, _ in self.columns]
 
 
@@ -43,6 +44,7 @@ def layouts_of(parts: Sequence[Part]) -> list[Layout]:
         with part.at_rest():
             layouts.append(_layout(part))
     names = layouts[0].names
+    # before any record is read: a part that does not fit is better found now than after hours
     for part, layout in zip(parts, layouts, strict=True):
         if layout.names != names:
             raise InputError(
@@ -104,6 +106,7 @@ def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> It
         with readable(part.url):
             schema = pq.read_schema(source)
             strings = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+            # strings as dictionaries: all that follows looks at each distinct value once, not at each record
             file = pq.ParquetFile(source, read_dictionary=strings)
             ordered = {name for name in columns if pa.types.is_dictionary(schema.field(name).type)}
             ordered -= _without_dictionary_page(file.metadata)
@@ -140,6 +143,7 @@ def _open_csv(part: Part, file: str | IO[bytes], options: Any = None, *, skip_em
     return pyarrow.csv.open_csv(
         file,
         pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK if options else _HEADER_BLOCK),
+        # a quoted end of line is no end of a record; `vocabulary` refuses the value then, and no record is lost
         pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=skip_empty),
         options,
     )

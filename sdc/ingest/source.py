@@ -97,6 +97,7 @@ class Source:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
         sha = hashlib.sha256()
         for part in self.parts:
+            # names without their folder: the same parts elsewhere are the same data
             sha.update(f"{part.name}\0{part.digest()}\n".encode())
         if structural_zeros is not None:
             sha.update(f"structural zeros\0{zeros_digest(structural_zeros)}\n".encode())
@@ -112,6 +113,7 @@ def open_source(path: str | Path) -> Source:
     path = str(path)
     if not is_url(path):
         return _listed(path)
+    # a password in a URL would be in the manifest, in logs and in messages; not even this message shows it
     if secret := re.match(r"[^/]*://[^/]*:[^/]*@", path):
         raise InputError(
             f"the URL of {path[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
@@ -210,6 +212,7 @@ def _fingerprint(files: Any, path: str) -> str:
     if isinstance(files, LocalFileSystem):
         status = os.stat(path)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    # fsspec remembers what it was told of a file
     files.invalidate_cache()
     return repr(sorted((key, str(value)) for key, value in files.info(path).items()))
 
@@ -225,6 +228,7 @@ def _within(seconds: float, work: Callable[[], Result], path: str | Path) -> Res
         except BaseException as error:
             failures.append(error)
 
+    # fsspec's calls cannot be interrupted: the thread is left behind, and does not keep the process alive
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)

@@ -25,6 +25,7 @@ def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
     InputError where the file cannot be read, is not a list of mappings, or names what the schema does not have.
     """
     path = Path(path)
+    # as text: YAML would make False of the category no
     patterns = load_yaml(path, "structural zeros", InputError, TextLoader)
     if not isinstance(patterns, list):
         what = "is empty" if not patterns else f"is a {type(patterns).__name__}"

@@ -24,7 +24,7 @@ from sdc.ingest.recodes import INTEGER, NUMERAL, bottom_label, labels_of, plain,
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 
-_MOST_KNOWN = 1 << 16
+_MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
 _INDICES = pa.int32()
 
 
@@ -121,12 +121,14 @@ class Vocabulary:
         name_of = namer(column.type, self.coding.column)
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
+        # one entry more, for rows without a value: nulls are given its index
         met = [self._met(value, name_of) for value in column.dictionary.to_pylist()] + [Bad(Fault.MISSING, "")]
         self._note(met[:-1], column, ordered)
         indices = column.indices
         if column.null_count:
             indices = indices.cast(_INDICES).fill_null(len(met) - 1)
         rows = indices.to_numpy(zero_copy_only=False)
+        # how many rows have each value matters for bad ones alone
         doubtful = bool(column.null_count) or any(isinstance(category, Bad) for category in met[:-1])
         times = np.bincount(rows, minlength=len(met)).tolist() if doubtful else [0] * len(met)
         return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
@@ -146,6 +148,7 @@ class Vocabulary:
         """
         missing, given = self.coding.missing, self.coding.order
         names = [name for name in self.codes if isinstance(name, str)]
+        # a category for missing values that nobody lists comes last, and only where a record has it
         last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
         known: dict[str, str] = {}
         if given is None:
@@ -172,6 +175,8 @@ class Vocabulary:
 
     def _note(self, met: list[str | Bad], column: pa.Array, ordered: bool) -> None:
         if met or column.null_count < len(column):
+            # the order of what is a category: values that are one come several times, and `_order` keeps the
+            # first
             names = tuple(name for name in met if isinstance(name, str))
             self._merge_dictionaries({names if ordered else None})
 
@@ -201,6 +206,7 @@ class Vocabulary:
         return self.codes.setdefault(category, len(self.codes))
 
     def _names(self) -> int:
+        # a fault has a running code as well, and is no category
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
 
     def _order(self, names: list[str]) -> tuple[list[str], dict[str, str]]:

@@ -55,8 +55,12 @@ class Certificate:
 
 
 def write_certificate(certificate: Certificate, schema: Schema, folder: Path) -> None:
-    """Writes all files; the same certificate gives the same bytes. An empty difference is left out."""
+    """Writes all files; the same certificate gives the same bytes. An empty difference is left out.
+
+    The folder exists and holds no other certificate. OSError where it cannot be written.
+    """
     for number, part in enumerate(certificate.proof.parts):
+        # no file without a difference: the part's number says that none is missing
         if _number(part):
             _write_differences(part, schema, folder / DIFFERENCES.format(number))
     content = {
@@ -113,6 +117,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> int:
+    # not isinstance, for which true is an integer
     if type(value) is not int:
         raise TypeError(f"{value!r} is no integer")
     return value
@@ -126,6 +131,7 @@ def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
     """Lists of names as sub-tables; ValueError for a name that the table does not have."""
     if not isinstance(listed, list) or not all(isinstance(names, list) for names in listed):
         raise TypeError("a list of lists of variables is expected")
+    # as text: a damaged list may hold anything, and what is sorted must be of one kind
     unknown = sorted({str(name) for names in listed for name in names} - set(schema.names))
     if unknown:
         raise ValueError(f"unknown variable {unknown[0]!r}, the table has {', '.join(schema.names)}")
@@ -150,6 +156,7 @@ def _proof(content: dict[str, Any], schema: Schema, folder: Path) -> Proof:
 
 
 def _part(facts: dict[str, Any], schema: Schema, path: Path) -> Part:
+    # the cover numbers variables as the component's marginal table has them, so names are looked up in that schema
     (variables,) = _bits([facts["variables"]], schema)
     if not variables:
         raise ValueError("a component has no variables")
@@ -169,6 +176,7 @@ def _cover(content: Any, schema: Schema) -> Decomposition | None:
 
 def _write_differences(part: Part, schema: Schema, path: Path) -> None:
     found, names = part.differences, _column_names(schema.restrict(st.members(part.variables)))
+    # numbered without gaps: an empty difference has no row, and would be one that is claimed and not there
     _, number = np.unique(found.of, return_inverse=True)
     codes = {name: np.ascontiguousarray(found.cells[:, v]) for v, name in enumerate(names)}
     write_columns(path, {DIFFERENCE: number.astype(np.int64), **codes, CHANGE: found.changes})
@@ -183,6 +191,7 @@ def _differences(path: Path, schema: Schema) -> Differences:
     columns, _ = read_columns(path)
     names = _column_names(schema)
     expected = {DIFFERENCE: np.int64, **dict.fromkeys(names, np.uint16), CHANGE: np.int64}
+    # the types exactly: codes or changes stored as floats might be rounded without a word
     found = {name: column.dtype for name, column in columns.items()}
     if found != {name: np.dtype(kind) for name, kind in expected.items()}:
         raise InputError(f"{path} is damaged: its columns are not {', '.join(expected)}; run the build again")
@@ -199,6 +208,7 @@ def _differences(path: Path, schema: Schema) -> Differences:
 
 def _start(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:
     """Where each difference starts, and the end; they are numbered from 0 without a gap, each in one piece."""
+    # a difference in two pieces would pass for two, of which neither need sum to zero: refused by the file's name
     is_first = np.ones(len(number), np.bool_)
     is_first[1:] = number[1:] != number[:-1]
     first = np.flatnonzero(is_first)

@@ -39,7 +39,7 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
     """Write the cells, in their order, cut into `parts` equal ranges; an older table there is replaced.
 
-    Each variable is a dictionary column with all its categories in order, and `count` is int64.
+    Each variable is a dictionary column with all its categories in order, and `count` is int64, in records.
     InputError where a variable is called `count`, ValueError where there is no part.
     """
     if parts < 1:
@@ -59,6 +59,7 @@ def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
 def read_written_table(folder: str | Path) -> Table:
     """The table that `write_table` wrote; InputError names the part that is missing or damaged."""
     folder = Path(folder)
+    # parts by the names recorded, not by what is there: a part that is missing must not go unnoticed
     recorded = _read_schema(folder, "parts")
     schema = _schema_of(recorded)
     expected = [part["name"] for part in recorded["parts"]]
@@ -68,6 +69,7 @@ def read_written_table(folder: str | Path) -> Table:
     pieces = [_read_part(folder / part["name"], schema, part) for part in recorded["parts"]]
     codes, counts = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     table = Table(schema, codes, counts, _zeros_of(recorded))
+    # totals and cells of the parts agree by now; two parts exchanged or a code changed does not show there
     _check_digest(table, recorded, folder)
     return table
 
@@ -130,6 +132,7 @@ def _cleared(folder: str | Path, pattern: str) -> Path:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCHEMA).unlink(missing_ok=True)
+    # all of them: the new table may have fewer parts
     for old in folder.glob(pattern):
         old.unlink()
     return folder

@@ -54,14 +54,14 @@ class SearchRecord(NamedTuple):
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
-    """Sub-tables as names and as bit sets, with their critical widths, in the list's order."""
+    """Sub-tables as names and as uint64 bit sets, with their critical widths in records, in the list's order."""
     named = [st.label(t, schema) for t in widths.sub_tables.tolist()]
     columns: dict[str, Any] = {"sub_table": named, "bits": widths.sub_tables, "critical_width": widths.widths}
     write_columns(folder / WIDTHS, columns, {"floor": str(widths.floor), "visited": str(widths.visited)})
 
 
 def read_widths(folder: Path) -> CriticalWidths:
-    """What `write_widths` wrote; InputError where it is missing or damaged."""
+    """What `write_widths` wrote; InputError where it cannot be read, KeyError where it is another file."""
     columns, metadata = read_columns(folder / WIDTHS)
     bits, widths = columns["bits"].astype(np.uint64), columns["critical_width"].astype(np.int64)
     return CriticalWidths(bits, widths, int(metadata["floor"]), int(metadata["visited"]))
@@ -81,12 +81,17 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
 
 
 def read_search(folder: Path, schema: Schema) -> SearchRecord:
-    """What `write_search` wrote; InputError or RunFolderError where it is missing or damaged."""
+    """What `write_search` wrote.
+
+    RunFolderError or InputError where a file cannot be read, or names what the schema does not have; KeyError where it
+    is another file. Steps are read as they are: only the report shows them.
+    """
     content = read_json(folder / SEARCH_FILE)
     release = Release.of(_bits(names, schema) for names in content["frontier"])
     steps = tuple(_step(step, schema) for step in content["steps"])
     if "graph" not in content:
         return SearchRecord(release, steps, reason=content.get("reason"))
+    # from cliques, not from neighbours: a graph that is not chordal is refused here
     graph = DecomposableGraph.from_cliques((_bits(names, schema) for names in content["graph"]), schema)
     columns, _ = read_columns(folder / TRACE)
     rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
@@ -94,12 +99,12 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
 
 
 def write_utility(utility: Utility, folder: Path) -> None:
-    """Every measure of the release found."""
+    """Every measure of the release found, by name."""
     write_json(folder / UTILITY, utility.facts)
 
 
 def read_utility(folder: Path) -> dict[str, float | int | str | bool]:
-    """What `write_utility` wrote, by name; RunFolderError where it is missing or damaged."""
+    """What `write_utility` wrote, by name; RunFolderError where it cannot be read."""
     found: dict[str, float | int | str | bool] = read_json(folder / UTILITY)
     return found
 
@@ -110,7 +115,7 @@ def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:
 
 
 def read_curve(folder: Path) -> tuple[CurvePoint, ...]:
-    """What `write_curve` wrote; RunFolderError where it is missing or damaged."""
+    """What `write_curve` wrote; RunFolderError where it cannot be read, KeyError where it is another file."""
     return tuple(CurvePoint(**point) for point in read_json(folder / CURVE)["points"])
 
 
@@ -123,6 +128,7 @@ def read_checkpoint(path: Path, key: str) -> SearchState | None:
     """What `write_checkpoint` wrote with this key; None where it is of another search, damaged or not there."""
     try:
         content = read_json(path)
+        # no fault of any kind stops a search: without a checkpoint it takes longer, and comes to the same
         return SearchState.from_json(content["state"]) if content["key"] == key else None
     except (RunFolderError, LookupError, TypeError, AttributeError):
         return None
@@ -149,7 +155,7 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
 
 
 def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema, folder: Path) -> None:
-    """The answer, and the bounds of every at-risk cell."""
+    """The answer, and the bounds of every at-risk cell, in records; these in the order of the table's rows."""
     named = {
         variable.name: np.array(variable.categories, object)[bounds.cells[:, v]]
         for v, variable in enumerate(schema.variables)
@@ -162,6 +168,7 @@ def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema,
         INNER_UPPER: bounds.inner[:, 1],
         EXACT: bounds.exact,
     }
+    # a variable may have the name of one of the ends
     own = variable_columns(named, ends)
     columns = {**{own[name]: column for name, column in named.items()}, **ends}
     write_columns(folder / CELLS, columns, {"method": bounds.method})
@@ -169,8 +176,14 @@ def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema,
 
 
 def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Assessment, CellBounds]:
-    """What `write_assessment` wrote; InputError or RunFolderError where it is missing or damaged."""
+    """What `write_assessment` wrote of this table and small count.
+
+    InputError or RunFolderError where a file cannot be read, KeyError where it is another one, and ValueError where it
+    is of other cells: bounds that do not enclose their counts, or as many as there are not at-risk cells.
+    """
     columns, metadata = read_columns(folder / CELLS)
+    # cells and counts are the table's own: of the file only the ends are read, and `CellBounds` refuses ends that do
+    # not enclose the counts
     rows = table.at_risk(small_count)
     outer = np.stack([columns[OUTER_LOWER], columns[OUTER_UPPER]], axis=1)
     inner = np.stack([columns[INNER_LOWER], columns[INNER_UPPER]], axis=1)
@@ -178,6 +191,7 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
     content = read_json(folder / ASSESSMENT_FILE)
     witnesses = tuple(_witness(w, table.schema) for w in content["witnesses"])
     low, high = content["min_width"]
+    # what is no verdict raises, and passes for none
     verdict = Verdict.read(content.pop("releasable"))
     return Assessment(verdict, **{**content, "min_width": (low, high), "witnesses": witnesses}), bounds
 

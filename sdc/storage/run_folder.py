@@ -118,6 +118,7 @@ class RunFolder:
 
     def _remove_leftovers(self) -> None:
         with self._on_disk("what a dead run left"):
+            # the folder is held, so that none of these is being written
             for left in self.path.glob(".*.unfinished"):
                 shutil.rmtree(left)
             for left in self.path.glob(".*.tmp"):
@@ -131,6 +132,7 @@ class RunFolder:
             with self._on_disk(f"stage {name}"):
                 unfinished.mkdir()
                 yield unfinished
+                # the old one goes last of all: whoever is killed here leaves no stage, never half of one
                 self.discard(name)
                 unfinished.rename(self.stage(name))
         finally:
@@ -140,6 +142,7 @@ class RunFolder:
     def _on_disk(self, what: str) -> Iterator[None]:
         try:
             yield
+        # of the network, though Python has them as OSErrors too: no disk is to be mended
         except (ConnectionError, TimeoutError):
             raise
         except OSError as error:
@@ -185,12 +188,14 @@ class RunFolder:
         """Writes the manifest, keeping the stages that are whole; those that are not lose their folder at once."""
         records = [self.records()[name] for name in stages if name in self.records()]
         whole = [record for record in records if self._made_with(record.name, record.key)]
+        # before the manifest: a stage that is not recorded must not be there to be read
         for name in set(stages) - {record.name for record in whole}:
             self.discard(name)
         self.write_manifest({**content, "planned": list(stages), "stages": [asdict(record) for record in whole]})
 
     def record(self, record: StageRecord) -> None:
         """Adds a stage to the manifest, or replaces it."""
+        # read again each time: the manifest on disk is what a run that takes over will see
         records = {**self.records(), record.name: record}
         self.write_manifest({**self.manifest(), "stages": [asdict(r) for r in records.values()]})
 
@@ -215,6 +220,7 @@ class RunFolder:
         """Takes another build's stage over; None where it was removed or changed meanwhile."""
         with suppress(_GoneError), self.writing(record.name) as folder:
             _copy(other.stage(record.name), folder)
+            # of the copy: the other run may have changed its stage while it was copied
             if folder_digest(folder) != record.output:
                 raise _GoneError
             self.record(replace(record, status="reused"))
@@ -222,6 +228,7 @@ class RunFolder:
         return None
 
     def _siblings(self) -> list[RunFolder]:
+        # in one order, so that a stage is taken over from the same build whichever run asks
         manifests = sorted(self.path.parent.glob(f"[!.]*/{MANIFEST}"))
         return [RunFolder(manifest.parent) for manifest in manifests if manifest.parent != self.path]
 
@@ -231,7 +238,9 @@ class RunFolder:
             record = self.records().get(name)
             if record is None or record.key != key or not self.stage(name).is_dir():
                 return None
+            # every byte read: a stage is taken over only as it was made
             return record if folder_digest(self.stage(name)) == record.output else None
+        # whatever is wrong with it: it is not whole, and is made again
         except (RunFolderError, TypeError, KeyError, OSError):
             return None
 
@@ -269,6 +278,7 @@ def folder_digest(folder: Path) -> str:
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         sha.update(str(path.relative_to(folder)).encode() + b"\0")
         with path.open("rb") as file:
+            # each file by its own digest, of fixed length, so that no byte of one can pass for one of the next
             sha.update(hashlib.file_digest(file, "sha256").digest())
     return sha.hexdigest()
 

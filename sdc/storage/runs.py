@@ -37,6 +37,7 @@ class Run:
 
     @property
     def name(self) -> str:
+        """That of the config."""
         return self.folder.path.parent.name
 
     @property
@@ -53,7 +54,7 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """One row of a list of runs, as JSON values."""
+        """One row of a list of runs, as JSON values: times are ISO in UTC, the size is in bytes."""
         ended = self.last("run started", "run ended")
         return {
             "run_folder": str(self.folder.path),
@@ -69,7 +70,7 @@ class Run:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Everything about a run, stage by stage, as JSON values."""
+        """Everything about a run, stage by stage, as JSON values: times as above, memory in MiB."""
         records = {record.name: record for record in self.stages}
         ended = self.last("run started", "run ended")
         return {
@@ -97,7 +98,7 @@ def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
 
 
 def read_run(path: Path) -> Run:
-    """The run in a folder; RunFolderError where it is none."""
+    """The run in a folder; RunFolderError where it has no manifest. One that cannot be read makes it "unreadable"."""
     folder = RunFolder(path)
     if not (path / MANIFEST).is_file():
         raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made")
@@ -107,11 +108,13 @@ def read_run(path: Path) -> Run:
         planned = tuple(manifest.get("planned", ())) or tuple(record.name for record in records)
     except (RunFolderError, TypeError, KeyError):
         return Run(folder, "unreadable", (), (), events)
+    # records are believed, not checked against digests: a list of runs must not read all their files
     there = tuple(record for record in records if folder.stage(record.name).is_dir())
     return Run(folder, _state(folder, planned, {record.name for record in there}, events), planned, there, events)
 
 
 def _state(folder: RunFolder, planned: Sequence[str], there: set[str], events: Sequence[Mapping[str, Any]]) -> str:
+    # first: a folder at work may have the release of an earlier run in it, or an event that says it ended
     if folder.held():
         return "running"
     if folder.stage(RELEASE).is_dir():
@@ -124,6 +127,7 @@ def read_runs(root: Path) -> list[Run]:
     """All runs below a folder such as runs/, by name and then as they were started; RunFolderError where it is none."""
     if not root.is_dir():
         raise RunFolderError(f"{root} is no folder; name one with runs in it, as output.folder of a config does")
+    # hidden names are stages being written, and runs being removed
     runs = [read_run(manifest.parent) for manifest in root.glob(f"[!.]*/[!.]*/{MANIFEST}")]
     return sorted(runs, key=lambda run: (run.name, run.started, run.folder.path.name))
 
@@ -146,6 +150,7 @@ def _superfluous(runs: Sequence[Run], keep: int | None, unfinished: bool) -> Ite
     """Of the runs of one name, oldest first."""
     released = [i for i, run in enumerate(runs) if run.state == "released"]
     kept = set(released if keep is None else released[max(0, len(released) - keep) :])
+    # only what is older than a release is superseded by it: a later run without one may be the one that matters
     newest = released[-1] if released else -1
     for i, run in enumerate(runs):
         superseded = i < newest and run.state != "damaged"
@@ -162,6 +167,7 @@ def remove(run: Run) -> None:
     path = run.folder.path
     dying = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}{REMOVED}")
     with run.folder.alone():
+        # asked again while the folder is held: between the list and now somebody may have run it, and finished
         if run.folder.events() != list(run.events):
             raise RunFolderError(f"{path} has changed meanwhile: it was run again; look at it anew")
         try:

@@ -25,6 +25,7 @@ def own_scratch(parent: Path) -> Iterator[Path]:
     folder = parent / f"{PREFIX}{uuid.uuid4().hex[:12]}"
     with FileLock(_lock_of(folder)):
         try:
+            # made while its lock is held, or another run could take it for one that a dead run left
             folder.mkdir(mode=0o700)
             yield folder
         finally:
