@@ -94,6 +94,7 @@ def _cells(table: Table, cells: str, small_count: int) -> Codes:
             f"the full table has {table.schema.cells} cells, at most {MAX_CELLS_BOUNDED} are bounded at once; choose "
             "fewer variables, or the at-risk cells"
         )
+    # C order, as keys are
     grid: npt.NDArray[np.int64] = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
     return grid.astype(np.uint16)
 
@@ -108,7 +109,10 @@ def assess(
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Assessment:
-    """Is the release safe: does every at-risk cell keep a width of at least `min_width`?"""
+    """Is the release safe: does every at-risk cell keep a width of at least `min_width` records ([KDSF] eq. 6)?
+
+    InputError without an at-risk cell, ReleaseError where the release names what the table does not have.
+    """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     settings = SearchSettings(MinWidth(small_count, min_width), effort=effort)
     return settings.inquiry(table).ask(release_of(table, release)).assessment
@@ -128,7 +132,8 @@ def ordered_release(
 ) -> OrderedRelease:
     """The longest releasable prefix of the list ordered by critical width, extended until it is maximal.
 
-    Critical widths below `min_width` are not listed where there are more than 20 variables.
+    [KDSF] section 5.2. Critical widths below `min_width` are not listed where there are more than 20 variables.
+    InputError without an at-risk cell.
     """
     settings = SearchSettings(
         MinWidth(small_count, min_width),
@@ -153,7 +158,7 @@ def decomposable_release(
     executor: Executor = IN_PROCESS,
     on_round: Callable[[SearchState], None] = lambda state: None,
 ) -> DecomposableRelease:
-    """The best decomposable release that annealing chains find, with its graph and the trace of the chains.
+    """The best decomposable release that annealing chains find ([KDSF] 5.1), with its graph and the chains' trace.
 
     steps    proposals of each chain, of which there are `chains`; their seeds come from `seed`
     start    the graph to start from, such as "[age,sex] [sex,race]"; no edges by default
@@ -192,7 +197,10 @@ def find_release(
     on_step: Callable[[SearchStep], None] = lambda step: None,
     on_round: Callable[[SearchState], None] = lambda state: None,
 ) -> FoundRelease:
-    """The release that a method finds: ordered, decomposable, or best; settings as for the method's own verb."""
+    """The release that a method finds: ordered, decomposable, or best; settings and errors as for its own verb.
+
+    ConfigError for an unknown method.
+    """
     require_method(method)
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     annealing = Annealing(Schedule(steps), chains, seed, start=start)
@@ -264,7 +272,9 @@ def publish_release(
 
     judgement, out = found.judgement, Path(folder).absolute()
     criterion, known = judgement.criterion, judgement.knowledge
+    # before the gate, whose checks may take longer
     require_new(out)
+    # the table that was judged, not the one given: the gate compares the two
     digest = judgement.bank.table.digest
     certificate = Certificate(digest, known.release, criterion.small_count, criterion.min_width, judgement.proof)
     cleared = clear(table, certificate, criterion, Policy.REFUSE)
@@ -282,7 +292,10 @@ def require_new(folder: Path) -> None:
 
 
 def enumerate_tables(table: Table, release: ReleaseLike, *, limit: int | None = None) -> Enumeration:
-    """All feasible integer tables counted, or the first `limit` of them, with the range of every cell."""
+    """All feasible integer tables counted, or the first `limit` of them, with the range of every cell.
+
+    ReleaseError beyond 2,048 cells, or for a limit below 1.
+    """
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
     return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit=limit)

@@ -23,6 +23,7 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     build = open_build(config, data, workers)
     build.check_source()  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
+    # after the refusals, because Prefect takes seconds to start
     from flows.embedded import embedded_server
 
     with embedded_server() as await_server:

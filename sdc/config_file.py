@@ -26,6 +26,7 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
     """
     path = Path(path)
     settings = load_yaml(path, "config", ConfigError)
+    # before it is validated, so that a faulty path in the file does not matter where another is given
     table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
         settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd())}}
@@ -79,6 +80,7 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        # YAML itself would let the last one win without a word
         for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
                 line = key.start_mark.line + 1

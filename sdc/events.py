@@ -40,6 +40,7 @@ class EventLog(logging.Handler):
         named = {"time": moment, "stage": self._stage, "event": event, "text": text}
         line = json.dumps({**{key: value for key, value in named.items() if value}, **fields}, ensure_ascii=False)
         try:
+            # a line that a death cut short must not spoil the next one
             with self._path.open("ab+") as file:
                 cut_short = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
                 file.write(b"\n" * cut_short + line.encode() + b"\n")

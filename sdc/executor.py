@@ -40,6 +40,7 @@ class InProcess:
     scratch = None
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+        # lazily: whoever has the answer stops asking, and the units that are left cost nothing
         return (function(table, unit) for unit in units)
 
 

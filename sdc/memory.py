@@ -12,6 +12,7 @@ MIB = 1 << 20
 def forget_peak() -> None:
     """Lets `peak_bytes` begin anew, where the system can; otherwise it counts from the start of the process."""
     with suppress(OSError):
+        # 5 puts the peak, VmHWM, back to what is resident now (proc(5))
         Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -26,4 +27,5 @@ def peak_bytes() -> int:
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # bytes on macOS, KiB elsewhere
     return most if sys.platform == "darwin" else most << 10

@@ -137,11 +137,13 @@ class Measured:
         return self._executor.scratch
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+        # in this process, whose peak is measured for the stage as a whole
         if units and self.scratch is None:
             for result in self._executor.run(function, table, units):
                 self.units += 1
                 yield result
         elif units:
+            # with the function's name, by which an executor remembers how long its units take
             measuring = update_wrapper(partial(_with_peak, function), function)
             for result, mib in self._executor.run(measuring, table, units):
                 self.units, self.worker_mib = self.units + 1, max(self.worker_mib or 0, mib)

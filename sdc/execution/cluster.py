@@ -30,8 +30,7 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.storage.scratch import own_scratch
 
 TRIES = 3
-
-SUBMISSION_SECONDS = 60
+SUBMISSION_SECONDS = 60  # that sbatch may take to say whether it would take a job
 STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
 
 
@@ -56,6 +55,7 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
         opened = _at_address(settings, worker_memory(execution))
     with ExitStack() as stack:
         with _named(execution.cluster):
+            # only what opening refuses is about the cluster file: the work that follows is outside of `_named`
             executor = stack.enter_context(opened)
         yield executor
 
@@ -150,6 +150,7 @@ def _submitted(settings: SlurmSettings, cluster: Any) -> Any:
             settings.log_folder.mkdir(parents=True, exist_ok=True)
         return cluster(
             n_workers=settings.fewest,
+            # certificates made for this cluster: nodes are shared, and a scheduler runs whatever it is sent
             security=True,
             shared_temp_directory=str(settings.scratch),
             scheduler_options={"dashboard_address": ":0"},
@@ -164,6 +165,7 @@ def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
     from dask_kubernetes.operator import KubeCluster
     from distributed import Client
 
+    # a name of its own: two builds at once must not share, or remove, one cluster
     own = settings.model_copy(update={"name": f"{settings.name}-{uuid.uuid4().hex[:8]}"})
     with (
         _scratch_below(own.scratch) as scratch,
@@ -205,6 +207,7 @@ def _scratch_below(folder: Path) -> Iterator[Path]:
     """A folder of this build, as open to others as the one it is in: workers may run as another user."""
     _require_folder(folder)
     with tempfile.TemporaryDirectory(prefix="sdc-", dir=folder, ignore_cleanup_errors=True) as scratch:
+        # `mkdtemp` gives it to this user alone
         os.chmod(scratch, folder.stat().st_mode & 0o777)
         yield Path(scratch)
 
@@ -235,6 +238,7 @@ def _try_submission(settings: SlurmSettings) -> None:
     if shutil.which("sbatch") is None:
         raise ConfigError("there is no command sbatch on the PATH; run where SLURM jobs can be submitted")
     try:
+        # `--test-only` asks all that a submission would: queue, account, wall time, memory and further options
         answer = subprocess.run(
             ["sbatch", "--test-only"],
             input=job_script(settings),

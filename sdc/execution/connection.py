@@ -52,6 +52,7 @@ def _wait_for_answer(settings: AddressSettings) -> None:
         except socket.gaierror as error:
             raise _refused(settings, f"the host is not known ({error.strerror})") from error
         except OSError as error:
+            # tried again until the time is over: the scheduler may just be starting
             if time.monotonic() + 0.2 > deadline:
                 raise _refused(settings, _why_no_answer(error)) from error
             time.sleep(0.2)
@@ -62,6 +63,7 @@ def _first_byte(address: str, context: ssl.SSLContext | None, deadline: float) -
     left = max(deadline - time.monotonic(), 0.1)
     plain = socket.create_connection((url.hostname, url.port), timeout=left)
     with plain, plain if context is None else context.wrap_socket(plain) as connection:
+        # a scheduler greets first; one that refuses a certificate closes, and tells nothing
         if not connection.recv(1):
             raise ConnectionResetError("it hangs up")
 
@@ -75,6 +77,7 @@ def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(tls.ca_file))
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"tls.ca_file = {str(tls.ca_file)!r} holds no certificate; name a PEM file") from error
+    # as Dask has it: such certificates are signed by an authority of the user's own, and name no host
     context.check_hostname = False
     try:
         context.load_cert_chain(tls.cert, tls.key, password=lambda: "")  # an encrypted key must not ask for a password
@@ -126,10 +129,13 @@ def check_workers(client: Any, scratch: Path, timeout: float, memory: int = 0) -
             f"the scheduler {client.scheduler.address} has no worker within {timeout:g} s; start one, or wait longer "
             "(timeout_seconds)"
         ) from error
+    # a folder of the same name on each node is not a shared one: a worker must read what was written here, and write
+    # too
     token = scratch / f"token-{uuid.uuid4().hex}"
     token.write_text(token.name)
     try:
         answers = client.run(worker_facts, str(token), on_error="return")
+        # all are asked at once, and the first that is not as it must be is named
         for worker, answer in answers.items():
             _check_worker(f"worker {worker}", answer, token)
     finally:

@@ -91,6 +91,7 @@ class DaskExecutor:
         Guided self-scheduling (Polychronopoulos and Kuck 1987), as if for `TASKS_LEFT` times the workers. Each worker
         has a task.
         """
+        # the clock decides how units share tasks, never what they give: results come one by one, in order
         seconds = max(self._seconds.get(name, LONGEST_TASK), 1e-6)
         left, most = units, max(1, units // self.workers)
         while left:
@@ -108,6 +109,7 @@ class DaskExecutor:
         while start < len(futures):
             self._await(futures[start], names[start])
             stop = start + 1
+            # finished ones only: a failed one is then the first of a later fetch, and named by its unit
             while stop < len(futures) and futures[stop].status == "finished":
                 stop += 1
             yield from self._gathered(futures[start:stop], names[start])
@@ -120,9 +122,11 @@ class DaskExecutor:
         worked = time.monotonic()
         while True:
             with suppress(TimeoutError):
+                # not without a timeout: a future whose scheduler or workers are gone is never done
                 wait(future, timeout=min(SECONDS_BETWEEN_LOOKS, self.patience))  # type: ignore[no-untyped-call]
                 return
             if self.client.status == "closed":
+                # as a lost scheduler's futures do: `run` takes up from here
                 raise CancelledError(name)
             nobody = self._why_nobody_works()
             if not nobody:
@@ -146,6 +150,7 @@ class DaskExecutor:
         """Waits until the client has found a scheduler again; SdcError where it does not, or this was the last loss."""
         _tell("scheduler lost", "the Dask scheduler is lost; waiting for it to come back")
         deadline = time.monotonic() + self.patience
+        # the client itself tries to connect again, for as long as `_timeout` allows
         while self.client.status == "connecting" and time.monotonic() < deadline:
             time.sleep(0.1)
         if last is not None or self.client.status != "running":
@@ -198,6 +203,7 @@ def _call(
     if folder is not None and not Path(folder).is_dir():
         raise ConfigError(f"{_worker()} does not see the scratch folder {folder}; mount it there")
     table = None if folder is None else open_memory_form(Path(folder))
+    # after the table is opened, which only the first task of a worker waits for
     begun = time.perf_counter()
     results = [function(table, unit) for unit in units]
     return time.perf_counter() - begun, results

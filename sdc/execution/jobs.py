@@ -32,7 +32,7 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
         "queue": settings.queue,
         "account": settings.account,
         "walltime": settings.walltime,
-        "cores": 1,
+        "cores": 1,  # a unit has one thread, and a worker's memory is for one unit
         "processes": 1,
         "memory": f"{memory}B",
         "job_mem": f"{-(-(memory + NANNY_BYTES) >> 20)}M",
@@ -52,6 +52,7 @@ def job_script(settings: SlurmSettings) -> str:
     """The script of a job, but for the address of the scheduler and the files of its certificate."""
     from dask_jobqueue.slurm import SLURMJob
 
+    # an address that no job will have: what is tried, or printed, is not submitted
     job = SLURMJob(  # type: ignore[no-untyped-call]
         scheduler="tls://scheduler:0", name="worker", **job_settings(settings)
     )
@@ -108,6 +109,7 @@ def _pod(settings: KubernetesSettings, container: dict[str, Any]) -> dict[str, A
 
 
 def _container(name: str, settings: KubernetesSettings, args: list[str]) -> dict[str, Any]:
+    # the file's own come last, and so may replace ours
     env = {**WORKER_ENV, **settings.env}
     return {
         "name": name,

@@ -22,7 +22,7 @@ from sdc.config import (
 from sdc.config_file import load_yaml, validated
 from sdc.model.errors import ConfigError
 
-MIN_WALLTIME = 300
+MIN_WALLTIME = 300  # seconds
 
 
 def _beside(value: Path, info: ValidationInfo) -> Path:
@@ -45,7 +45,7 @@ def _walltime(value: str) -> str:
 
 
 def walltime_seconds(value: str) -> int:
-    """The seconds of a wall time such as 04:00:00, or 1-12:00:00 for a day and a half."""
+    """The seconds of a wall time such as 04:00:00, or 1-12:00:00 for a day and a half; ValueError for other words."""
     days, _, clock = value.rpartition("-")
     hours, minutes, seconds = map(int, clock.split(":"))
     return int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
@@ -73,6 +73,8 @@ class _Settings(BaseModel):
 
 
 class AdaptiveSettings(_Settings):
+    """Workers come and go with the work, between two numbers."""
+
     minimum: Annotated[Workers, Field(description="the workers that are always there, from 1 to 1024")]
     maximum: Annotated[Workers, Field(description="the most workers when there is much to do, at least the minimum")]
 
@@ -93,6 +95,7 @@ class Started(_Settings):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Started:
+        # no default: how many jobs or pods a build may take is for its owner to say
         if (self.workers is None) == (self.adaptive is None):
             given = "both workers and adaptive are" if self.workers else "neither workers nor adaptive is"
             raise ValueError(f"{given} given; give workers: 8, or adaptive: {{minimum: 1, maximum: 8}}")
@@ -100,10 +103,12 @@ class Started(_Settings):
 
     @property
     def fewest(self) -> int:
+        """Workers that it begins with and always has."""
         return self.adaptive.minimum if self.adaptive else self.workers or 1
 
     @property
     def most(self) -> int:
+        """Workers that it may have at once."""
         return self.adaptive.maximum if self.adaptive else self.workers or 1
 
 
@@ -141,6 +146,8 @@ class SlurmSettings(Started):
     @property
     def leaving(self) -> tuple[int, int]:
         """Seconds after which a worker leaves, and by how much this is varied; all are gone before the wall time."""
+        # Dask varies the lifetime by the stagger either way, so the last one leaves a margin before SLURM would end its
+        # job; together they would leave a search without workers
         margin = min(max(walltime_seconds(self.walltime) // 10, 60), 600)
         return walltime_seconds(self.walltime) - 2 * margin, margin
 
@@ -163,6 +170,8 @@ class KubernetesSettings(Started):
 
 
 class TlsSettings(_Settings):
+    """Files by which scheduler and client know each other; Dask asks both sides for a certificate."""
+
     ca_file: Annotated[Beside, Field(description="the certificate of the authority that signed the scheduler's, PEM")]
     cert: Annotated[Beside, Field(description="the certificate that this process shows, PEM")]
     key: Annotated[Beside, Field(description="the key of that certificate, PEM, not encrypted")]
@@ -216,7 +225,10 @@ def read_cluster(path: Path) -> ClusterSettings:
 
 
 def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
-    """The cluster that a config names, None for in-process; ConfigError where it sets what the cluster's file has."""
+    """The cluster that a config names, None for in-process.
+
+    ConfigError where it sets what the cluster's file has, and as `read_cluster`.
+    """
     if execution.cluster in EMBEDDED_CLUSTERS:
         same: dict[str, Any] = {"workers": execution.workers, "memory_per_worker": execution.memory_per_worker}
         return None if execution.cluster == "in-process" else LocalSettings(kind="local", **same)
@@ -230,7 +242,7 @@ def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
 
 
 def workers_of(execution: ExecutionConfig) -> int | None:
-    """How many workers a build has at most; None at an address, whose scheduler knows."""
+    """How many workers a build has at most; None at an address, whose scheduler knows. ConfigError as `cluster_of`."""
     settings = cluster_of(execution)
     if settings is None:
         return 1
@@ -238,7 +250,10 @@ def workers_of(execution: ExecutionConfig) -> int | None:
 
 
 def worker_memory(execution: ExecutionConfig) -> int:
-    """Bytes that a worker has; for auto, a share of this machine's memory, the process itself having one too."""
+    """Bytes that a worker has; for auto, a share of this machine's memory, the process itself having one too.
+
+    ConfigError as `cluster_of`.
+    """
     settings = cluster_of(execution)
     memory = execution.memory_per_worker if settings is None else settings.memory_per_worker
     if memory != "auto":
@@ -266,6 +281,7 @@ def own_memory(execution: ExecutionConfig) -> int:
 
 def machine_memory() -> int:
     """Bytes of this machine, or of the container that limits this process."""
+    # Dask's figure, because its workers are held to it: the least of the machine's, the cgroup's and the process's own
     from distributed.system import MEMORY_LIMIT
 
     return int(MEMORY_LIMIT)
