@@ -45,6 +45,8 @@ class Build:
     @cached_property
     def digests(self) -> dict[str, str]:
         """Of config, data and code. How it is executed is not part of what is built."""
+        # by what is left out, not by what counts: a section that comes new changes the digest, and no old build passes
+        # for it
         sections = set(BuildConfig.model_fields) - {"execution", "output"}
         return {
             "config": section_digest(self.config, *sorted(sections)),
@@ -55,6 +57,7 @@ class Build:
     @cached_property
     def folder(self) -> RunFolder:
         root = Path(self.config.output.folder)
+        # 64 bits of digest: a name that one can read, and two builds of one name hardly share
         return RunFolder(root / self.config.name / digest_of(self.digests)[:16])
 
     @cached_property
@@ -71,6 +74,7 @@ class Build:
     def floor(self) -> int:
         """Only critical widths that reach it are listed; columns are counted for it, no records are read."""
         config, (_, variables) = self.config, read_layouts(self.source, self.config.table)
+        # the curve asks for other widths too: the list must reach down to the least of all
         least = min([config.risk.min_width, *(config.curve.min_width if config.curve else ())])
         return floor_of(config.widths.floor, len(variables), least)
 
@@ -159,6 +163,7 @@ class Build:
     def check_names(self, schema: Schema) -> None:
         """ConfigError where the settings of the search do not fit the table; better before the work than after."""
         settings = self.settings()
+        # made, and not kept: what is wanted is the refusal
         with _fault_of("release.weights"):
             settings.weights(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
@@ -176,10 +181,12 @@ class Build:
             workers = workers_of(self.config.execution)
             tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
             try:
+                # the manifest first, with the digests: a run that dies from here on says what it was of
                 content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
                 self.folder.begin({"name": self.config.name, **content}, list(stages))
                 yield
             except BaseException as error:
+                # a refusal is an answer about the data, which a rerun will give again; a failure is not
                 ended = "refused" if isinstance(error, ReleaseError) else "failed"
                 tell("run ended", str(error), outcome=ended, error=type(error).__name__)
                 raise
@@ -187,7 +194,7 @@ class Build:
 
 
 def open_build(config: Path, data: str | Path | None = None, workers: int | None = None) -> Build:
-    """The build of a config file, with the table and the number of workers replaced where given."""
+    """The build of a config file, with the table and the number of workers replaced where given; as `read_config`."""
     settings = read_config(config, data=data)
     if workers is not None:
         execution = settings.execution.model_copy(update={"workers": workers})

@@ -35,6 +35,7 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
 
 def worker_bytes(table: Table, cells_per_slice: int) -> int:
     """Of a worker: the table mapped, and either a slice with the component it is of, or a marginal being made."""
+    # a slice is copied out of its component, which is then in memory beside it
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
     return WORKER_BYTES + _table_bytes(table) + max(in_slice, MARGINAL_BYTES * len(table))

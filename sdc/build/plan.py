@@ -66,7 +66,9 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     """
     begun = time.perf_counter()
     table = build.counted(executor).table
+    # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
+    # refuses a table without an at-risk cell before anything is tried on it
     at_risk = len(build.settings().criterion.bank(table).at_risk)
     build.check_names(table.schema)
     build.require_memory(table)
@@ -101,11 +103,13 @@ def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
     """What trials run on: one worker of this machine with the memory that the build's have, whatever their cluster."""
     if execution.cluster == "in-process":
         return execution
+    # one, because memory and time of a unit are what is tried; how many run at once is multiplied afterwards
     return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // MIB}MiB")
 
 
 def _free_bytes(folder: Path) -> int:
     """Room on the disk that the folder is on, or would be."""
+    # the folder is made by the build, not by its plan
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 
@@ -122,7 +126,7 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """From what was tried, in the order of a build, to its stages."""
+    """From what was tried, in the order of a build, to its stages; seconds and bytes."""
 
     build: Build
     table: Table
@@ -135,6 +139,8 @@ class _Projection:
         outputs: dict[str, str] = {}
         plans: list[StagePlan] = []
         for stage in stages_of(self.build.config):
+            # the key of a stage has the outputs of those before: where one must be made anew, what follows is not
+            # looked for
             known = set(stage.needs) <= set(outputs)
             found = self.build.folder.finds(stage.name, stage.key(self.build, outputs)) if known else None
             if found is not None:
@@ -191,6 +197,7 @@ class _Projection:
 
     def _chains_seconds(self, workers: int) -> float:
         annealing = self.build.config.release.annealing
+        # chains run side by side as far as there are workers, and each as a whole
         rounds = -(-annealing.chains // workers) * annealing.steps
         return rounds * self.tried["annealing"].seconds if "annealing" in self.tried else 0.0
 
@@ -203,6 +210,7 @@ class _Projection:
 
     def _disk_bytes(self, name: str) -> int:
         variables, at_risk = len(self.table.schema), len(self._at_risk)
+        # what is not listed here is a few small files
         sizes = {
             "table": self._table_bytes,
             "widths": WIDTH_DISK * needs.listed(self.table, self.build.floor),
@@ -215,6 +223,7 @@ class _Projection:
     @cached_property
     def _table_bytes(self) -> int:
         with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
+            # written and weighed, because how well codes compress depends on the table
             write_table(self.table, folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
 

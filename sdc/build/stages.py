@@ -47,6 +47,8 @@ class Stage:
 
     def key(self, build: Build, outputs: Mapping[str, str]) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs."""
+        # outputs, not keys: a stage that came out the same by other code or settings is the same to what follows. The
+        # first has the data for its input
         inputs = {name: outputs[name] for name in self.needs} or build.digests["data"]
         return digest_of([self.name, code_digest(), self.sections(build), inputs])
 
@@ -67,6 +69,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         return found
 
     with _told(stage):
+        # looked for before memory is asked for: what is there needs none
         output = folder.adopt(stage.name, key)
         if output is not None:
             found = record(output, "reused")
@@ -77,6 +80,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
             with folder.writing(stage.name) as into:
                 stage.make(build, into, measured, note)
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
+    # after the record: killed between, a build finds the stage and no longer needs the checkpoint
     folder.checkpoint(stage.name).unlink(missing_ok=True)
     say(f"{stage.name}: {found.status} in {found.seconds:.1f} s")
     _tell_finished(found, measured.units)
@@ -109,6 +113,7 @@ def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> l
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     counted = build.counted(executor)
     table = counted.table
+    # as soon as there is a schema, though only the search will use them: hours earlier
     build.check_names(table.schema)
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
@@ -151,6 +156,7 @@ def _key_of(name: str, build: Build) -> str:
 def _make_assessment(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """What the search proved is proven again from its certificate; then every cell is bounded as far as can be."""
     inquiry, release, schema = build.settings(executor).inquiry(build.table), build.found.release, build.table.schema
+    # from the files: what is published rests on what was written, not on what the search remembers
     inquiry.learn(read_certificate(build.folder.stage("search"), schema).proof, release)
     judgement, bounds = inquiry.examine(release)
     low, high = judgement.margin
@@ -210,6 +216,7 @@ def _assessed(build: Build) -> tuple[Assessment, Any]:
 
 def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """Clears the release by its certificate, writes the files, and reads them back."""
+    # nothing but this file speaks for the release: the gate checks all of it again
     certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
     if certificate.release != build.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
@@ -221,6 +228,7 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     if cleared.unproven_cells:
         say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
     write_publication(cleared, build.subject, build.config.name, into)
+    # from the files as they will be published, still under their temporary name
     check_publication(cleared, into)
 
 
@@ -229,6 +237,7 @@ _BEFORE_REPORT = ("table", "widths", "search", "assessment", "curve")
 
 def _search_settings(config: BuildConfig) -> dict[str, Any]:
     """What the search depends on: the ordered one not on annealing."""
+    # what does not change a stage must not be in its key, or a rerun would do the work again
     unused = {"annealing"} if config.release.method == "ordered" else set()
     return config.release.model_dump(mode="json", exclude=unused)
 

@@ -27,7 +27,7 @@ from sdc.risk.sweep_plan import SweepPlan
 from sdc.risk.units import EndsUnit, MoveUnit, find_ends, move_cells, sparsest_moves
 from sdc.search.annealing import Chain
 
-SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000
+SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000  # units of the widths, nodes of a chain, proposals
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ def _widths(table: Table, kind: Kind) -> float:
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
+    # the first that runs compiles or loads the kernels, so its time does not count
     chosen = [units[-1], *units[:: -(-len(units) // SAMPLE)]]
     times = [_timed(function, table, unit)[0] for unit in chosen]
     return sum(times[1:]) / len(times[1:])
@@ -94,6 +95,7 @@ def _moves(table: Table, kind: Kind) -> float:
     held = next(part for part in slices(table, kind.cells_per_slice) if part.holds(cells, table.schema).all())
     known, counts = Knowledge.of(table, _pairs(table)), table.count_at(cells)
     unit = MoveUnit(everything, known, held, cells, -counts, Shift.DOWN, NODES)
+    # once for the kernels and what a process shares, then for the time
     move_cells(table, unit)
     seconds, found = _timed(move_cells, table, unit)
     sparsest_moves(table, replace(unit, changes=np.ones(1, np.int64), shift=Shift.SPARSEST_UP))
@@ -110,6 +112,7 @@ def _bounds(table: Table, kind: Kind) -> float:
 def _annealing(table: Table, kind: Kind) -> float:
     chain = Chain(kind.small_count, kind.min_width)
     try:
+        # a step before the clock: it loads the kernels and counts the first marginals
         state = chain.step(table, chain.init(table, 0), 1)
     except ReleaseError:  # not even the one-way sub-tables are safe, which the build will say
         return 0.0

@@ -22,6 +22,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.storage.certificate import Certificate
 
+# this process's own: nothing that was read or unpickled can have it
 _KEY = object()
 
 
@@ -83,9 +84,11 @@ def clear(
             f"the certificate is of another {difference}; nothing is published, assess the release again"
         )
     knowledge = Knowledge.of(table, certificate.release)
+    # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     unproven = criterion.unproven(table, knowledge, certificate.proof)
     if unproven:
         answer = _refuted(table, knowledge, certificate, criterion, effort or Effort())
+        # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise ReleaseError(_refusal(answer, unproven))
     return _cleared(subject, table, certificate.release, unproven)
@@ -94,6 +97,8 @@ def clear(
 def _cleared(subject: Subject, table: Table, release: Release, unproven: int) -> Cleared:
     kept = release.variables or 1  # a schema has a variable, though nothing but the total goes out
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
+    # both frontiers are in one order, because renumbering keeps that of the variables; not strict, because the total
+    # alone has no marginal
     marginals = zip(within.frontier, (table.marginal(t) for t in release.frontier if t), strict=False)
     return Cleared(subject, schema, within, table.total, unproven, dict(marginals), _KEY)
 
@@ -102,6 +107,7 @@ def _refuted(
     table: Table, knowledge: Knowledge, certificate: Certificate, criterion: Criterion, effort: Effort
 ) -> Assessment:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
+    # with what the certificate does show, so that the refusal says what is open and not what was never looked at
     bank = criterion.bank(table).learnt(certificate.proof, knowledge)
     return criterion.judge(table, knowledge, bank, replace(effort, depth=Depth.REFUTE, spent=0)).assessment
 

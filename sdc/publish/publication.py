@@ -44,6 +44,7 @@ def check_publication(cleared: Cleared, folder: Path) -> None:
     metadata = read_json(folder / METADATA)
     if metadata["records"] != cleared.total:
         raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {cleared.total}")
+    # from what the folder says of itself, as whoever receives it would read it
     tables = [resource for resource in metadata["resources"] if SUB_TABLE in resource]
     published = Release.of([_checked(cleared, folder, resource) for resource in tables])
     listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
@@ -64,6 +65,7 @@ def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any]) -> SubTab
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
+    # made again from the marginal that was cleared, value by value: the hash only says that a file is as it was written
     expected = {key: list(column) for key, column in table_columns(cleared.marginal(element)).items()}
     if sha != resource["hash"].removeprefix(SHA256) or _columns(path) != expected:
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
@@ -75,6 +77,7 @@ def _columns(path: Path) -> dict[str, list[Any]]:
         return {key: list(column) for key, column in read_columns(path)[0].items()}
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
+    # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
     return {**columns, COUNT: [int(value) for value in columns[COUNT]]}
 
@@ -84,6 +87,7 @@ def _numbered(release: Release) -> list[tuple[int, SubTable]]:
 
 
 def _file_name(number: int, element: SubTable, schema: Schema) -> str:
+    # the number tells files apart whose names come to the same words
     words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(st.names(element, schema))).strip("-")
     return f"{number:03}_{words[:80]}"
 
@@ -92,6 +96,7 @@ def _write_dictionary(release: Release, schema: Schema, folder: Path) -> None:
     """Variable, place of the category, category; only of variables that are published."""
     rows = [
         (schema.names[v], place, category)
+        # a variable that is not published is not named either: even its categories would tell something
         for v in st.members(release.variables)
         for place, category in enumerate(schema.variables[v].categories, start=1)
     ]

@@ -29,12 +29,14 @@ def expected(marginals: Marginals, decomposition: Decomposition, cells: Codes, v
         above = marginals[clique]
         below = above.summed(separator)
         values *= above.counts[above.rows(cells, variables)]
+        # clique and separator in turn: a quotient stays near the counts, where products of all cliques first could
+        # leave a double
         values /= below.counts[below.rows(cells, variables)]
     return values
 
 
 def sum_of_squares(marginals: Marginals, decomposition: Decomposition) -> float:
-    """Sum of the squared expected counts over all cells of the covered variables, without listing them.
+    """Sum of the squared expected counts, in records squared, over all cells of the covered variables, none listed.
 
     The squares are a product over cliques and separators too, so that they are summed by messages
     along the junction tree, last clique first: the cost is that of the marginals.
@@ -47,6 +49,7 @@ def sum_of_squares(marginals: Marginals, decomposition: Decomposition) -> float:
         own, separator = marginals[cliques[j]], separators[j - 1]
         shared = own.summed(separator)
         summed = np.bincount(shared.rows(own.codes, own.subtable), weights[cliques[j]], minlength=len(shared))
+        # no separator's cell is 0: it is the sum of positive cells of the clique
         message = summed / np.square(shared.counts, dtype=np.float64)
         host = next(marginals[clique] for clique in cliques[:j] if st.is_within(separator, clique))
         weights[host.subtable] *= message[shared.rows(host.codes, host.subtable)]

@@ -39,7 +39,7 @@ class Stop(NamedTuple):
     max_sweeps: int = 1000
 
     def check(self) -> None:
-        """InputError where IPF could not end by it."""
+        """InputError where IPF could not end by it: a tolerance that is not above 0, or less than one sweep."""
         if not (isfinite(self.tolerance) and self.tolerance > 0):
             raise InputError(f"tolerance = {self.tolerance}: give the deviation allowed in records, more than 0")
         if self.max_sweeps < 1:
@@ -82,6 +82,7 @@ class Fit:
         """(n,) expected counts at cells of the full table, (n, all variables) codes; InputError for others."""
         kept = st.members(self.variables)
         rows = self.schema.keys.keep(kept).matching(self.cells, as_cells(cells, self.schema)[:, kept])
+        # -1, for a cell that was not fitted, is the 0 at the end
         return np.append(self.values, 0.0)[rows] / float(self.spread)
 
 
@@ -127,6 +128,7 @@ def fit_marginals(
     zeros.check(schema, np.zeros((0, len(schema)), np.uint16), np.zeros(0, np.int64))
     essentials = (m.summed(m.subtable & st.varying(schema)) for m in marginals)
     by_subtable = {m.subtable: m for m in essentials}
+    # what is within another says nothing more: they agree, as was checked
     frontier = st.maximal(by_subtable)
     return _fit_possible(schema, {element: by_subtable[element] for element in frontier}, zeros, stop, max_bytes)
 
@@ -142,6 +144,7 @@ def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Dec
     That is where the marginals are those of a decomposable release, within which all structural zeros are.
     """
     release = Release.of(marginals)
+    # a structural zero within a released sub-table is a 0 there already; another one would be filled by the closed form
     if not all(named & st.varying(schema) in release for named in zeros.subtables):
         return None
     return decompose(release, len(schema))
@@ -150,6 +153,7 @@ def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Dec
 def _fit_possible(schema: Schema, marginals: Marginals, zeros: StructuralZeros, stop: Stop, max_bytes: int) -> Fit:
     variables = st.union([*marginals, *zeros.subtables])
     cells = possible_cells(schema, marginals, variables, zeros, max_bytes)
+    # in closed form the same numbers at once, and without an error that is left
     tree = tree_of(schema, marginals, zeros)
     if tree is None:
         return _iterated(schema, marginals, cells, variables, stop, max_bytes)
@@ -171,8 +175,10 @@ def possible_cells(
     cells, known = np.zeros((1, 0), np.uint16), st.GRAND_TOTAL
     for v in st.members(variables):
         size, known = schema.sizes[v], known | 1 << v
+        # before they are made: the cells that are kept may be few, those looked at need not be
         _check_bytes(len(cells) * size, 6 * st.dimension(known) + WORKING_BYTES, max_bytes)
         added = np.tile(np.arange(size, dtype=np.uint16), len(cells))
+        # the new variable is fastest, so that cells stay sorted
         cells = np.column_stack([np.repeat(cells, size, axis=0), added])
         for marginal in _seen(marginals, known, v):
             cells = cells[marginal.rows(cells, known) >= 0]
@@ -183,6 +189,7 @@ def possible_cells(
 
 def _seen(marginals: Marginals, known: SubTable, variable: int) -> list[Marginal]:
     """What the marginals with the variable say about the known variables, each once."""
+    # two marginals that see the same of the known variables agree on it, so one of them is enough
     parts = {element & known: marginal for element, marginal in marginals.items() if st.has(element, variable)}
     return [parts[part].summed(part) for part in st.maximal(parts)]
 
@@ -195,6 +202,8 @@ def _iterated(
     _check_bytes(len(cells), 6 * cells.shape[1] + WORKING_BYTES + group_bytes, max_bytes)
     groups = [groups_of(marginal, cells, variables) for marginal in marginals.values()]
     targets = [marginal.counts.astype(np.float64) for marginal in marginals.values()]
+    # from 1: any start that is a product of factors of the marginals' cells has the same limit, the maximum likelihood
+    # estimate
     values, sweeps, deviation = iterate(np.ones(len(cells)), groups, targets, stop)
     return Fit(schema, variables, cells, values, "ipf", sweeps, deviation, deviation <= stop.tolerance)
 

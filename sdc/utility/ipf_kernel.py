@@ -11,6 +11,8 @@ LANES = 4
 def rescale(values, before, factor, after, lanes):  # type: ignore[no-untyped-def]
     """Multiplies each cell by the factor of its group in `before`, and sums the new values by group in `after`.
 
+    A step of IPF ([DKS] section 3.2) with the division left to the caller; exact but for rounding, whatever the order.
+
     values  (n,) float64, changed in place
     before, after  (n,) unsigned, the group of each cell in the marginal just summed and in the next
     factor  (groups of before,) float64

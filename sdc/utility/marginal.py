@@ -72,7 +72,10 @@ class Marginal:
         return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
 
     def rows(self, cells: Codes, variables: SubTable) -> npt.NDArray[np.int64]:
-        """(n,) which of its cells each of the (n, variables) cells falls in, -1 where its count is 0."""
+        """(n,) int64 which of its cells each of the (n, variables) cells falls in, -1 where its count is 0.
+
+        KeyError where `variables` lacks one of its own.
+        """
         keys = self.schema.keys.keep(st.members(self.subtable))
         return keys.matching(self.codes, cells[:, columns(self.subtable, variables)])
 
@@ -82,7 +85,7 @@ class Marginal:
 
 
 def columns(subtable: SubTable, variables: SubTable) -> list[int]:
-    """Where the sub-table's variables are among the columns of cells that have `variables`."""
+    """Where the sub-table's variables are among the columns of cells that have `variables`; KeyError where not all."""
     place = {v: column for column, v in enumerate(st.members(variables))}
     return [place[v] for v in st.members(subtable)]
 
@@ -92,6 +95,8 @@ def check_agreement(marginals: Sequence[Marginal]) -> None:
     if any(marginal.schema != marginals[0].schema for marginal in marginals):
         raise InputError("the marginals have different schemas; give marginals of one table")
     subtables = [marginal.subtable for marginal in marginals]
+    # by what pairs share: all that have it are held against the first of them, so that each marginal is summed once for
+    # it
     for common in sorted({one & other for one, other in combinations(subtables, 2)}):
         first, *others = (m for m in marginals if st.is_within(common, m.subtable))
         expected = first.summed(common)
@@ -111,6 +116,7 @@ def _contradiction(one: Marginal, other: Marginal, cell: str, counts: tuple[int,
 
 def _difference(a: Marginal, b: Marginal) -> tuple[str, tuple[int, int]]:
     """The first cell in which two marginals of one sub-table differ, and its count in each."""
+    # cells that one of them has and the other has not are differences too
     both = np.unique(np.concatenate([a.codes, b.codes]), axis=0) if a.subtable else np.zeros((1, 0), np.uint16)
     count_a, count_b = (_counts_at(m, both) for m in (a, b))
     row = int(np.flatnonzero(count_a != count_b)[0])
@@ -123,6 +129,7 @@ def _counts_at(marginal: Marginal, cells: Codes) -> Counts:
 
 def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -> Marginal:
     first, group = schema.keys.keep(st.members(subtable)).distinct(codes)
+    # in doubles, and exact: the total is at most 2^53
     summed = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
     return Marginal(schema, subtable, codes[first], summed)
 

@@ -21,7 +21,7 @@ from sdc.model.table import Table
 from sdc.utility.closed_form import Values, expected, sum_of_squares
 from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, marginals_of, tree_of
 
-MAX_UTILITY = 1e300
+MAX_UTILITY = 1e300  # doubles end at 1.8e308; annealing computes with utilities as doubles
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,22 @@ class Weights:
                 raise InputError(f"weight of {name!r} = {value!r}: {st.label(subtable, schema)} has one; give one")
             by_subtable[subtable] = _weight(name, value)
         weights = tuple(by_variable.get(v, Fraction(1)) for v in range(len(schema)))
+        # the sum over all subsets of a product is the product of 1 + weight: no sub-table is listed
         if prod(1 + weight for weight in weights) + sum(by_subtable.values()) > MAX_UTILITY:
             raise InputError(f"the weights of all sub-tables sum to more than {MAX_UTILITY}; choose smaller weights")
         return Weights(weights, tuple(sorted(by_subtable.items())))
 
 
 def sub_tables(release: Release) -> int:
-    """Number of non-empty sub-tables ([KDSF] eq. 5)."""
+    """DU(R): the number of non-empty sub-tables ([KDSF] eq. 5)."""
     return release.sub_tables
 
 
 def cells(release: Release, schema: Schema) -> int:
-    """Cells of all non-empty sub-tables together: the sum of their products of numbers of categories."""
+    """Cells of all non-empty sub-tables together: the sum of their products of numbers of categories.
+
+    Exact, a Python integer; ReleaseError where the release names what the schema does not have.
+    """
     check_release(release, schema)
     return sum_of_products(release, schema.sizes) - 1
 
@@ -82,14 +86,17 @@ def cells(release: Release, schema: Schema) -> int:
 def degrees_of_freedom(release: Release, schema: Schema) -> int:
     """Of the release's hierarchical log-linear model: the sum over non-empty sub-tables of prod (I_v - 1).
 
-    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4).
+    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4). ReleaseError as `cells`.
     """
     check_release(release, schema)
     return sum_of_products(release, tuple(size - 1 for size in schema.sizes)) - 1
 
 
 def weighted_sub_tables(release: Release, weights: Weights) -> float:
-    """Sum of the values of the non-empty sub-tables, exact up to one rounding, so that ties are ties."""
+    """Sum of the values of the non-empty sub-tables, exact up to one rounding, so that ties are ties.
+
+    The weights are of as many variables as the table has: IndexError where the release has more.
+    """
     total = sum_of_products(release, weights.variables) - 1
     return float(total + sum(correction for subtable, correction in weights.corrections if subtable in release))
 
@@ -122,6 +129,8 @@ def reconstruction(table: Table, release: Release, *, stop: Stop = STOP, max_byt
         error = mean_squared_error(table, found)
         return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
     every = st.full(len(table.schema))
+    # uniform over what the release does not have: each value v is v / spread in `spread` cells, which give v^2 / spread
+    # to the sum of squares
     spread = prod(table.schema.sizes[v] for v in st.members(every & ~release.variables))
     at = expected(marginals, tree, table.codes, every) / float(spread)
     error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread)
@@ -140,7 +149,7 @@ class Utility:
 
     @property
     def facts(self) -> dict[str, float | int | str | bool]:
-        """Names and plain values, floats of the reconstruction to 9 digits."""
+        """Names and plain values, floats of the reconstruction to 9 digits: the last ones may depend on the machine."""
         facts: dict[str, float | int | str | bool] = {
             "sub_tables": self.release.sub_tables,
             "sub_tables_with_total": self.release.sub_tables_with_total,
@@ -176,12 +185,13 @@ def utility_of(
 
 
 def mean_squared_error(table: Table, found: Fit) -> float:
-    """Squared differences between counts and expected counts, summed over the full table, by its number of cells."""
+    """Squared differences between counts and expected counts, in records squared, per cell of the full table."""
     return _mean_squared_error(table, found.at(table.codes), float(np.square(found.values).sum()) / found.spread)
 
 
 def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_squares: float) -> float:
     """From the expected counts at the non-zero cells, and the sum of squares of all: elsewhere the count is 0."""
+    # two sums that are nearly equal: their difference may come out below 0
     elsewhere = max(0.0, sum_of_all_squares - float(np.square(expected_counts).sum()))
     here = float(np.square(table.counts - expected_counts).sum())
     return (here + elsewhere) / table.schema.cells
@@ -203,4 +213,5 @@ def _sub_table(name: str, schema: Schema) -> SubTable:
 def _weight(name: str, value: float) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_UTILITY:
         raise InputError(f"weight of {name!r} = {value!r}: give a number more than 0 and at most {MAX_UTILITY}")
+    # as it is written: 0.1 is a tenth, so that sums which are equal on paper are equal here
     return Fraction(str(value))
