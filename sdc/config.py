@@ -81,6 +81,7 @@ def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple
     for label, (start, below) in bins.items():
         if start is not None and below is not None and start >= below:
             raise ValueError(f"the bin {label!r} goes from {start:g} to below {below:g}, and holds nothing")
+    # in the order given, which is that of the categories too: it must be ascending
     for (one, other), ((_, below), (start, _)) in zip(pairwise(labels), pairwise(edges), strict=True):
         if below is None or start is None or below > start:
             raise ValueError(f"the bins {one!r} and {other!r} overlap")
@@ -369,6 +370,7 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
     """
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
+    # of the validated config, with all defaults: what is written out and what is left to its default are the same build
     content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES})
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -20,7 +20,9 @@ def render(audit: Audit) -> str:
     """The page as HTML: no script, no network, the same bytes for the same audit."""
     environment = Environment(
         loader=PackageLoader("sdc", "report"),
+        # names of variables and categories come from the data, and may hold anything
         autoescape=True,
+        # a value that the template asks for and nobody gives is a fault, not an empty line in an audit
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -118,6 +120,7 @@ def _lattice(audit: Audit) -> dict[str, Any]:
 def _cells(audit: Audit) -> dict[str, Any]:
     bounds = exposure.by_exposure(audit.bounds, audit.criterion)
     drawn = bounds.rows(np.arange(min(len(bounds), sections.MOST_DRAWN)))
+    # fine classes near the required width: cells far above it need no telling apart
     scale = Scale.near(audit.min_width, int(bounds.outer_width.max(initial=0)))
     return {
         "cells": sections.cells(bounds, audit),

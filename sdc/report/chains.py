@@ -13,7 +13,7 @@ from sdc.report import svg
 from sdc.report.plot import PAGE, Plot, around, short, ticks
 from sdc.search.decomposable import TraceRow
 
-MOST_POINTS = 200
+MOST_POINTS = 200  # of these and the others: the page stays of bounded size, however long a search was
 MOST_PANELS = 16
 MOST_ROUNDS = 200
 MOST_CHAINS = 200
@@ -51,6 +51,7 @@ class Trace:
     def thinned(self) -> Trace:
         """At most MOST_POINTS rows, evenly spread, the last one kept."""
         apart = -(-len(self.rows) // MOST_POINTS)
+        # counted from the end, because the last row is the result
         return replace(self, rows=tuple(reversed(self.rows[::-1][::apart])))
 
 
@@ -80,6 +81,7 @@ def agreement(traces: Sequence[Trace]) -> str:
     """Whether all chains ended with the same best utility, in one sentence."""
     if not traces:
         return ""
+    # equal values are equal floats: a graph's value is rounded to 12 digits for that
     best = Counter(trace.last.best_value for trace in traces)
     made = traces[0].last.round + 1
     if len(traces) == 1:
@@ -106,6 +108,7 @@ def rounds(traces: Sequence[Trace]) -> list[RoundRow]:
 
 
 def _round(rows: Sequence[TraceRow], rates: Sequence[float]) -> RoundRow:
+    # they differ where chains keep temperatures of their own
     coldest, hottest = (f"{pick(row.temperature for row in rows):.3g}" for pick in (min, max))
     best = max(row.best_value for row in rows)
     return RoundRow(
@@ -124,6 +127,7 @@ def utility_by_step(traces: Sequence[Trace]) -> Markup:
     """A panel a chain, all with the same axes: the utility at the end of each round, and the best so far."""
     shown = [trace.thinned for trace in traces[:MOST_PANELS]]
     values = [value for trace in shown for row in trace.rows for value in (row.value, row.best_value)]
+    # without weights the utility is a number of sub-tables, and a tick between two of them means nothing
     whole = all(float(value).is_integer() for value in values)
     columns = min(COLUMNS, len(shown))
     width = (PAGE - LEFT) / columns - SPACE
@@ -164,6 +168,7 @@ def cooling(traces: Sequence[Trace]) -> Markup:
     right = Plot(PAGE / 2 + LEFT, 22, wide, PANEL, steps, (0, highest))
     parts = [svg.text(left.left, 14, "temperature", "t strong")]
     parts += left.grid(ticks(*steps, 6, 1), ticks(0, hottest, 5))
+    # chains mostly share one schedule: each different line once; with tempering every chain has its own
     different = dict.fromkeys(tuple((row.step, row.temperature) for row in trace.rows) for trace in shown[:MOST_PANELS])
     parts += [left.line(points, "trend") for points in different]
     parts.append(svg.text(right.left, 14, "accepted, % of the proposals of a round", "t strong"))

@@ -16,7 +16,7 @@ MOST_POINTS = 200
 MOST_SERIES = 12
 MOST_FLAT = 8
 WIDEST_RATIO = 30
-APART = 33.0
+APART = 33.0  # points between two figures on an axis, so that they do not touch
 COLOURS = {"ordered": "#1f5f96", "decomposable": "#c2570c", "best": "#b4bfca"}
 OTHER = "#51606f"
 DASHES = (None, "8 4", "2 4", "10 3 2 3")
@@ -84,6 +84,7 @@ def risk_utility(series: Sequence[Series], min_width: int) -> Markup:
     dashes = {one.small_count: DASHES[counts.index(one.small_count) % len(DASHES)] for one in shown}
     for one in shown:
         parts += _line(one, dashes[one.small_count], plot)
+    # keys in the order of reading, lines in that of drawing: the broad line of `best` first, under the others
     for k, one in enumerate(sorted(shown, key=lambda one: (one.small_count, one.method == "best"))):
         parts += _key(one, dashes[one.small_count], LEFT + k % KEYS * KEY, 12 + k // KEYS * 22.0)
     return svg.figure(
@@ -101,6 +102,7 @@ def _plot(series: Sequence[Series], keys: float) -> Plot:
     widths = [point.min_width_required for one in series for point in one.points]
     low, high = min(widths), max(widths)
     most = max(point.sub_tables for one in series for point in one.points)
+    # widths that span more than this are mostly asked in ratios; on a line the small ones would lie on each other
     logarithmic = low > 0 and high > WIDEST_RATIO * low
     x_range = (low, high) if low < high else (low - 1, high + 1)
     return Plot(LEFT, TOP + keys, PAGE - LEFT - 30, HEIGHT, x_range, (0, max(1, most) * 1.04), logarithmic)

@@ -16,6 +16,7 @@ LONGEST_NAME = 40
 
 def by_exposure(bounds: CellBounds, criterion: MinWidth) -> CellBounds:
     """Unsafe cells, then undecided, then safe; within each by inner width, outer width, count and codes."""
+    # `lexsort` takes its last key first; with the codes for a last resort the order depends on the cells alone
     keys = (bounds.counts, bounds.outer_width, bounds.inner_width, criterion.verdicts(bounds))
     return bounds.rows(np.lexsort((*bounds.cells.T[::-1], *keys)))
 

@@ -48,6 +48,7 @@ def legend(scale: Scale) -> Markup:
 
 def lattice_squares(levels: Sequence[Level], chain: Chain, release: Release, schema: Schema, scale: Scale) -> Markup:
     """One square a sub-table, one row a dimension; crossed where it is not released."""
+    # the widest row decides: all squares have one size, so that rows can be compared
     pitch = min(52.0, (PAGE - 130) / max(len(level) for level in levels))
     size = pitch - (10 if pitch >= 30 else 2)
     row = size + (46 if pitch >= 30 else 24)
@@ -85,6 +86,7 @@ def _chain_of_squares(
         k = rows[st.dimension(subtable)]
         x, y = place(k, levels[k].rank[subtable])
         points += [(x + size / 2, y), (x + size / 2, y + size + (19 if _below(subtable, schema, size) else 0))]
+    # down to the top of the last square, and not through it
     return svg.path(points[:-1], "chain")
 
 
@@ -105,6 +107,7 @@ def _square(
     title = f"{name}: critical width {width:,}, {'released' if released else 'not released'}"
     yield svg.box(x, y, size, size, colour, title, class_="chained" if chained else "edge")
     if not released:
+        # in the corner, beside the number; over the whole square where that is too small to have one
         a, b = (x + size - 11, y + 3) if size >= 20 else (x + 1, y + 1)
         reach = 8.0 if size >= 20 else size - 2
         cross = f"M{a:.1f} {b:.1f}l{reach:.1f} {reach:.1f}m0 {-reach:.1f}l{-reach:.1f} {reach:.1f}"
@@ -139,6 +142,7 @@ def lattice_bars(levels: Sequence[Level], chain: Chain, release: Release, scale:
         figures = [_of(len(level), level.possible), short(_released(release, level.dimension))]
         figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
         parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
+    # last, so that the dots lie over the bars
     parts += _chain_of_dots(levels, chain, left, wide, pitch)
     return svg.figure(
         "lattice",
@@ -178,6 +182,7 @@ def exposed_cells(bounds: CellBounds, criterion: MinWidth, schema: Schema) -> Ma
     """Each cell a row: outer bar, inner bar, true count, and where the inner bar has to reach."""
     left, right, pitch = 54.0, 850.0, 17.0
     min_width = criterion.min_width
+    # bars are cut there, and an arrow says so
     limit = _axis_end(bounds, min_width)
     state = criterion.verdicts(bounds)
 
@@ -224,6 +229,7 @@ def _cell_row(
     if high > limit:
         yield svg.text(x(limit) + 4, y + 11, "▸")
     if inner_low + min_width <= limit:
+        # from the lower end that is proven, the width has to be reached by an upper end that is
         goal = x(inner_low + min_width)
         yield svg.line(goal, y - 1, goal, y + 15, "required")
     yield svg.element("circle", cx=x(int(bounds.counts[k])), cy=y + 7, r=3.2, class_="dot")
@@ -241,6 +247,7 @@ def width_histogram(bounds: CellBounds, scale: Scale) -> Markup:
     """At-risk cells by class of width: proved by the inner bounds, and not excluded by the outer ones."""
     classes, pitch, left, wide = len(scale.edges), 40.0, 200.0, 670.0
     counted = [np.bincount(scale.classes(w), minlength=classes) for w in (bounds.inner_width, bounds.outer_width)]
+    # one scale for both rows of bars: they are compared with each other
     largest = max(1, *(int(c.max()) for c in counted))
     parts = []
     for k, (label, colour) in enumerate(zip(scale.labels, scale.colours, strict=True)):

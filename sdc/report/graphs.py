@@ -77,7 +77,10 @@ def hung_up(graph: DecomposableGraph) -> list[Node]:
     import networkx as nx
 
     tree = nx.Graph(graph.junction_tree)
+    # a tree of one clique has no edge that would name it
     tree.add_nodes_from(range(len(graph.cliques)))
+    # from the middle the tree is least deep, and names have most room; the smallest of two middles, so that the page is
+    # the same everywhere
     root = min(nx.center(tree))
     nodes = {root: Node(root, None, 0)}
     for parent, below in nx.dfs_edges(tree, root, sort_neighbors=sorted):
@@ -99,6 +102,7 @@ def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
             separator = cliques[node.clique] & cliques[node.parent]
             on_edge = Block(x, y, _names(separator, schema, x), 0)
             edge = list(_branch(boxes[node.parent], on_edge, "branch" if separator else "branch none"))
+            # pale lines of empty separators first, so that the others cross over them
             branches = [*branches, *edge] if separator else [*edge, *branches]
             drawn += _separator(on_edge, separator)
             y += on_edge.height + GAP / 2
@@ -162,6 +166,7 @@ def extent(words: str) -> float:
 def _wide(letter: str) -> float:
     if east_asian_width(letter) in "WF":
         return 13.5
+    # there is no font to ask: a box that is too wide does no harm, one too narrow cuts a name
     if letter in " ,.:;'|ijlIt()[]f-":
         return 4.8
     return 10.5 if letter.isupper() or letter in "mw@%&" else 7.5

@@ -59,8 +59,10 @@ def most_dangerous(
     kept = widths.sub_tables != np.uint64(st.full(variables))
     if release is not None:
         outside = [np.uint64(st.full(variables) & ~element) for element in release.frontier]
+        # within an element of the frontier: no variable outside of it
         kept &= np.logical_or.reduce([widths.sub_tables & bits == 0 for bits in outside])
     sub_tables, narrow = widths.sub_tables[kept], widths.widths[kept]
+    # signed before it is negated: minus a uint8 wraps
     order = np.lexsort((sub_tables, -np.bitwise_count(sub_tables).astype(np.int64), narrow))[:limit]
     return list(zip(sub_tables[order].tolist(), narrow[order].tolist(), strict=True))
 
@@ -75,6 +77,7 @@ def most_dangerous_chain(widths: CriticalWidths, variables: int) -> tuple[tuple[
     if here not in known:
         return ()
     chain = [here]
+    # a child's width is no smaller, so it is listed where its parent is: the chain goes down to the total
     while listed := [child for child in st.children(here) if child in known]:
         here = min(listed, key=lambda child: (known[child], child))
         chain.append(here)

@@ -27,6 +27,7 @@ class Plot:
 
     def x(self, value: float) -> float:
         low, high, at = (log(v) if self.logarithmic else v for v in (*self.x_range, value))
+        # a range of one value: whatever is in it lies at the left
         return self.left + self.width * (at - low) / ((high - low) or 1)
 
     def y(self, value: float) -> float:
@@ -61,8 +62,10 @@ def ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]
 
     At most `most` steps fit into the range.
     """
+    # up to 10^300, because utilities with weights may be that large (`measures.MAX_UTILITY`)
     series = (digit * 10.0**power for power in range(-9, 301) for digit in (1, 2, 5))
     step = next(s for s in series if s >= least and s * most >= high - low)
+    # a tick at an end of the range must not be lost to rounding
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
     return [round(k * step, 9) for k in range(first, last + 1)]
 

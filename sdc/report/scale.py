@@ -24,6 +24,7 @@ class Scale:
     @staticmethod
     def of(min_width: int, largest: int) -> Scale:
         """At most two classes below min_width and seven from it up to the largest width."""
+        # the finest series whose classes are no more than the colours
         series = (_steps(min_width, largest, digits) for digits in ((1, 2, 5), (1, 3), (1,)))
         fitting = next((steps for steps in series if len(steps) <= len(ABOVE)), None)
         return Scale._with(min_width, fitting or _steps(min_width, largest, (1,)))
@@ -35,6 +36,7 @@ class Scale:
 
     @staticmethod
     def _with(min_width: int, steps: Sequence[int]) -> Scale:
+        # two classes below the required width at most: of what may not go out, how far off it is
         below = sorted({0, -(-min_width // 2)} - {min_width}) if min_width else []
         return Scale(min_width, (*below, *steps[: len(ABOVE)]))
 

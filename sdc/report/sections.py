@@ -24,7 +24,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import SearchStep
 
-MOST_DIMENSIONS = 20
+MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
 MOST_SQUARES = 400
 MOST_DANGEROUS = 35
 MOST_FRONTIER = 200
@@ -112,6 +112,7 @@ class CellRow:
 def by_dimension(audit: Audit) -> list[DimensionRow]:
     """From the one-way sub-tables up; of many variables, what is above the release in one row."""
     variables, counts = len(audit.table.schema), audit.release.by_dimension
+    # of 63 variables most dimensions hold nothing that was released
     shown = variables if variables <= MOST_DIMENSIONS else min(len(counts), variables)
     padded = [*counts, *[0] * variables]
     rows = [DimensionRow(str(d), comb(variables, d), padded[d]) for d in range(1, shown + 1)]
@@ -187,6 +188,7 @@ def bisection(audit: Audit) -> list[StepRow]:
 
 
 def _bisection(audit: Audit, steps: Sequence[SearchStep], limit: int) -> Iterator[StepRow]:
+    # the search keeps questions and answers; what was still open before each follows from these
     low, high = 0, limit
     for k, step in enumerate(steps[:MOST_STEPS], 1):
         passed = _passed(audit, step)
@@ -216,11 +218,13 @@ def _passed(audit: Audit, step: SearchStep) -> bool:
 def _tried(audit: Audit) -> list[SearchStep]:
     """The steps that added sub-tables, or tried to, on the way to the release: the prefix extended, or growth."""
     steps = [step for step in audit.search_steps if step.added]
+    # of the two ways to grow only one led to the release, and its steps are the last
     return [step for step in steps if step.phase == steps[-1].phase]
 
 
 def _last_answers(audit: Audit) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
+    # a refusal of several together says nothing of each; the search asked again with fewer
     steps = [step for step in _tried(audit) if len(step.added) == 1 or _passed(audit, step)]
     return {t: step for step in steps for t in step.added}
 
@@ -245,6 +249,7 @@ def border(audit: Audit) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
     last = _last_answers(audit)
     known = _known(audit)
+    # candidates from three sides, because all sub-tables outside may be 2^63
     outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.release]
     found = [t for t in outside if all(child in audit.release for child in st.children(t))]
     rows = sorted(found, key=lambda t: (known.get(t, -1), -st.dimension(t), t))
@@ -272,6 +277,7 @@ def _unjoined(audit: Audit) -> list[st.SubTable]:
 def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
     if width is not None and width < audit.min_width:
         return f"refuted: its critical width is below {audit.min_width}"
+    # not listed because it does not reach the floor, and so not the required width
     if width is None and audit.widths.floor <= audit.min_width and step is None:
         return f"refuted: its critical width is below {audit.min_width}"
     if step is None:

@@ -9,6 +9,7 @@ from markupsafe import Markup, escape
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
     """One element; text is escaped, `class_` and `stroke_width` become `class` and `stroke-width`."""
+    # `Markup.format` escapes what it puts in, attributes too: a category may hold a quotation mark
     written = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _number(value))
         for name, value in attributes.items()
@@ -18,6 +19,7 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
 
 def _number(value: object) -> object:
+    # a tenth of a point is enough, and the same digits everywhere make the page the same bytes everywhere
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
 
 

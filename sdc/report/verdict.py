@@ -11,6 +11,8 @@ from sdc.model import subtable as st
 from sdc.report.evidence import Audit
 from sdc.risk.verdict import Policy, Verdict
 
+# what the assessment says, and what the listed bounds say: bounds may show less than was found for a refusal, and more
+# than was found for an open question, but never less than a claim of safety
 CLAIMS = {(True, True), (False, False), (False, None), (None, None), (None, True)}
 
 
@@ -56,6 +58,7 @@ def checks(audit: Audit) -> Iterator[Check]:
         low, high = int(bounds.inner_width.min()), int(bounds.outer_width.min())
         claimed = audit.assessment.min_width
         text = f"The min width over the listed bounds, {_width(low, high)}, agrees with the assessment's."
+        # both contain the sharp minimum width, so they must meet
         yield Check(text, max(low, claimed[0]) <= min(high, claimed[1]))
     again = _answer(audit)
     text = f"Decided once more from the listed bounds: {_said(again)}; the assessment says {_said(_claim(audit))}."
@@ -69,6 +72,8 @@ def _width_check(audit: Audit) -> Iterator[Check]:
         return
     listed = dict(zip(audit.widths.sub_tables.tolist(), audit.widths.widths.tolist(), strict=True))
     floor, required = audit.widths.floor, audit.min_width
+    # not listed means below the floor: that says it is too narrow where the floor is no higher than what is required,
+    # else nothing
     unlisted = required if floor > required else floor - 1
     enough = min(listed.get(s, unlisted) for s in audit.release.frontier) >= required
     text = f"No sub-table of the released frontier has a critical width below the required {required:,}."
@@ -85,6 +90,7 @@ def _answer(audit: Audit) -> bool | None:
 
 def _same_cells(audit: Audit) -> bool:
     rows = audit.table.at_risk(audit.small_count)
+    # bounds may come by exposure; the table's cells are ascending
     order = np.lexsort(audit.bounds.cells.T[::-1])
     return np.array_equal(audit.table.codes[rows], audit.bounds.cells[order]) and np.array_equal(
         audit.table.counts[rows], audit.bounds.counts[order]
@@ -92,6 +98,7 @@ def _same_cells(audit: Audit) -> bool:
 
 
 def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
+    # before all else: evidence that contradicts itself proves nothing, whatever it says
     if not sound:
         return "contradicted", "Do not publish: the evidence contradicts itself"
     if audit.assessment.releasable:
