@@ -53,7 +53,8 @@ class Marginal:
             raise InputError(f"the marginal {name} has the shape {given.shape}; its categories make it {sizes}")
         if given.dtype.kind not in "iu":
             raise InputError(f"the marginal {name} has counts of type {given.dtype}; give integers")
-        if given.min() < 0 or given.sum(dtype=np.float64) > MAX_TOTAL:
+        # in floating point first, which cannot wrap, and then exactly: 2^53 + 1 is no double
+        if given.min() < 0 or given.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(given.sum()) > MAX_TOTAL:
             raise InputError(
                 f"the marginal {name} has counts from {given.min()} to {given.max()}; they must not be negative "
                 f"nor sum to more than {MAX_TOTAL} (2^53)"
