@@ -318,7 +318,11 @@ class CurveConfig(_Section):
 
 class WidthsConfig(_Section):
     floor: Annotated[
-        NotNegative | None, Field(description="only sub-tables whose critical width reaches this, default all")
+        NotNegative | None,
+        Field(
+            description="only sub-tables whose critical width reaches this; default all, above 20 variables those that "
+            "reach the least min_width"
+        ),
     ] = None
 
 
