@@ -123,6 +123,7 @@ def read_deployments(path: Path) -> tuple[tuple[WorkPool, ...], list[Deployment]
 
 def _lines(path: Path) -> Iterator[int]:
     """Where each deployment begins."""
+    # read once more as nodes: what is validated no longer knows its lines
     root: Any = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
     nodes = {key.value: node for key, node in root.value}
     yield from (node.start_mark.line + 1 for node in nodes["deployments"].value)
@@ -145,6 +146,7 @@ def register(path: Path) -> list[Deployment]:
     """
     pools, deployments = read_deployments(path)
     _make_pools(pools)
+    # by Prefect's own command, in a process of its own, which may end as it likes
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEPLOY_SECONDS)

@@ -18,7 +18,7 @@ _SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": f"{PATIENCE:.0f}",
-    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # else 150 lines of cancelled tasks when it is ended
     "PREFECT_LOGGING_LEVEL": "CRITICAL",  # a refusal is one message, said by the command; faults are raised
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
@@ -42,6 +42,7 @@ server.wait()
 def use_embedded_server() -> None:
     """Sets what the environment leaves open; call it before Prefect is imported."""
     for name, value in _SETTINGS.items():
+        # what the environment says comes first: Prefect may be somebody's own server
         os.environ.setdefault(name, value)
 
 
@@ -61,6 +62,8 @@ def embedded_server() -> Iterator[Callable[[], None]]:
     url = f"http://127.0.0.1:{port}/api"
     command = [sys.executable, "-c", _SERVE, sys.executable, "-m", *_SERVER, str(port)]
     with (
+        # in a session of its own: an interrupt at the terminal goes to the whole group, and the build still has to
+        # report to it. Its end is the end of the pipe, which the system closes however this process dies
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as server,
         temporary_settings({PREFECT_API_URL: url}),
     ):
@@ -90,5 +93,6 @@ def _answers(url: str) -> bool:
 
 def _free_port() -> int:
     with socket.socket() as free:
+        # another process may take it before the server does: then that ends at its start, which `_await` says
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
