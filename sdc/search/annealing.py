@@ -15,6 +15,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.release import Release
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.critical_width import require_at_risk
 from sdc.search import chain_kernel as kernel
@@ -123,6 +124,8 @@ class Chain:
     w_u w_v prod_S (1 + w_s), and what sub-tables with a weight of their own count beside.
 
     With structural zeros the variables of each pattern stay joined: then the explicit bounds are sharp nevertheless.
+    Nothing is lost by it that they could prove: what they show of a graph that parts a pattern they show of a larger
+    one around it that joins the pattern, and that is then releasable itself.
     """
 
     small_count: int
@@ -134,16 +137,17 @@ class Chain:
     def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
         """The chain before its first step, from no edges unless told otherwise.
 
-        ReleaseError where not even the one-way sub-tables may be public, or where the start may not. InputError where
-        the start is a graph on other variables, or without an at-risk cell.
+        ReleaseError where not even the one-way sub-tables may be public, or one that a structural zero names, or where
+        the start may not. InputError where the start is a graph on other variables, or without an at-risk cell.
         """
         require_at_risk(table, self.small_count)
         graph = _checked(start, table)
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
         workspace.require_one_way()
+        workspace.require_zeros()
         workspace.place(graph, self._weights(table))
-        workspace.require_wide()
+        workspace.require_wide(is_given=start is not None)
         value = workspace.value(graph)
         best = Best(graph, value, int(workspace.widths().min()))
         return ChainState(graph, value, seed & (1 << 64) - 1, 0, 0, best)
@@ -297,26 +301,46 @@ class Workspace:
 
     def require_one_way(self) -> None:
         """ReleaseError where no release with all one-way sub-tables reaches the width."""
-        variables = len(self.table.schema)
-        self.place(DecomposableGraph.without_edges(variables), Weights.equal(variables))
-        widths = self.widths()
+        widths = self._widths_with(st.GRAND_TOTAL)
         if widths.min() < self.min_width:
             raise ReleaseError(
                 f"the minimum width {self.min_width} is not reached even when only the one-way sub-tables are public: "
                 f"{self._narrowest(widths)}; choose a minimum width of at most {widths.min()}, or drop a variable"
             )
 
-    def require_wide(self) -> None:
+    def require_zeros(self) -> None:
+        """ReleaseError where no release with all one-way sub-tables and one that a structural zero names does."""
+        zeros, schema = self.table.zeros, self.table.schema
+        for named, zero in sorted(zip(zeros.subtables, zeros.labels(schema), strict=True)):
+            widths = self._widths_with(named)
+            if widths.min() < self.min_width:
+                raise ReleaseError(
+                    f"the minimum width {self.min_width} is not reached by any decomposable release whose bounds are "
+                    f"exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in it, and then "
+                    f"{self._narrowest(widths)}; choose the method ordered, which can do without that sub-table, a "
+                    "smaller minimum width, or drop one of these variables"
+                )
+
+    def _widths_with(self, clique: SubTable) -> npt.NDArray[np.int64]:
+        """(n,) width of every at-risk cell under the one-way sub-tables and this clique: the smallest is critical."""
+        schema = self.table.schema
+        self.place(DecomposableGraph.from_cliques([clique], schema), Weights.equal(len(schema)))
+        return self.widths()
+
+    def require_wide(self, *, is_given: bool) -> None:
         """ReleaseError where the graph that was placed is not releasable: names the cell and the clique."""
         work, widths = self.work, self.widths()
         if widths.min() >= self.min_width:
             return
         cliques = [j for j in range(work.numbers[kernel.TERMS]) if work.signs[j] > 0]
         clique = min(cliques, key=lambda j: int(work.rows[work.term_rows[j], widths.argmin()]))
+        graph, remedy = "the start graph", "drop edges of that clique"
+        if not is_given:
+            graph, remedy = "the smallest graph that has every structural zero in a clique", "choose the method ordered"
         raise ReleaseError(
-            f"the start graph is not releasable at the minimum width {self.min_width}: {self._narrowest(widths)}, "
-            f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; drop edges of that "
-            f"clique, or choose a minimum width of at most {widths.min()}"
+            f"{graph} is not releasable at the minimum width {self.min_width}: {self._narrowest(widths)}, "
+            f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; {remedy}, "
+            f"or choose a minimum width of at most {widths.min()}"
         )
 
     def _narrowest(self, widths: npt.NDArray[np.int64]) -> str:

@@ -129,8 +129,9 @@ def require_method(method: str) -> None:
 
 
 def _alone(ordered: FoundRelease) -> str:
+    has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
     return (
-        f"The ordered release stands alone: no decomposable release with all variables reaches the minimum width "
+        f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "
         f"{ordered.assessment.min_width_required}."
     )
 

@@ -132,8 +132,9 @@ class DecomposableSearch:
     def run(self, resume: SearchState | None = None) -> DecomposableRelease:
         """The best release of all chains, assessed by the criterion.
 
-        ReleaseError where not even the one-way sub-tables reach the width, or where the start does not. InputError
-        where `resume` is of another search, or the start of another table.
+        ReleaseError where not even the one-way sub-tables reach the width, or with them one that a structural zero
+        names, or where the start does not. InputError where `resume` is of another search, or the start of another
+        table.
         """
         state = self._init() if resume is None else self._own(resume)
         while not self._is_over(state):

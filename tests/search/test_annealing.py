@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from sdc.api import ordered_release
 from sdc.bounds import decomposable
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import decompose
+from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -23,7 +25,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.search import chain_kernel
 from sdc.search.annealing import Chain, Schedule, Workspace
 from sdc.utility.measures import Weights, weighted_sub_tables
-from tests.strategies import knows, schema_of, small_tables, structural_zeros
+from tests.strategies import dense, knows, schema_of, small_tables, structural_zeros
 
 HOT = Schedule(steps=400, start=20.0, end=2.0)
 
@@ -238,6 +240,37 @@ def test_a_start_that_parts_a_structural_zero(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     with pytest.raises(InputError, match=r"does not join A\*B\*C\*D\*E\*F, which a structural zero names"):
         Chain(2, 1).init(czech.with_zeros(zeros), 1, DecomposableGraph.without_edges(6))
+
+
+def table_with_an_unsafe_zero() -> Table:
+    """A x B with A = 0 and B = 1 impossible: the one-way sub-tables keep the cell of count 1 wide, and A*B does not.
+
+    A = 0:  9  -  7  1
+    A = 1: 20 12 12  8
+    """
+    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
+    return dense(schema_of([2, 4]), [9, 0, 7, 1, 20, 12, 12, 8]).with_zeros(zeros)
+
+
+def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
+    """It is named, and no start graph is, for there is none that would do."""
+    table = table_with_an_unsafe_zero()
+    message = (
+        r"the structural zero A = 0 and B = 1 needs the sub-table A\*B in it, and then the cell A = 0, B = 3 "
+        r"\(count 1\) has the width 0; choose the method ordered"
+    )
+    for start in (None, DecomposableGraph.parse("[A,B]", table.schema)):
+        with pytest.raises(ReleaseError, match=message):
+            Chain(1, 1).init(table, 0, start)
+    assert ordered_release(table, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
+
+
+def test_structural_zeros_whose_sub_tables_are_unsafe_together() -> None:
+    """Each alone is safe; the message is about the graph that they make, which nobody gave."""
+    table = dense(schema_of([2, 2, 2]), [0, 0, 3, 1, 1, 0, 0, 0])
+    zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((0, (1,)), (1, (1,))), ((1, (0,)), (2, (1,)))))
+    with pytest.raises(ReleaseError, match=r"the smallest graph .* is not releasable .*; choose the method ordered"):
+        Chain(1, 1).init(table.with_zeros(zeros), 0)
 
 
 def test_63_variables() -> None:

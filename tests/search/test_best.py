@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from sdc.api import find_release
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
@@ -19,7 +20,7 @@ from sdc.search.best import FoundRelease, ReleaseSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.measures import Weights
-from tests.search.test_annealing import random_table
+from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.strategies import inquiry_of, knows, small_tables
 
 
@@ -96,6 +97,15 @@ def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
         search_of(czech, 2000).run("best")
     with pytest.raises(ReleaseError, match="the start graph is not releasable at the minimum width 40"):
         search_of(czech, 40, start=DecomposableGraph.parse("[A,B,C]  [B,C,F]", czech.schema)).run("best")
+
+
+def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
+    """Decomposable releases do reach the width, but none that annealing can have."""
+    table = table_with_an_unsafe_zero()
+    found = find_release(table, "best", min_width=1, small_count=1)
+    assert found.release == Release.of([0b01, 0b10])
+    assert found.reason is not None
+    assert "with all variables and every structural zero in a clique reaches the minimum width 1." in found.reason
 
 
 def test_ties_go_to_the_first_frontier() -> None:
