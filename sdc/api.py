@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds.in_units import bounds_in_units
-from sdc.build.assemble import Annealing, SearchSettings, floor_of, no_widths, release_search
+from sdc.build.assemble import SearchSettings, floor_of, no_widths, release_search
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import no_at_risk_cell
 from sdc.ingest.reading import read_table
@@ -22,12 +23,14 @@ from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk.criterion import Assessment, Budget, Effort
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import Schedule
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import CurvePoint, CurveSearch
-from sdc.search.decomposable import DecomposableRelease, SearchState
+from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
+from sdc.search.found import Found
 from sdc.search.ordered import OrderedRelease, SearchStep
 from sdc.utility.measures import Weights
 
@@ -114,8 +117,7 @@ def assess(
     InputError without an at-risk cell, ReleaseError where the release names what the table does not have.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    settings = SearchSettings(MinWidth(small_count, min_width), effort=effort)
-    return settings.inquiry(table).ask(release_of(table, release)).assessment
+    return Inquiry(table, MinWidth(small_count, min_width), effort=effort).ask(release_of(table, release)).assessment
 
 
 def ordered_release(
@@ -135,13 +137,9 @@ def ordered_release(
     [KDSF] section 5.2. Critical widths below `min_width` are not listed where there are more than 20 variables.
     InputError without an at-risk cell.
     """
-    settings = SearchSettings(
-        MinWidth(small_count, min_width),
-        Policy.OUTER if accept_undecided else Policy.REFUSE,
-        Effort(budget or Budget(), refute_cells, executor=executor),
-        extend,
-        floor_of(None, len(table.schema), min_width),
-    )
+    effort = Effort(budget or Budget(), refute_cells, executor=executor)
+    policy = Policy.OUTER if accept_undecided else Policy.REFUSE
+    settings = replace(_settings(table, MinWidth(small_count, min_width), effort), policy=policy, extend=extend)
     return release_search(table, settings, settings.widths(table), on_step).ordered.run()
 
 
@@ -167,8 +165,8 @@ def decomposable_release(
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not.
     """
-    effort, annealing = Effort(executor=executor), Annealing(Schedule(steps), chains, seed, start=start)
-    settings = SearchSettings(MinWidth(small_count, min_width), effort=effort, annealing=annealing, **_by_name(weights))
+    criterion, annealing = MinWidth(small_count, min_width), Annealing(Schedule(steps), chains, seed)
+    settings = _settings(table, criterion, Effort(executor=executor), annealing, start, weights)
     return release_search(table, settings, no_widths(), on_round=on_round).decomposable.run()
 
 
@@ -203,10 +201,8 @@ def find_release(
     """
     require_method(method)
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    annealing = Annealing(Schedule(steps), chains, seed, start=start)
-    floor = floor_of(None, len(table.schema), min_width)
-    criterion, named = MinWidth(small_count, min_width), _by_name(weights)
-    settings = SearchSettings(criterion, effort=effort, floor=floor, annealing=annealing, **named)
+    annealing = Annealing(Schedule(steps), chains, seed)
+    settings = _settings(table, MinWidth(small_count, min_width), effort, annealing, start, weights)
     widths = no_widths() if method == "decomposable" else settings.widths(table)
     return release_search(table, settings, widths, on_step, on_round).run(method)
 
@@ -236,30 +232,37 @@ def risk_utility_curve(
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     annealing = Annealing(Schedule(steps), chains, seed)
     least = MinWidth(small_counts[0], min(min_widths))
-    floor = floor_of(None, len(table.schema), min(min_widths))
-    settings = SearchSettings(least, effort=effort, floor=floor, annealing=annealing, **_by_name(weights))
+    settings = _settings(table, least, effort, annealing, weights=weights)
     search = release_search(table, settings, settings.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
 
 
-def _by_name(weights: Mapping[str, float] | None) -> dict[str, Any]:
-    """Weights of variables, and of sub-tables `a*b`, as the settings take them."""
-    given = weights or {}
-    return {
-        "by_variable": {name: weight for name, weight in given.items() if "*" not in name},
-        "by_sub_table": {name: weight for name, weight in given.items() if "*" in name},
-    }
+def _settings(
+    table: Table,
+    criterion: MinWidth,
+    effort: Effort,
+    annealing: Annealing | None = None,
+    start: str | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> SearchSettings:
+    """What the verbs leave to be set, with the floor that the table wants."""
+    floor = floor_of(None, len(table.schema), criterion.min_width)
+    chains, named = annealing or Annealing(), _by_kind(weights or {})
+    return SearchSettings(criterion, Policy.REFUSE, effort, True, floor, chains, start, *named)
+
+
+def _by_kind(weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Weights of variables, and of sub-tables `a*b`."""
+    of_sub_tables = {name: weight for name, weight in weights.items() if "*" in name}
+    return {name: weight for name, weight in weights.items() if name not in of_sub_tables}, of_sub_tables
 
 
 def weights_of(table: Table, by_name: Mapping[str, float]) -> Weights:
     """Weights of variables and of sub-tables `a*b`; InputError for what the table does not have, or not above 0."""
-    named = _by_name(by_name)
-    return Weights.of(table.schema, named["by_variable"], named["by_sub_table"])
+    return Weights.of(table.schema, *_by_kind(by_name))
 
 
-def publish_release(
-    table: Table, found: FoundRelease | OrderedRelease | DecomposableRelease, folder: str | Path, *, title: str
-) -> None:
+def publish_release(table: Table, found: Found, folder: str | Path, *, title: str) -> None:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
 
     The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;

@@ -16,9 +16,8 @@ from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.search.annealing import Schedule
 from sdc.search.best import ReleaseSearch
-from sdc.search.decomposable import DecomposableSearch, SearchState
+from sdc.search.decomposable import Annealing, DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Utility, Weights, utility_of
@@ -28,24 +27,12 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
 @dataclass(frozen=True)
-class Annealing:
-    """How chains are run, see `DecomposableSearch`; `start` is a graph as '[a,b] [b,c]', none without edges."""
-
-    schedule: Schedule = field(default_factory=Schedule)
-    chains: int = 4
-    seed: int = 0
-    rounds: int = 20
-    patience: int = 8
-    tempering: bool = False
-    start: str | None = None
-
-
-@dataclass(frozen=True)
 class SearchSettings:
     """All that a search for a release depends on beside the table.
 
     extend       whether the release is made maximal
     floor        only critical widths that reach it are listed, see `floor_of`
+    start        the graph that chains start from, as '[a,b] [b,c]'; none without edges
     by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1
     """
 
@@ -55,6 +42,7 @@ class SearchSettings:
     extend: bool = True
     floor: int = 0
     annealing: Annealing = field(default_factory=Annealing)
+    start: str | None = None
     by_variable: Mapping[str, float] = field(default_factory=dict)
     by_sub_table: Mapping[str, float] = field(default_factory=dict)
 
@@ -66,10 +54,9 @@ class SearchSettings:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
         return Weights.of(schema, self.by_variable, self.by_sub_table)
 
-    def start(self, schema: Schema) -> DecomposableGraph | None:
-        """The graph that chains start from; InputError where it is no decomposable one on the table's variables."""
-        text = self.annealing.start
-        return None if text is None else DecomposableGraph.parse(text, schema)
+    def start_graph(self, schema: Schema) -> DecomposableGraph | None:
+        """What chains start from; InputError where it is no decomposable graph on the table's variables."""
+        return None if self.start is None else DecomposableGraph.parse(self.start, schema)
 
     def widths(self, table: Table, memory: int | None = None) -> CriticalWidths:
         """Critical widths from the floor on; `memory` is what a unit may use, in bytes."""
@@ -105,19 +92,12 @@ def release_search(
     on_round: Callable[[SearchState], None] = lambda state: None,
 ) -> ReleaseSearch:
     """Both searches under one criterion; InputError where the settings do not fit the table."""
-    inquiry, annealing, schema = settings.inquiry(table), settings.annealing, table.schema
-    chains = DecomposableSearch(
-        inquiry,
-        annealing.schedule,
-        chains=annealing.chains,
-        seed=annealing.seed,
-        rounds=annealing.rounds,
-        patience=annealing.patience,
-        tempering=annealing.tempering,
-        weights=settings.weights(schema),
-        start=settings.start(schema),
-        checkpoint=on_round,
+    inquiry, weights, start = (
+        settings.inquiry(table),
+        settings.weights(table.schema),
+        settings.start_graph(table.schema),
     )
+    chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round)
     return ReleaseSearch(OrderedSearch(inquiry, widths, settings.extend, on_step), chains)
 
 

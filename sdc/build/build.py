@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sdc.build.assemble import Annealing, SearchSettings, floor_of
+from sdc.build.assemble import SearchSettings, floor_of
 from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, worker_bytes
 from sdc.config import BuildConfig, section_digest
 from sdc.config_file import read_config
@@ -30,6 +30,7 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import Schedule
+from sdc.search.decomposable import Annealing
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
 from sdc.storage.parquet import read_written_table
@@ -154,8 +155,8 @@ class Build:
                 annealing.rounds,
                 annealing.patience,
                 annealing.tempering,
-                annealing.start,
             ),
+            annealing.start,
             release.weights.variables,
             release.weights.sub_tables,
         )
@@ -167,7 +168,7 @@ class Build:
         with _fault_of("release.weights"):
             settings.weights(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
-            settings.start(schema)
+            settings.start_graph(schema)
 
     def certificate(self, release: Release, proof: Proof) -> Certificate:
         """The evidence about a release under this build's table and risk criterion."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sdc.feasible.proof import Proof
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError
 from sdc.model.release import Release
-from sdc.risk.criterion import Assessment, Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import smallest_graph
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
+from sdc.search.found import Found
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -20,7 +19,7 @@ METHODS = ("ordered", "decomposable", "best")
 
 
 @dataclass(frozen=True, eq=False)
-class FoundRelease:
+class FoundRelease(Found):
     """A release with the judgement that accepted it, and how it was found.
 
     method    "ordered", "decomposable" or "best"
@@ -32,25 +31,11 @@ class FoundRelease:
     """
 
     method: str
-    judgement: Judgement
     value: float
     steps: tuple[SearchStep, ...] = ()
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
     reason: str | None = None
-
-    @property
-    def release(self) -> Release:
-        return self.judgement.release
-
-    @property
-    def assessment(self) -> Assessment:
-        return self.judgement.assessment
-
-    @property
-    def proof(self) -> Proof:
-        """What its assessment rests on."""
-        return self.judgement.proof
 
     @property
     def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
@@ -86,13 +71,13 @@ class ReleaseSearch:
         if known is not None:
             inquiry.resume(known.judgement)
         found = replace(self.ordered, inquiry=inquiry).run()
-        return FoundRelease("ordered", found.judgement, self._value(found.release), found.steps)
+        return FoundRelease(found.judgement, "ordered", self._value(found.release), found.steps)
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
         found = replace(self.decomposable, inquiry=self.decomposable.inquiry.anew()).run(resume)
         value = self._value(found.release)
-        return FoundRelease("decomposable", found.judgement, value, graph=found.graph, trace=found.trace)
+        return FoundRelease(found.judgement, "decomposable", value, graph=found.graph, trace=found.trace)
 
     def can_anneal(self) -> bool:
         """Whether the smallest decomposable release with all variables may be public; every other contains it."""

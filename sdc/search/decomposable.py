@@ -10,12 +10,11 @@ import numpy as np
 
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
-from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.annealing import MAX_BYTES, Best, Chain, ChainState, Schedule
+from sdc.search.annealing import Best, Chain, ChainState, Schedule
+from sdc.search.found import Found
 from sdc.utility.measures import Weights
 
 
@@ -67,54 +66,36 @@ def _graph_of(found: dict[str, Any]) -> DecomposableGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class DecomposableRelease:
-    """The release found, its judgement, its graph with the value that was maximised, and every round that led to it.
+class DecomposableRelease(Found):
+    """The release found, its graph with the value that was maximised, and every round that led to it.
 
     agreed  rounds in a row, at the end, in which all chains had the same best value
     """
 
-    judgement: Judgement
     graph: DecomposableGraph
     value: float
     agreed: int
     trace: tuple[TraceRow, ...]
 
-    @property
-    def release(self) -> Release:
-        return self.judgement.release
-
-    @property
-    def assessment(self) -> Assessment:
-        return self.judgement.assessment
-
 
 @dataclass(frozen=True)
-class DecomposableSearch:
-    """Anneals several chains with seeds of their own; the same result for any number of workers.
+class Annealing:
+    """How chains are run; InputError for what makes no search.
 
-    chains      how many; each makes the steps of the schedule
-    rounds      into how many parts the steps are divided; between two of them chains exchange and are compared
-    patience    stop after so many rounds in which all of several chains had the same best value; 0: never
-    tempering   keep the temperatures of the chains fixed, from the schedule's start (first chain) to its end (last),
-                and let neighbours exchange their graphs between rounds
-    weights     of variables and sub-tables; none: the utility is the number of sub-tables
-    checkpoint  receives the state after each round; `run(resume=state)` goes on from there
-
-    Of releases with the largest value the one with the largest width wins, then that with the first frontier.
-    InputError for settings that make no search.
+    chains     how many; each makes the steps of the schedule
+    seed       of all chains, which get seeds of their own from it
+    rounds     into how many parts the steps are divided; between two of them chains exchange and are compared
+    patience   stop after so many rounds in which all of several chains had the same best value; 0: never
+    tempering  keep the temperatures of the chains fixed, from the schedule's start (first chain) to its end (last),
+               and let neighbours exchange their graphs between rounds
     """
 
-    inquiry: Inquiry
     schedule: Schedule = field(default_factory=Schedule)
     chains: int = 4
     seed: int = 0
     rounds: int = 20
     patience: int = 8
     tempering: bool = False
-    weights: Weights | None = None
-    start: DecomposableGraph | None = None
-    max_bytes: int = MAX_BYTES
-    checkpoint: Callable[[SearchState], None] = lambda state: None
 
     def __post_init__(self) -> None:
         for name, least in (("chains", 1), ("rounds", 1), ("seed", 0), ("patience", 0)):
@@ -125,6 +106,26 @@ class DecomposableSearch:
                 f"tempering with {self.chains} chains and an end temperature of {self.schedule.end}; give at least 2 "
                 "chains and an end temperature above 0"
             )
+
+
+@dataclass(frozen=True)
+class DecomposableSearch:
+    """Anneals several chains with seeds of their own; the same result for any number of workers.
+
+    weights     of variables and sub-tables; none: the utility is the number of sub-tables
+    checkpoint  receives the state after each round; `run(resume=state)` goes on from there
+
+    Of releases with the largest value the one with the largest width wins, then that with the first frontier.
+    InputError for weights of other variables.
+    """
+
+    inquiry: Inquiry
+    annealing: Annealing = field(default_factory=Annealing)
+    weights: Weights | None = None
+    start: DecomposableGraph | None = None
+    checkpoint: Callable[[SearchState], None] = lambda state: None
+
+    def __post_init__(self) -> None:
         variables = len(self.inquiry.table.schema)
         if self.weights is not None and len(self.weights.variables) != variables:
             raise InputError(f"{len(self.weights.variables)} weights for {variables} variables; give one to each")
@@ -147,7 +148,7 @@ class DecomposableSearch:
         return DecomposableRelease(judgement, best.graph, best.value, state.agreed, state.trace)
 
     def _init(self) -> SearchState:
-        seeds = np.random.SeedSequence(self.seed).generate_state(self.chains, np.uint64).tolist()
+        seeds = np.random.SeedSequence(self.annealing.seed).generate_state(self.annealing.chains, np.uint64).tolist()
         chains = tuple(self._chain(k).init(self.inquiry.table, seed, self.start) for k, seed in enumerate(seeds))
         return SearchState(self._settings, 0, 0, chains, ())
 
@@ -164,33 +165,34 @@ class DecomposableSearch:
         """What the result depends on, as text."""
         table, criterion = self.inquiry.table, self.inquiry.criterion
         start = None if self.start is None else self.start.text(table.schema)
-        own = (self.schedule, self.chains, self.seed, self.rounds, self.patience, self.tempering, self.weights, start)
+        own = f"{self.annealing}, {self.weights}, {start}"
         return f"table {table.digest[:12]}, {criterion.small_count}, {criterion.min_width}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
-        agree = self.patience and len(state.chains) > 1 and state.agreed >= self.patience
-        return bool(agree) or state.round >= self.rounds
+        patience = self.annealing.patience
+        agree = patience and len(state.chains) > 1 and state.agreed >= patience
+        return bool(agree) or state.round >= self.annealing.rounds
 
     def _next(self, state: SearchState) -> SearchState:
         """One round: every chain a unit of its own, then the exchanges."""
-        until = -(-self.schedule.steps * (state.round + 1) // self.rounds)
+        until = -(-self.annealing.schedule.steps * (state.round + 1) // self.annealing.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
         chains = tuple(self.inquiry.executor.run(annealing_chains, self.inquiry.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
         before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))
         agreed = state.agreed + 1 if len(after) == 1 and before == after else int(len(after) == 1)
-        if self.tempering:
+        if self.annealing.tempering:
             chains = self._exchanged(chains, state.round)
         return SearchState(state.settings, state.round + 1, agreed, chains, state.trace + rows)
 
     def _chain(self, position: int) -> Chain:
         """The chain at that place of the ladder, or any of those that cool alike."""
-        schedule = self.schedule
-        if self.tempering:
-            kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.chains - 1))
+        schedule = self.annealing.schedule
+        if self.annealing.tempering:
+            kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.annealing.chains - 1))
             schedule = Schedule(schedule.steps, kept, kept)
         criterion = self.inquiry.criterion
-        return Chain(criterion.small_count, criterion.min_width, schedule, self.weights, self.max_bytes)
+        return Chain(criterion.small_count, criterion.min_width, schedule, self.weights)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
         info = self._chain(position).info(chain)
@@ -201,7 +203,7 @@ class DecomposableSearch:
 
         With probability min(1, exp((1/T_i - 1/T_j) (u_j - u_i))), which keeps the distribution of every temperature.
         """
-        result, generator = list(chains), np.random.default_rng([self.seed, round_])
+        result, generator = list(chains), np.random.default_rng([self.annealing.seed, round_])
         for i in range(round_ % 2, len(result) - 1, 2):
             colder = 1 / self._chain(i).schedule.start - 1 / self._chain(i + 1).schedule.start
             one, other = result[i], result[i + 1]

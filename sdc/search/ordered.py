@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.graph import independence_graph
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
-from sdc.risk.criterion import Assessment, Depth, Judgement
+from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
+from sdc.search.found import Found
 
 Refused = tuple[SubTable, ...]
 
@@ -41,24 +41,10 @@ class SearchStep:
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedRelease:
-    """The release found with its judgement, as it was when the search accepted it, and every step that led to it."""
+class OrderedRelease(Found):
+    """The release found, and every step that led to it."""
 
-    judgement: Judgement
     steps: tuple[SearchStep, ...]
-
-    @property
-    def release(self) -> Release:
-        return self.judgement.release
-
-    @property
-    def assessment(self) -> Assessment:
-        return self.judgement.assessment
-
-    @property
-    def proof(self) -> Proof:
-        """What shows that the release is safe."""
-        return self.judgement.proof
 
 
 @dataclass(eq=False)

@@ -23,7 +23,6 @@ from side_by_side import data_file, machine, say
 from sdc.ingest.reading import read_table
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
-from sdc.search.annealing import Schedule
 from sdc.search.decomposable import DecomposableSearch
 
 SMALL_COUNT, SECONDS_UNDER_OUTER = 2, 60
@@ -45,7 +44,7 @@ def main() -> None:
 def decomposable_best(min_width: int) -> int:
     """Sub-tables of the best decomposable release of four annealing chains."""
     asked = Inquiry(read_table(data_file("cps13.parquet")), MinWidth(SMALL_COUNT, min_width))
-    return DecomposableSearch(asked, Schedule(), chains=4, seed=0).run().release.sub_tables
+    return DecomposableSearch(asked).run().release.sub_tables
 
 
 def build(method: str, min_width: int, policy: str, folder: Path) -> dict[str, Any]:

@@ -17,19 +17,20 @@ from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.search.annealing import Schedule
 from sdc.search.best import FoundRelease, ReleaseSearch
-from sdc.search.decomposable import DecomposableSearch, SearchState
+from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
+from tests.search.test_decomposable import annealed_search
 from tests.strategies import inquiry_of, knows, small_tables
 
 
 def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing: object) -> ReleaseSearch:
     asked = inquiry_of(table, min_width)
-    chosen = {"schedule": Schedule(2000, 20.0, 0.5), "chains": 2, "rounds": 5, **annealing}
+    short = {"schedule": Schedule(2000, 20.0, 0.5), "chains": 2, "rounds": 5}
     return ReleaseSearch(
         OrderedSearch(asked, critical_widths(table), extend=extend),
-        DecomposableSearch(asked, **chosen),  # type: ignore[arg-type]
+        annealed_search(asked, **{**short, **annealing}),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,9 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.risk.inquiry import Inquiry
 from sdc.search.annealing import Chain, Schedule
-from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
+from sdc.search.decomposable import Annealing, DecomposableRelease, DecomposableSearch, SearchState
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.search.test_annealing import random_table
 from tests.strategies import inquiry_of, schema_of
@@ -80,8 +82,14 @@ def releasable(table: Table, small_count: int, min_width: int) -> set[Decomposab
 
 
 def searched(table: Table, min_width: int, **settings: object) -> DecomposableRelease:
-    chosen = {"schedule": SHORT, "seed": 1, **settings}
-    return DecomposableSearch(inquiry_of(table, min_width), **chosen).run()  # type: ignore[arg-type]
+    return annealed_search(inquiry_of(table, min_width), **{"schedule": SHORT, "seed": 1, **settings}).run()
+
+
+def annealed_search(asked: Inquiry, **settings: Any) -> DecomposableSearch:
+    """The search with these settings, some of which are of the annealing."""
+    names = {field.name for field in fields(Annealing)}
+    annealing = Annealing(**{name: value for name, value in settings.items() if name in names})
+    return DecomposableSearch(asked, annealing, **{k: value for k, value in settings.items() if k not in names})
 
 
 @pytest.mark.parametrize("with_total", [48, 32, 28, 24, 22])
@@ -160,8 +168,8 @@ def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
 @pytest.mark.parametrize("tempering", [False, True])
 def test_any_number_of_workers(czech: Table, two_workers: Executor, tempering: bool) -> None:
     settings = {"schedule": Schedule(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
-    alone = DecomposableSearch(inquiry_of(czech, 11), **settings).run()  # type: ignore[arg-type]
-    both = DecomposableSearch(inquiry_of(czech, 11, executor=two_workers), **settings).run()  # type: ignore[arg-type]
+    alone = annealed_search(inquiry_of(czech, 11), **settings).run()
+    both = annealed_search(inquiry_of(czech, 11, executor=two_workers), **settings).run()
     assert same(alone, both)
     assert len(alone.trace) == 4 * 4
 
@@ -175,14 +183,8 @@ def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
 @pytest.mark.parametrize("by", ["pickle", "json"])
 def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> None:
     kept: list[SearchState] = []
-    search = DecomposableSearch(
-        inquiry_of(czech, 11),
-        Schedule(300, 20.0, 1.0),
-        rounds=6,
-        patience=0,
-        tempering=tempering,
-        checkpoint=kept.append,
-    )
+    annealing = Annealing(Schedule(300, 20.0, 1.0), rounds=6, patience=0, tempering=tempering)
+    search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
     whole = search.run()
     assert [state.round for state in kept] == [1, 2, 3, 4, 5, 6]
     for state in kept:
@@ -197,12 +199,13 @@ def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> Non
 
 def test_the_state_of_another_search_is_refused(czech: Table) -> None:
     kept: list[SearchState] = []
-    search = DecomposableSearch(inquiry_of(czech, 11), SHORT, checkpoint=kept.append)
+    annealing = Annealing(SHORT)
+    search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
     search.run()
     others = [
-        replace(search, seed=5),
-        replace(search, chains=3),
-        DecomposableSearch(inquiry_of(czech, 10), SHORT),
+        replace(search, annealing=replace(annealing, seed=5)),
+        replace(search, annealing=replace(annealing, chains=3)),
+        DecomposableSearch(inquiry_of(czech, 10), annealing),
         replace(search, start=DecomposableGraph.parse("[A,B]", czech.schema)),
     ]
     for other in others:
