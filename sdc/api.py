@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sdc.bounds.in_units import bounds_in_units
 from sdc.build.assemble import SearchSettings, floor_of, no_widths, release_search
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import no_at_risk_cell
+from sdc.feasible.bank import require_at_risk
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -86,10 +86,7 @@ def cell_bounds(
 
 def _cells(table: Table, cells: str, small_count: int) -> Codes:
     if cells == "at-risk":
-        rows = table.at_risk(small_count)
-        if not len(rows):
-            raise no_at_risk_cell(table, small_count)
-        return np.asarray(table.codes[rows])
+        return np.asarray(table.codes[require_at_risk(table, small_count)])
     if cells != "all":
         raise InputError(f"cells = {cells!r}; choose at-risk or all")
     if table.schema.cells > MAX_CELLS_BOUNDED:

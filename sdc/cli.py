@@ -70,7 +70,7 @@ def widths(
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
-    pairs = list(zip(found.sub_tables.tolist(), found.widths.tolist(), strict=True))[::-1]
+    pairs = list(found.by_sub_table().items())[::-1]
     if out is not None:
         _write_widths(out, [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs])
     if as_json:
@@ -102,7 +102,7 @@ def bounds(
 ) -> None:
     """Bounds of each cell, given a release."""
     from sdc import api
-    from sdc.storage.results import cell_facts
+    from sdc.storage.results import release_facts
 
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
@@ -116,7 +116,7 @@ def bounds(
         )
     rows = [
         {
-            "cell": cell_facts(tuple(cell), data.schema),
+            "cell": data.schema.named(cell),
             "count": count,
             "outer": outer,
             "inner": inner,
@@ -132,7 +132,7 @@ def bounds(
         )
     ]
     if as_json:
-        frontier = _frontier(api.release_of(data, release).frontier, data)
+        frontier = release_facts(api.release_of(data, release), data.schema)["frontier"]
         print_json({"release": frontier, "method": found.method, "cells": rows})
         return
     print(f"method {found.method}\n{'count':>9} {'outer':>17} {'inner':>17}  cell")
@@ -322,12 +322,6 @@ def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float])
         "utility": utility_of_release(table, found.release, weights_of(table, weights)).facts,
         "assessment": assessment_facts(found.assessment, table.schema),
     }
-
-
-def _frontier(frontier: tuple[int, ...], table: Table) -> list[list[str]]:
-    from sdc.model import subtable as st
-
-    return [st.names(element, table.schema) for element in frontier]
 
 
 if __name__ == "__main__":

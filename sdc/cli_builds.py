@@ -11,6 +11,8 @@ import typer
 from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, RunFolderPath, RunsPath, print_json, print_release
 from sdc.model.errors import RunFolderError
 
+MOST_FAILURES = 5  # that a message names
+
 builds = typer.Typer()
 
 
@@ -171,7 +173,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _first(failures: tuple[str, ...], listed: int = 5) -> str:
+def _first(failures: tuple[str, ...]) -> str:
     """The first of them, and how many more there are."""
-    more = f"; and {len(failures) - listed} more" if len(failures) > listed else ""
-    return f"{len(failures)} failed: {'; '.join(failures[:listed])}{more}"
+    more = f"; and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""
+    return f"{len(failures)} failed: {'; '.join(failures[:MOST_FAILURES])}{more}"

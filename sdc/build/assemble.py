@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,14 +37,14 @@ class SearchSettings:
     """
 
     criterion: MinWidth
-    policy: Policy = Policy.REFUSE
-    effort: Effort = field(default_factory=Effort)
-    extend: bool = True
-    floor: int = 0
-    annealing: Annealing = field(default_factory=Annealing)
-    start: str | None = None
-    by_variable: Mapping[str, float] = field(default_factory=dict)
-    by_sub_table: Mapping[str, float] = field(default_factory=dict)
+    policy: Policy
+    effort: Effort
+    extend: bool
+    floor: int
+    annealing: Annealing
+    start: str | None
+    by_variable: Mapping[str, float]
+    by_sub_table: Mapping[str, float]
 
     def inquiry(self, table: Table) -> Inquiry:
         """What asks the criterion about the table; InputError where it has no at-risk cell."""

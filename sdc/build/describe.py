@@ -19,19 +19,12 @@ def describe_round(state: SearchState) -> str:
 
 
 def say_step(step: SearchStep, say: Say) -> None:
-    """Tells a progress of a step worth a line."""
-    if (line := describe_step(step)) is not None:
-        say(line)
-
-
-def describe_step(step: SearchStep) -> str | None:
-    """One line for the progress; None for sub-tables that cannot be added, there are too many."""
+    """One line for the progress; none for sub-tables that cannot be added, there are too many."""
     answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
     if step.phase == "bisection":
-        return f"search: the first {step.length} of the list: {answer}"
-    if not step.answer:
-        return None
-    return f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}"
+        say(f"search: the first {step.length} of the list: {answer}")
+    elif step.answer:
+        say(f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}")
 
 
 def describe_point(point: CurvePoint) -> str:

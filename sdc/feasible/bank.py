@@ -148,11 +148,8 @@ class Bank:
 
     @staticmethod
     def of(table: Table, small_count: int) -> Bank:
-        """An empty one; InputError where no cell is at risk: then no width is defined, and nothing needs protecting."""
-        rows = table.at_risk(small_count)
-        if not len(rows):
-            raise no_at_risk_cell(table, small_count)
-        return Bank(CellMarginals(table, table.codes[rows]), small_count)
+        """An empty one; InputError where no cell is at risk."""
+        return Bank(CellMarginals(table, table.codes[require_at_risk(table, small_count)]), small_count)
 
     @property
     def table(self) -> Table:
@@ -206,9 +203,12 @@ class Bank:
         return sum(len(evidence.differences) for evidence in self.evidence.values())
 
 
-def no_at_risk_cell(table: Table, small_count: int) -> InputError:
-    """What to say where nothing is at risk."""
-    return InputError(
-        f"no at-risk cell: no count is between 1 and the small count {small_count} (smallest count "
-        f"{int(table.counts.min())}); raise the small count, or publish the table without this tool"
-    )
+def require_at_risk(table: Table, small_count: int) -> CellRows:
+    """The at-risk cells; InputError where there is none: then no width is defined, and nothing needs protecting."""
+    rows = table.at_risk(small_count)
+    if not len(rows):
+        raise InputError(
+            f"no at-risk cell: no count is between 1 and the small count {small_count} (smallest count "
+            f"{int(table.counts.min())}); raise the small count, or publish the table without this tool"
+        )
+    return rows

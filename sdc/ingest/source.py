@@ -40,7 +40,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        return self.url.rstrip("/").rsplit("/", 1)[-1]
+        return _name(self.url)
 
     @property
     def suffix(self) -> str:
@@ -165,8 +165,8 @@ def _listed(path: str) -> Source:
 
 
 def _source(path: str, files: Any, listed: list[str], what: str) -> Source:
-    listed = [entry for entry in listed if not entry.rstrip("/").rsplit("/", 1)[-1].startswith((".", "_"))]
-    folders = [entry.rstrip("/").rsplit("/", 1)[-1] for entry in listed if files.isdir(entry)]
+    listed = [entry for entry in listed if not _name(entry).startswith((".", "_"))]
+    folders = [_name(entry) for entry in listed if files.isdir(entry)]
     if folders:
         raise InputError(f"{what} has the sub-folder {folders[0]!r}; put all parts into one folder")
     parts = [entry for entry in listed if _suffix(entry)]
@@ -185,6 +185,10 @@ def _part(url: str, files: Any, inside: str) -> Part:
 
 def _is_glob(path: str) -> bool:
     return any(sign in path for sign in ("*[" if is_url(path) else "*?["))  # what follows ? in a URL is its query
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]
 
 
 def _suffix(name: str) -> str:

@@ -77,6 +77,14 @@ class Schema:
             raise InputError(f"unknown variable {name!r}; the table has {', '.join(self.names)}")
         return self.names.index(name)
 
+    def named(self, cell: Iterable[int]) -> dict[str, str]:
+        """The category of each variable in a cell, by name."""
+        return {v.name: v.categories[code] for v, code in zip(self.variables, cell, strict=True)}
+
+    def written(self, cell: Iterable[int]) -> str:
+        """A cell as messages have it: `age = old, sex = f`."""
+        return ", ".join(f"{name} = {category}" for name, category in self.named(cell).items())
+
     def restrict(self, variables: Iterable[int]) -> Schema:
         """The schema of the given variables, in the given order."""
         return Schema(tuple(self.variables[v] for v in variables))

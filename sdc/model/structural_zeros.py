@@ -80,12 +80,10 @@ class StructuralZeros:
         for pattern in self.patterns:
             rows = np.flatnonzero(_matches(pattern, cells))
             if len(rows):
-                named = ((v.name, v.categories[code]) for v, code in zip(schema.variables, cells[rows[0]], strict=True))
-                cell = ", ".join(f"{name} = {category}" for name, category in named)
                 raise InputError(
                     f"structural zeros contradict the data: {_label(pattern, schema)} is given as impossible, but "
-                    f"the cell {cell} has the count {counts[rows[0]]} ({len(rows)} such cells have records); "
-                    "correct the pattern or the data"
+                    f"the cell {schema.written(cells[rows[0]])} has the count {counts[rows[0]]} ({len(rows)} such "
+                    "cells have records); correct the pattern or the data"
                 )
 
 

@@ -72,7 +72,7 @@ def most_dangerous_chain(widths: CriticalWidths, variables: int) -> tuple[tuple[
 
     Empty where the full table is not listed, as with a floor.
     """
-    known = dict(zip(widths.sub_tables.tolist(), widths.widths.tolist(), strict=True))
+    known = widths.by_sub_table()
     here = st.full(variables)
     if here not in known:
         return ()

@@ -124,7 +124,7 @@ def by_dimension(audit: Audit) -> list[DimensionRow]:
 
 def frontier(audit: Audit) -> list[SubTableRow]:
     """The first of the released frontier."""
-    known = _known(audit)
+    known = audit.widths.by_sub_table()
     return [_sub_table(audit, s, known.get(s)) for s in audit.release.frontier[:MOST_FRONTIER]]
 
 
@@ -143,7 +143,7 @@ def chain(audit: Audit, chained: figures.Chain) -> list[SubTableRow]:
 
 def cliques(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
     """The cliques, in the order of the graph."""
-    known = _known(audit)
+    known = audit.widths.by_sub_table()
     return [_sub_table(audit, clique, known.get(clique)) for clique in graph.cliques]
 
 
@@ -160,10 +160,6 @@ def lattice(audit: Audit, levels: Sequence[Level], chained: figures.Chain, scale
     if sum(len(level) for level in levels) <= MOST_SQUARES:
         return figures.lattice_squares(levels, chained, audit.release, audit.table.schema, scale)
     return figures.lattice_bars(levels, chained, audit.release, scale)
-
-
-def _known(audit: Audit) -> dict[st.SubTable, int]:
-    return dict(zip(audit.widths.sub_tables.tolist(), audit.widths.widths.tolist(), strict=True))
 
 
 def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTableRow:
@@ -248,7 +244,7 @@ class BorderRow:
 def border(audit: Audit) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
     last = _last_answers(audit)
-    known = _known(audit)
+    known = audit.widths.by_sub_table()
     # candidates from three sides, because all sub-tables outside may be 2^63
     outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.release]
     found = [t for t in outside if all(child in audit.release for child in st.children(t))]

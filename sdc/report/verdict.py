@@ -70,8 +70,7 @@ def _width_check(audit: Audit) -> Iterator[Check]:
     """With every one-way sub-table released, a released T gives widths of at most w*(T)."""
     if audit.release.variables != st.full(len(audit.table.schema)):
         return
-    listed = dict(zip(audit.widths.sub_tables.tolist(), audit.widths.widths.tolist(), strict=True))
-    floor, required = audit.widths.floor, audit.min_width
+    listed, floor, required = audit.widths.by_sub_table(), audit.widths.floor, audit.min_width
     # not listed means below the floor: that says it is too narrow where the floor is no higher than what is required,
     # else nothing
     unlisted = required if floor > required else floor - 1

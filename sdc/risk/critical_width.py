@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import no_at_risk_cell
+from sdc.feasible.bank import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.subtable import SubTable
@@ -66,6 +66,10 @@ class CriticalWidths:
             raise KeyError(subtable)
         return int(self.widths[row[0]])
 
+    def by_sub_table(self) -> dict[SubTable, int]:
+        """w* of every listed sub-table, in order; made anew each time, for it may be large."""
+        return dict(zip(self.sub_tables.tolist(), self.widths.tolist(), strict=True))
+
     def reaching(self, width: int) -> tuple[SubTable, ...]:
         """The sub-tables whose critical width is at least `width`, in order; some are missing below the floor."""
         return tuple(int(t) for t in self.sub_tables[self.widths >= width])
@@ -108,12 +112,6 @@ def critical_widths(
     # signed before it is negated: minus a uint8 wraps
     order = np.lexsort([found, -np.bitwise_count(found).astype(np.int64), -widths])
     return CriticalWidths(found[order], widths[order], max(floor, 0), visited)
-
-
-def require_at_risk(table: Table, small_count: int) -> None:
-    """InputError where no cell is at risk: then no width is defined, and nothing needs protecting."""
-    if not len(table.at_risk(small_count)):
-        raise no_at_risk_cell(table, small_count)
 
 
 # Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:

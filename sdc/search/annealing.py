@@ -1,4 +1,4 @@
-"""Simulated annealing over decomposable graphs: one chain, as init, step and info ([KDSF] section 5.1)."""
+"""Simulated annealing over decomposable graphs: one chain, as init and step ([KDSF] section 5.1)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdc.feasible.bank import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
@@ -17,7 +18,6 @@ from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.critical_width import require_at_risk
 from sdc.search import chain_kernel as kernel
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.utility.measures import Weights
@@ -104,17 +104,6 @@ class ChainState:
 
 
 @dataclass(frozen=True)
-class ChainInfo:
-    """What one looks at while a chain runs."""
-
-    step: int
-    temperature: float
-    value: float
-    best_value: float
-    accepted: int
-
-
-@dataclass(frozen=True)
 class Chain:
     """A chain over the decomposable graphs whose release has min width >= `min_width` at the at-risk cells.
 
@@ -160,11 +149,6 @@ class Chain:
         workspace = self._workspace(table)
         workspace.place(state.graph, self._weights(table))
         return workspace.run(state, self.schedule.cooling, state.step + steps)
-
-    def info(self, state: ChainState) -> ChainInfo:
-        """Where the chain is; the temperature is that of its last step."""
-        temperature = self.schedule.temperature(max(0, state.step - 1))
-        return ChainInfo(state.step, temperature, state.value, state.best.value, state.accepted)
 
     def _weights(self, table: Table) -> Weights:
         return self.weights or Weights.equal(len(table.schema))
@@ -345,8 +329,7 @@ class Workspace:
 
     def _narrowest(self, widths: npt.NDArray[np.int64]) -> str:
         cell = int(widths.argmin())
-        codes = zip(self.table.schema.variables, self.table.codes[self.at_risk[cell]].tolist(), strict=True)
-        named = ", ".join(f"{v.name} = {v.categories[code]}" for v, code in codes)
+        named = self.table.schema.written(self.table.codes[self.at_risk[cell]])
         return f"the cell {named} (count {self.counts[cell]}) has the width {widths[cell]}"
 
 

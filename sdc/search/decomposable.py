@@ -20,7 +20,7 @@ from sdc.utility.measures import Weights
 
 @dataclass(frozen=True)
 class TraceRow:
-    """Where a chain was at the end of a round; each step was one proposal."""
+    """Where a chain was at the end of a round; each step was one proposal, the last at this temperature."""
 
     round: int
     chain: int
@@ -195,8 +195,8 @@ class DecomposableSearch:
         return Chain(criterion.small_count, criterion.min_width, schedule, self.weights)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
-        info = self._chain(position).info(chain)
-        return TraceRow(round_, position, info.step, info.temperature, info.value, info.best_value, info.accepted)
+        temperature = self._chain(position).schedule.temperature(max(0, chain.step - 1))
+        return TraceRow(round_, position, chain.step, temperature, chain.value, chain.best.value, chain.accepted)
 
     def _exchanged(self, chains: Sequence[ChainState], round_: int) -> tuple[ChainState, ...]:
         """Neighbours on the ladder, in even and odd rounds other ones, exchange their graphs.

@@ -198,14 +198,9 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
 
 def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     """An assessment with the categories of its witnesses by name."""
-    witnesses = [{**asdict(w), "cell": cell_facts(w.cell, schema)} for w in assessment.witnesses]
+    witnesses = [{**asdict(w), "cell": schema.named(w.cell)} for w in assessment.witnesses]
     facts = {**asdict(assessment), "witnesses": witnesses}
     return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
-
-
-def cell_facts(cell: tuple[int, ...], schema: Schema) -> dict[str, str]:
-    """The categories of a cell by the names of their variables."""
-    return {v.name: v.categories[code] for v, code in zip(schema.variables, cell, strict=True)}
 
 
 def _witness(content: dict[str, Any], schema: Schema) -> Witness:

@@ -136,5 +136,4 @@ def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -
 
 
 def _label(schema: Schema, subtable: SubTable, codes: npt.NDArray[np.uint16]) -> str:
-    named = zip(st.members(subtable), codes, strict=True)
-    return ", ".join(f"{schema.names[v]} = {schema.variables[v].categories[code]}" for v, code in named) or "the total"
+    return schema.restrict(st.members(subtable)).written(codes) if subtable else "the total"

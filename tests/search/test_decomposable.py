@@ -228,6 +228,7 @@ def test_the_trace_says_what_happened(czech: Table) -> None:
         rows = [row for row in trace if row.chain == chain]
         assert [row.round for row in rows] == [0, 1, 2, 3, 4]
         assert [row.step for row in rows] == [600, 1200, 1800, 2400, 3000]
+        assert [row.temperature for row in rows] == [SHORT.temperature(row.step - 1) for row in rows]
         assert rows[0].temperature > rows[3].temperature
         assert all(one.best_value <= other.best_value for one, other in pairwise(rows))
         assert all(one.accepted <= other.accepted for one, other in pairwise(rows))
