@@ -106,14 +106,7 @@ def bounds(
 
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
-        found = api.cell_bounds(
-            data,
-            release,
-            cells=cells,
-            small_count=small_count,
-            method=method,
-            executor=executor,
-        )
+        found = api.cell_bounds(data, release, cells=cells, small_count=small_count, method=method, executor=executor)
     rows = [
         {
             "cell": data.schema.named(cell),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
-from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.risk.units import bytes_of_search
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
@@ -39,14 +38,6 @@ def worker_bytes(table: Table, cells_per_slice: int) -> int:
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
     return WORKER_BYTES + _table_bytes(table) + max(in_slice, MARGINAL_BYTES * len(table))
-
-
-def sweep_of(table: Table, floor: int, allowed: int) -> SweepPlan:
-    """How the critical widths are computed by workers that may use so many bytes, the mapped table among them.
-
-    InputError where not even the smallest partition of the cells fits.
-    """
-    return sweep_plan(table, floor=floor, memory=sweep_bytes_allowed(table, allowed))
 
 
 def sweep_bytes_allowed(table: Table, allowed: int) -> int:

@@ -24,7 +24,7 @@ from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.risk.criterion import STEPS_PER_SECOND
 from sdc.risk.min_width import CELLS_PER_UNIT
-from sdc.risk.sweep_plan import SweepPlan
+from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.storage.parquet import write_table
 
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
@@ -72,7 +72,7 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     at_risk = len(build.settings().criterion.bank(table).at_risk)
     build.check_names(table.schema)
     build.require_memory(table)
-    sweep = needs.sweep_of(table, build.floor, build.memory)
+    sweep = sweep_plan(table, floor=build.floor, memory=needs.sweep_bytes_allowed(table, build.memory))
     projection = _Projection(build, table, seconds, sweep, trials(table, _kinds(build, sweep), executor))
     stages = projection.stages()
     needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.memory)
@@ -186,7 +186,8 @@ class _Projection:
         return max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES
 
     def _seconds(self, name: str) -> tuple[float, bool]:
-        workers = self._workers
+        # at an address one, for its scheduler is not asked: a time that more of them shorten
+        workers = workers_of(self.build.config.execution) or 1
         if name == "table":
             return self.read_seconds, False
         if name == "widths":
@@ -226,11 +227,6 @@ class _Projection:
             # written and weighed, because how well codes compress depends on the table
             write_table(self.table, folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
-
-    @cached_property
-    def _workers(self) -> int:
-        """At an address one, for its scheduler is not asked: a time that more of them shorten."""
-        return workers_of(self.build.config.execution) or 1
 
     @cached_property
     def _at_risk(self) -> Any:

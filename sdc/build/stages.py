@@ -23,7 +23,6 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import check_publication, write_publication
-from sdc.risk.criterion import Assessment
 from sdc.search.curve import CurveSearch
 from sdc.search.decomposable import SearchState
 from sdc.storage import results
@@ -183,7 +182,8 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
     from sdc.report.audit import Audit, StageTiming, render
 
     config, found, records = build.config, build.found, build.folder.records().values()
-    assessment, bounds = _assessed(build)
+    assessed = build.folder.stage("assessment")
+    assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
     settings = config.model_dump(mode="json", exclude={"name", "execution", "output"})
     audit = Audit(
         name=config.name,
@@ -207,11 +207,6 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
-
-
-def _assessed(build: Build) -> tuple[Assessment, Any]:
-    folder = build.folder.stage("assessment")
-    return results.read_assessment(folder, build.table, build.config.risk.small_count)
 
 
 def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> None:

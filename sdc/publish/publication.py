@@ -26,7 +26,8 @@ def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Pat
     """
     cleared.require(subject)
     release, schema = cleared.release, cleared.schema
-    files = [(element, _file_name(number, element, schema)) for number, element in _numbered(release)]
+    numbered = enumerate(release.frontier, start=1)
+    files = [(element, _file_name(number, element, schema)) for number, element in numbered if element]
     for element, file in files:
         columns = table_columns(cleared.marginal(element))
         write_csv(folder / f"{file}.csv", columns)
@@ -80,10 +81,6 @@ def _columns(path: Path) -> dict[str, list[Any]]:
     # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
     return {**columns, COUNT: [int(value) for value in columns[COUNT]]}
-
-
-def _numbered(release: Release) -> list[tuple[int, SubTable]]:
-    return [(number, element) for number, element in enumerate(release.frontier, start=1) if element]
 
 
 def _file_name(number: int, element: SubTable, schema: Schema) -> str:

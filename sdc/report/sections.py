@@ -271,10 +271,9 @@ def _unjoined(audit: Audit) -> list[st.SubTable]:
 
 
 def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
-    if width is not None and width < audit.min_width:
-        return f"refuted: its critical width is below {audit.min_width}"
     # not listed because it does not reach the floor, and so not the required width
-    if width is None and audit.widths.floor <= audit.min_width and step is None:
+    is_below_floor = width is None and audit.widths.floor <= audit.min_width and step is None
+    if is_below_floor or (width is not None and width < audit.min_width):
         return f"refuted: its critical width is below {audit.min_width}"
     if step is None:
         return "not tried" if audit.graph is None else "not joined in the graph that was found, and not tried alone"

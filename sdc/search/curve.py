@@ -65,14 +65,10 @@ class CurveSearch:
             start = known["decomposable"].graph if "decomposable" in known else None
             chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
             known = self._found(ReleaseSearch(replace(ordered, inquiry=inquiry), chains), known)
-            for method in self._wanted:
+            for method in (method for method in METHODS if method in self.methods):
                 point = _point(method, inquiry, known.get(method))
                 self.on_point(point)
                 yield point
-
-    @property
-    def _wanted(self) -> list[str]:
-        return [method for method in METHODS if method in self.methods]
 
     def _widths(self, small_count: int) -> CriticalWidths:
         inquiry, widths = self.search.ordered.inquiry, self.search.ordered.widths
