@@ -8,6 +8,7 @@ from itertools import combinations, product
 from math import prod
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 from hypothesis import strategies as hs
 
@@ -35,8 +36,9 @@ CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 
 
 def schema_of(sizes: list[int]) -> Schema:
-    """Variables A, B, ... with the categories 0, 1, ..."""
-    return Schema(tuple(Variable("ABCDEFGH"[v], tuple(map(str, range(n)))) for v, n in enumerate(sizes)))
+    """Variables A, B, ..., or where they are more than 8 v00, v01, ..., with the categories 0, 1, ..."""
+    names = "ABCDEFGH" if len(sizes) <= 8 else [f"v{v:02}" for v in range(len(sizes))]
+    return Schema(tuple(Variable(name, tuple(map(str, range(n)))) for name, n in zip(names, sizes, strict=False)))
 
 
 def every_cell(schema: Schema) -> Codes:
@@ -49,6 +51,13 @@ def dense(schema: Schema, counts: list[int]) -> Table:
     return Table.of(schema, every_cell(schema), np.array(counts, np.int64))
 
 
+def dense_counts(table: Table) -> Counts:
+    """The counts of all cells, zeros too, as an array of the schema's sizes."""
+    counts = np.zeros(table.schema.sizes, np.int64)
+    counts[tuple(table.codes.T)] = table.counts
+    return counts
+
+
 def knows(table: Table, release: Release) -> Knowledge:
     """What is known of the table, its structural zeros too, once the release is out."""
     return Knowledge.of(table, release)
@@ -59,9 +68,30 @@ def components(release: Release, variables: int, together: tuple[int, ...] = ())
     return graph.components(graph.independence_graph([*release.frontier, *together], variables), release)
 
 
+def subtable(letters: str) -> st.SubTable:
+    """`subtable("AB")`: variable A is bit 0."""
+    return st.of("ABCDEFGH".index(letter) for letter in letters)
+
+
 def frontier(*names: str) -> Release:
-    """`frontier("AB", "BC")`: the release of these sub-tables; variable A is bit 0."""
-    return Release.of(st.of("ABCDEFGH".index(letter) for letter in name) for name in names)
+    """`frontier("AB", "BC")`: the release of these sub-tables."""
+    return Release.of(map(subtable, names))
+
+
+TWO_CYCLES = frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
+"""Two four-cycles that share the released edge CD.
+
+    A - C - E
+    |   |   |
+    B - D - F
+"""
+
+
+def as_networkx(adjacency: graph.Adjacency) -> nx.Graph:
+    """The graph for the judge."""
+    judged = nx.empty_graph(len(adjacency))
+    judged.add_edges_from((v, u) for v, around in enumerate(adjacency) for u in st.members(around))
+    return judged
 
 
 def all_ways(variables: int, dimension: int) -> Release:
@@ -176,8 +206,7 @@ def _changes(draw: hs.DrawFn, table: Table) -> Differences:
 
 def gives_feasible(table: Table, release: Release, cells: Codes, changes: Counts) -> bool:
     """The judge of a difference: each cell once, and the dense table it gives checked marginal by marginal."""
-    before = np.zeros(table.schema.sizes, np.int64)
-    before[tuple(table.codes.T)] = table.counts
+    before = dense_counts(table)
     after = before.copy()
     np.add.at(after, tuple(cells.T), changes)
     impossible = table.zeros.contains(every_cell(table.schema)).reshape(before.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from sdc.bounds import branch_and_bound, nested, reducible
 from sdc.bounds.enumeration import enumerate_tables
@@ -14,22 +13,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Table
-from tests.strategies import dense, every_cell, frontier, knows, schema_of
-
-
-@pytest.fixture
-def two_cycles() -> Release:
-    """Two four-cycles that share the released edge CD.
-
-    A - C - E
-    |   |   |
-    B - D - F
-    """
-    return frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
-
-
-def subtable(letters: str) -> int:
-    return st.of("ABCDEFGH".index(letter) for letter in letters)
+from tests.strategies import TWO_CYCLES, dense, every_cell, frontier, knows, schema_of
 
 
 def table_of(seed: int, sizes: list[int], records: int) -> Table:
@@ -37,22 +21,22 @@ def table_of(seed: int, sizes: list[int], records: int) -> Table:
     return Table.of(schema_of(sizes), codes)
 
 
-def test_bounds_of_two_cycles_are_sharp(two_cycles: Release) -> None:
+def test_bounds_of_two_cycles_are_sharp() -> None:
     for seed in range(20):
         table = table_of(seed, [2, 2, 2, 2, 2, 2], 9)
-        seen = enumerate_tables(table, knows(table, two_cycles))
-        bounds = reducible.bounds(table, knows(table, two_cycles), every_cell(table.schema))
+        seen = enumerate_tables(table, knows(table, TWO_CYCLES))
+        bounds = reducible.bounds(table, knows(table, TWO_CYCLES), every_cell(table.schema))
         assert bounds.method == "reducible"
         assert bounds.exact.all()
         assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
 
 
-def test_inner_and_outer_bounds_of_components_stay_what_they_are(two_cycles: Release) -> None:
+def test_inner_and_outer_bounds_of_components_stay_what_they_are() -> None:
     wider = 0
     for seed in range(20):
         table = table_of(seed, [2, 3, 2, 2, 2, 2], 7)
-        seen = enumerate_tables(table, knows(table, two_cycles))
-        bounds = reducible.bounds_by(nested.bounds, table, knows(table, two_cycles), every_cell(table.schema))
+        seen = enumerate_tables(table, knows(table, TWO_CYCLES))
+        bounds = reducible.bounds_by(nested.bounds, table, knows(table, TWO_CYCLES), every_cell(table.schema))
         assert (bounds.outer[:, 0] <= seen.lower).all()
         assert (bounds.inner[:, 0] >= seen.lower).all()
         assert (bounds.inner[:, 1] <= seen.upper).all()
@@ -87,7 +71,7 @@ def test_wide_tables_of_small_components() -> None:
     assert (bounds.outer[:, 1] >= 1).all()
 
 
-def test_structural_zeros_across_components(two_cycles: Release) -> None:
+def test_structural_zeros_across_components() -> None:
     """Impossible cells named by variables of both components: they are joined and the bounds stay sharp."""
     table = table_of(3, [2, 2, 2, 2, 2, 2], 6)
     pattern = next(
@@ -99,8 +83,8 @@ def test_structural_zeros_across_components(two_cycles: Release) -> None:
     zeros = StructuralZeros((pattern,))
     table = table.with_zeros(zeros)
     cells = every_cell(table.schema)
-    seen = enumerate_tables(table, knows(table, two_cycles))
-    bounds = reducible.bounds(table, knows(table, two_cycles), cells)
+    seen = enumerate_tables(table, knows(table, TWO_CYCLES))
+    bounds = reducible.bounds(table, knows(table, TWO_CYCLES), cells)
     assert bounds.exact.all()
     assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
     assert (bounds.outer[zeros.contains(cells)] == 0).all()

@@ -8,7 +8,7 @@ import pytest
 from sdc.bounds import shuttle
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Table
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, knows, schema_of
+from tests.strategies import all_ways, czech, dense_counts, dks_2x2x2x2, every_cell, knows, schema_of
 
 
 def test_super_cells_are_products_of_non_empty_subsets() -> None:
@@ -18,8 +18,7 @@ def test_super_cells_are_products_of_non_empty_subsets() -> None:
 def test_super_cell_bounds_hold_the_true_sums() -> None:
     table = dks_2x2x2x2()
     lower, upper = shuttle.super_cell_bounds(table, knows(table, all_ways(4, 2)))
-    counts = np.zeros((2, 2, 2, 2), np.int64)
-    counts[tuple(table.codes.T)] = table.counts
+    counts = dense_counts(table)
     assert lower[2, 2, 2, 2] == upper[2, 2, 2, 2] == 5
     assert (lower[2, 2] == upper[2, 2]).all()
     assert lower[0, 1, 2, 0] <= counts[0, 1, :, 0].sum() <= upper[0, 1, 2, 0]

@@ -46,6 +46,7 @@ from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_curve, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
+from tests.folders import contents
 from tests.publish.clearing import cleared_of
 from tests.strategies import czech as czech_table
 
@@ -90,11 +91,6 @@ def made(file: Path, executor: Executor = IN_PROCESS) -> tuple[Build, dict[str, 
     """A build run to its end, and what became of each stage."""
     build = open_build(file)
     return build, {record.name: record.status for record in run_all(build, executor)}
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of every file below, by name."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def written(folder: Path) -> dict[str, int]:

@@ -15,6 +15,7 @@ from sdc.build.stages import STAGES, run_all, run_stage
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
 from sdc.storage.parquet import read_written_table
+from tests.folders import contents
 
 CONFIG = """
 name: parts
@@ -77,10 +78,10 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
 def test_workers_and_memory_change_no_byte(config: Path, tmp_path: Path, two_workers: Executor) -> None:
     one = open_build(config)
     folder, _ = table_of(one)
-    expected = {path.name: path.read_bytes() for path in folder.iterdir()}
+    expected = contents(folder)
     config.write_text(CONFIG.replace("OUTPUT", str(tmp_path / "others")))
     folder, _ = table_of(open_build(config), two_workers)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected
+    assert contents(folder) == expected
 
 
 def test_the_report_tells_what_was_set_aside(config: Path) -> None:

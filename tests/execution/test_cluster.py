@@ -34,6 +34,7 @@ from sdc.execution.settings import (
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from tests.execution.test_executors import memory_limit
 
 CLUSTER = Path(__file__).parents[2] / "cluster"
 MACHINE = machine_memory()
@@ -216,13 +217,6 @@ def test_a_cluster_file_has_its_own_workers(tmp_path: Path, given: dict[str, Any
         ConfigError, match=f"execution.{name} = {value!r} is for the embedded cluster; set it in {file}"
     ):
         check_cluster(ExecutionConfig(cluster=str(file), **given))
-
-
-def memory_limit(table: Table, unit: int) -> int:
-    from distributed import get_worker
-
-    limit: int = get_worker().memory_manager.memory_limit
-    return limit
 
 
 def test_an_adaptive_local_cluster(tmp_path: Path, czech: Table) -> None:

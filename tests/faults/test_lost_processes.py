@@ -20,6 +20,7 @@ from sdc.execution.cluster import open_executor
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
+from tests.execution.test_executors import total_and
 
 
 class Cluster:
@@ -69,10 +70,6 @@ def connected(cluster: Cluster, scratch: Path, patience: float) -> Iterator[Dask
     with Client(cluster.address, timeout=30) as client:
         client.wait_for_workers(1, timeout=60)  # a busy machine may take longer than the patience to start it
         yield DaskExecutor(client, scratch, 1, patience)
-
-
-def total_and(table: Table, unit: int) -> tuple[int, int]:
-    return table.total, unit
 
 
 @contextmanager

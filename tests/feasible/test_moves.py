@@ -16,10 +16,10 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Counts, Table
 from tests.bounds.test_agreement import SIZES, random_release, random_table
+from tests.feasible.test_differences import assert_same
 from tests.strategies import (
     all_ways,
     czech,
@@ -41,11 +41,6 @@ def found_for(table: Table, release: Release, rows: slice = slice(None), width: 
     """What is found to move the cells, zero cells too, by a width of three."""
     cells = every_cell(table.schema)[rows]
     return find(table, knows(table, release), cells, np.full(len(cells), width), effort=EFFORTS, nodes=NODES)
-
-
-def assert_same(one: Differences, other: Differences) -> None:
-    for name in ("start", "cells", "changes"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 # What is found
@@ -287,9 +282,7 @@ def test_the_nodes_given_are_the_most_that_are_used() -> None:
 
 
 def table_of(sizes: list[int]) -> Table:
-    names = (f"v{v}" for v in range(len(sizes)))
-    schema = Schema(tuple(Variable(name, tuple(map(str, range(n)))) for name, n in zip(names, sizes, strict=True)))
-    return Table.of(schema, np.zeros((1, len(sizes)), np.uint16))
+    return Table.of(schema_of(sizes), np.zeros((1, len(sizes)), np.uint16))
 
 
 @pytest.mark.parametrize("sizes", [[2] * 21, [8] * 20, [65_536] * 4])

@@ -32,6 +32,7 @@ from sdc.execution.settings import AddressSettings, read_cluster
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from tests.folders import contents
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
@@ -160,10 +161,6 @@ def check(file: Path) -> int:
     return check_cluster(ExecutionConfig(cluster=str(file)))
 
 
-def published(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect_server: None, tmp_path: Path) -> None:
     from flows.release_build import release_build
 
@@ -179,7 +176,7 @@ def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect
     config.write_text(yaml.safe_dump(content))
     alone = open_build(config)
     run_all(alone, IN_PROCESS)
-    assert published(built / "release") == published(alone.folder.stage("release"))
+    assert contents(built / "release") == contents(alone.folder.stage("release"))
     assert list((folder / "scratch").iterdir()) == []
 
 

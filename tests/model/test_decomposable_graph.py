@@ -16,15 +16,9 @@ from sdc.model.decomposable_graph import DecomposableGraph, Edge, chordless_cycl
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from tests.strategies import schema_of
+from tests.strategies import as_networkx, schema_of
 
 ABCDEF = schema_of([2] * 6)
-
-
-def judge(found: DecomposableGraph) -> nx.Graph:
-    judged = nx.Graph(found.edges)
-    judged.add_nodes_from(range(len(found)))
-    return judged
 
 
 def toggled(judged: nx.Graph, edge: Edge) -> nx.Graph:
@@ -52,7 +46,7 @@ def walks(draw: some.DrawFn) -> DecomposableGraph:
 
 @given(walks())
 def test_legal_moves_are_those_that_leave_the_graph_chordal(found: DecomposableGraph) -> None:
-    judged = judge(found)
+    judged = as_networkx(found.neighbours)
     assert nx.is_chordal(judged)
     legal = {pair for pair in combinations(range(len(found)), 2) if nx.is_chordal(toggled(judged, pair))}
     assert {*found.additions, *found.deletions} == legal
@@ -61,9 +55,9 @@ def test_legal_moves_are_those_that_leave_the_graph_chordal(found: DecomposableG
 
 @given(walks())
 def test_cliques_and_counts(found: DecomposableGraph) -> None:
-    cliques = {st.of(clique) for clique in nx.find_cliques(judge(found))}
+    cliques = {st.of(clique) for clique in nx.find_cliques(as_networkx(found.neighbours))}
     assert set(found.cliques) == cliques
-    assert cliques == {st.of(clique) for clique in nx.chordal_graph_cliques(judge(found))}
+    assert cliques == {st.of(clique) for clique in nx.chordal_graph_cliques(as_networkx(found.neighbours))}
     assert found.release == Release.of(cliques)
     assert found.complete_sets == found.release.sub_tables == found.value((1.0,) * len(found))
     assert DecomposableGraph.from_neighbours(found.neighbours) == found

@@ -6,14 +6,13 @@ from collections import Counter
 from itertools import combinations
 
 import networkx as nx
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
-from tests.strategies import all_ways, components, frontier, releases
+from tests.strategies import TWO_CYCLES, all_ways, as_networkx, components, frontier, releases, subtable
 
 
 def neighbours(edges: list[tuple[int, int]], variables: int) -> graph.Adjacency:
@@ -23,13 +22,6 @@ def neighbours(edges: list[tuple[int, int]], variables: int) -> graph.Adjacency:
 def all_graphs(variables: int) -> list[list[tuple[int, int]]]:
     pairs = list(combinations(range(variables), 2))
     return [[pair for k, pair in enumerate(pairs) if bits >> k & 1] for bits in range(1 << len(pairs))]
-
-
-def judge(adjacency: graph.Adjacency) -> nx.Graph:
-    judged = nx.Graph()
-    judged.add_nodes_from(range(len(adjacency)))
-    judged.add_edges_from((v, u) for v, around in enumerate(adjacency) for u in st.members(around))
-    return judged
 
 
 graphs = some.integers(1, 8).flatmap(
@@ -47,14 +39,14 @@ def test_number_of_decomposable_graphs() -> None:
 
 @given(graphs)
 def test_chordality_as_networkx_says(adjacency: graph.Adjacency) -> None:
-    assert graph.is_chordal(adjacency) == nx.is_chordal(judge(adjacency))
+    assert graph.is_chordal(adjacency) == nx.is_chordal(as_networkx(adjacency))
 
 
 @given(graphs)
 def test_decomposition_has_the_cliques_and_the_running_intersection(adjacency: graph.Adjacency) -> None:
-    cliques = {st.of(c) for c in nx.find_cliques(judge(adjacency))}
+    cliques = {st.of(c) for c in nx.find_cliques(as_networkx(adjacency))}
     found = graph.decompose(Release.of(cliques), len(adjacency))
-    assert (found is not None) == nx.is_chordal(judge(adjacency))
+    assert (found is not None) == nx.is_chordal(as_networkx(adjacency))
     if found is None:
         return
     assert set(found.cliques) == cliques
@@ -70,7 +62,7 @@ def test_decomposition_has_the_cliques_and_the_running_intersection(adjacency: g
 @given(graphs)
 def test_sub_tables_by_inclusion_and_exclusion(adjacency: graph.Adjacency) -> None:
     """sum_j (2^|C_j| - 1) - sum_j (2^|S_j| - 1), REFERENCE section 1, for a decomposable release."""
-    cliques = [st.of(c) for c in nx.find_cliques(judge(adjacency))]
+    cliques = [st.of(c) for c in nx.find_cliques(as_networkx(adjacency))]
     found = graph.decompose(Release.of(cliques), len(adjacency))
     if found is not None:
         sizes = Counter(2 ** st.dimension(c) - 1 for c in found.cliques)
@@ -98,27 +90,12 @@ def test_a_triangle_of_two_way_sub_tables_is_not_decomposable() -> None:
 # Minimal triangulations and components
 
 
-@pytest.fixture
-def two_cycles() -> Release:
-    """Two four-cycles that share the released edge CD.
-
-    A - C - E
-    |   |   |
-    B - D - F
-    """
-    return frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
-
-
-def subtable(letters: str) -> int:
-    return st.of("ABCDEFGH".index(letter) for letter in letters)
-
-
 @given(graphs)
 def test_minimal_triangulation(adjacency: graph.Adjacency) -> None:
     """Chordal, and no edge that was filled in can be left out (Rose, Tarjan and Lueker 1976)."""
-    before = judge(adjacency)
+    before = as_networkx(adjacency)
     cliques = graph.elimination_cliques(adjacency, graph.minimal_order(adjacency))
-    filled = judge(graph.independence_graph(cliques, len(adjacency)))
+    filled = as_networkx(graph.independence_graph(cliques, len(adjacency)))
     assert nx.is_chordal(filled)
     assert set(before.edges) <= set(filled.edges)
     for edge in set(filled.edges) - set(before.edges):
@@ -127,8 +104,8 @@ def test_minimal_triangulation(adjacency: graph.Adjacency) -> None:
         assert not nx.is_chordal(without)
 
 
-def test_components_of_two_cycles(two_cycles: Release) -> None:
-    parts = components(two_cycles, 6)
+def test_components_of_two_cycles() -> None:
+    parts = components(TWO_CYCLES, 6)
     assert set(parts.cliques) == {subtable("ABCD"), subtable("CDEF")}
     assert parts.separators == (subtable("CD"),)
 
@@ -147,8 +124,8 @@ def test_a_decomposable_release_falls_into_its_cliques() -> None:
     assert sorted(parts.separators) == sorted(map(subtable, ("BC", "D", "", "")))
 
 
-def test_variables_of_a_structural_zero_stay_together(two_cycles: Release) -> None:
-    assert components(two_cycles, 6, (subtable("AE"),)).cliques == (subtable("ABCDEF"),)
+def test_variables_of_a_structural_zero_stay_together() -> None:
+    assert components(TWO_CYCLES, 6, (subtable("AE"),)).cliques == (subtable("ABCDEF"),)
 
 
 @given(some.data(), some.integers(2, 7))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -11,23 +10,13 @@ from hypothesis import strategies as some
 from sdc.model import subtable as st
 from sdc.model import table as table_module
 from sdc.model.errors import InputError
-from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Table
+from tests.strategies import dense_counts, schema_of
 
-SIZES = (2, 3, 4)
-
-
-def schema_of(sizes: tuple[int, ...]) -> Schema:
-    return Schema(tuple(Variable(f"v{i}", tuple(map(str, range(size)))) for i, size in enumerate(sizes)))
+SIZES = [2, 3, 4]
 
 
 records = some.lists(some.tuples(*(some.integers(0, size - 1) for size in SIZES)), min_size=1, max_size=40)
-
-
-def dense(table: Table) -> npt.NDArray[np.int64]:
-    array = np.zeros(table.schema.sizes, np.int64)
-    array[tuple(table.codes.T)] = table.counts
-    return array
 
 
 @given(records, some.randoms(use_true_random=False))
@@ -44,12 +33,12 @@ def test_order_does_not_matter(rows: list[tuple[int, ...]], random: object) -> N
 def test_marginals_are_sums(rows: list[tuple[int, ...]], subtable: int) -> None:
     table = Table.of(schema_of(SIZES), np.array(rows))
     out = tuple(v for v in range(3) if not st.has(subtable, v))
-    expected = dense(table).sum(axis=out)
-    assert np.array_equal(dense(table.marginal(subtable)), expected)
+    expected = dense_counts(table).sum(axis=out)
+    assert np.array_equal(dense_counts(table.marginal(subtable)), expected)
     cells = np.indices(SIZES).reshape(3, -1).T
     at = table.marginal_at(subtable, cells)
     assert np.array_equal(at, expected[tuple(cells[:, v] for v in st.members(subtable))])
-    assert np.array_equal(table.count_at(cells), dense(table).ravel())
+    assert np.array_equal(table.count_at(cells), dense_counts(table).ravel())
 
 
 @given(records, some.integers(1, 7))
@@ -72,7 +61,7 @@ def test_marginals_chunk_by_chunk(rows: list[tuple[int, ...]], subtable: int) ->
 
 def test_cells_beyond_62_bits_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.random.default_rng(2).integers(0, 4, (300, 40))
-    table = Table.of(schema_of((4,) * 40), codes)
+    table = Table.of(schema_of([4] * 40), codes)
     absent = (codes[:50] + 1) % 4
     monkeypatch.setattr(table_module, "CELLS_PER_CHUNK", 64)
     assert np.array_equal(table.count_at(np.concatenate([codes, absent, codes])), np.repeat([1, 0, 1], [300, 50, 300]))
@@ -90,7 +79,7 @@ def test_weights_are_repetitions(rows: list[tuple[int, ...]], weights: list[int]
 
 def test_forty_variables_of_four_categories() -> None:
     codes = np.random.default_rng(1).integers(0, 4, (200, 40))
-    table = Table.of(schema_of((4,) * 40), np.concatenate([codes, codes]))
+    table = Table.of(schema_of([4] * 40), np.concatenate([codes, codes]))
     assert table.schema.cells == 2**80
     assert len(table) == 200
     assert (table.counts == 2).all()
@@ -100,9 +89,9 @@ def test_forty_variables_of_four_categories() -> None:
 
 def test_counts_are_checked() -> None:
     with pytest.raises(InputError, match="a cell has the count -1"):
-        Table.of(schema_of((2,)), np.array([[0]]), np.array([-1]))
+        Table.of(schema_of([2]), np.array([[0]]), np.array([-1]))
     with pytest.raises(InputError, match="sum to more than 9007199254740992"):
-        Table.of(schema_of((2,)), np.array([[0], [1]]), np.array([MAX_TOTAL, 2]))
+        Table.of(schema_of([2]), np.array([[0], [1]]), np.array([MAX_TOTAL, 2]))
 
 
 def test_arrays_are_read_only(czech: Table) -> None:
@@ -112,7 +101,7 @@ def test_arrays_are_read_only(czech: Table) -> None:
 
 def test_the_arrays_given_stay_writable() -> None:
     codes, counts = np.array([[0], [1]], np.uint16), np.array([3, 4])
-    table = Table(schema_of((2,)), codes, counts)
+    table = Table(schema_of([2]), codes, counts)
     counts[0] = counts[0]
     with pytest.raises(ValueError, match="read-only"):
         table.codes[0] = 1

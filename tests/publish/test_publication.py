@@ -18,14 +18,11 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import check_publication, write_publication
+from tests.folders import contents
 from tests.publish.clearing import SUBJECT, cleared_of
 
 FRONTIER = Release.of([0b000111, 0b011000])
 FIVE_WAYS = Release.of(0b111111 ^ 1 << v for v in range(6))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def published(table: Table, release: Release, folder: Path) -> Path:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import find_release
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
@@ -22,7 +21,8 @@ from sdc.search.ordered import OrderedSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.search.test_decomposable import annealed_search
-from tests.strategies import inquiry_of, knows, small_tables
+from tests.search.test_ordered import sharp_min_width
+from tests.strategies import inquiry_of, small_tables
 
 
 def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing: object) -> ReleaseSearch:
@@ -69,14 +69,6 @@ def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_w
     assert all(sharp_min_width(table, best.release.add(t)) < min_width for t in everything if t not in best.release)
     assert best.value >= search.run("ordered").value
     assert not search.can_anneal() or best.value >= search.run("decomposable").value
-
-
-def sharp_min_width(table: Table, release: Release) -> int:
-    found = enumerate_tables(table, knows(table, release), limit=200_000)
-    assert found.complete
-    dense = (found.upper - found.lower).reshape(table.schema.sizes)
-    at_risk = table.codes[table.at_risk(2)]
-    return int(dense[tuple(at_risk.T)].min())
 
 
 def test_weights_decide_and_the_decomposable_release_wins(czech: Table) -> None:

@@ -29,6 +29,7 @@ from sdc.storage.parquet import (
     write_table,
 )
 from sdc.storage.whole_file import replacing
+from tests.folders import contents
 
 
 def random_table(variables: int, categories: int, records: int) -> Table:
@@ -47,10 +48,6 @@ def table() -> Table:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "table"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def informed(table: Table) -> Table:

@@ -25,6 +25,7 @@ from tests.strategies import (
     czech,
     decomposable_releases,
     dense,
+    dense_counts,
     dft_2x3x3,
     every_cell,
     frontier,
@@ -40,12 +41,6 @@ Values = npt.NDArray[np.float64]
 SWEEPS = 50
 LOOSE = ipf.Stop(tolerance=1e-9, max_sweeps=SWEEPS)
 """So tight that mostly all sweeps are made: two iterations are compared, not their limits."""
-
-
-def dense_counts(table: Table) -> Values:
-    counts = np.zeros(table.schema.sizes)
-    counts[tuple(table.codes.T)] = table.counts
-    return counts
 
 
 def textbook(start: Values, counts: Values, release: Release, sweeps: int) -> Values:
