@@ -5,11 +5,11 @@ many workers count them within how much memory. Category names are strings; an i
 boolean `false` or `true`, a date its ISO form. The order of the categories of a variable is
 
 1. that of `categories`, or of the bins or groups of its recode;
-2. that of the dictionary, where Parquet stores the column as a dictionary of strings and every part carries the same
-   one; its categories without records belong to the schema too;
-3. otherwise sorted: by number where every name is an integer, by code point where not. Dictionaries that differ from
-   part to part, such as those in order of appearance, give the sorted union of their categories. Top and bottom codes
-   are at the ends.
+2. otherwise canonical, see `canonical_order`: by number, by interval or by text, top and bottom codes at the ends.
+   Never that of the file: it may tell which record came first.
+
+A variable has the categories that the settings name, and those that good records have; what occurs only in records
+that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out.
 
 A column in which every value is a numeral, some with a decimal point or exponent, has whole numbers as categories
 (2.0 is 2, as pandas writes integers beside missing values); it is refused where one is not whole and `categories`
@@ -226,16 +226,16 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
     columns = list(dict.fromkeys(coding.column for coding in unit.codings)) + [COUNT] * unit.counted
     try:
         with unit.part.at_rest():
-            for batch, ordered in batches(unit.part, columns, unit.groups):
-                _count_batch(batch, ordered, tally, unit)
+            for batch in batches(unit.part, columns, unit.groups):
+                _count_batch(batch, tally, unit)
     except InputError as error:
         return error
     return tally.close(unit.most_bytes)
 
 
-def _count_batch(batch: pa.RecordBatch, ordered: Any, tally: Tally, unit: PartUnit) -> None:
+def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
     columns = [
-        vocabulary.encode(batch.column(coding.column), str(unit.part), ordered=coding.column in ordered)
+        vocabulary.encode(batch.column(coding.column), str(unit.part))
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     counts, total = _counts(batch.column(COUNT), unit.part) if unit.counted else (None, len(batch))
@@ -308,11 +308,33 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     table = _table(schema, packing, cells)
     if not table.total:
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
+    table = _without_nobodys(table, tally.codings)
+    schema = table.schema
     if settings.structural_zeros is not None:
         # last: only now are the categories known that the patterns name
         table = table.with_zeros(read_structural_zeros(settings.structural_zeros, schema))
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
     return CountedRecords(table, aside)
+
+
+def _without_nobodys(table: Table, codings: Sequence[Coding]) -> Table:
+    """Only categories that records have or the settings name, in the order that these have without the others."""
+    places, variables = [], []
+    for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
+        kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in coding.named]
+        order, known = (kept, dict[str, str]()) if coding.order is not None else _with_missing_last(kept, coding)
+        variables.append(Variable(variable.name, tuple(order)))
+        # what nobody has gets any place: no cell has it
+        places.append(np.array([order.index(known.get(c, c)) if c in kept else 0 for c in variable.categories]))
+    if tuple(variables) == table.schema.variables:
+        return table
+    codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
+    return Table.of(Schema(tuple(variables)), codes, table.counts)
+
+
+def _with_missing_last(names: Sequence[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
+    order, known = coding.in_order([name for name in names if name != coding.missing])
+    return [*order, *(name for name in names if name == coding.missing)], known
 
 
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:

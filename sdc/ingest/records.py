@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -19,9 +19,6 @@ _BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24  # bytes
 _HEADER_BLOCK = 1 << 20  # bytes, of which only the first line is wanted
 _NAMES = pa.dictionary(pa.int32(), pa.string())
-
-Batch: TypeAlias = tuple[pa.RecordBatch, Collection[str]]
-"""Records, and the columns whose dictionary carries the order of their categories."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def check_kinds(parts: Sequence[Part], layouts: Sequence[Layout], columns: Itera
                 first = kind, found, part
 
 
-def batches(part: Part, columns: list[str], groups: range | None = None) -> Iterator[Batch]:
+def batches(part: Part, columns: list[str], groups: range | None = None) -> Iterator[pa.RecordBatch]:
     """The records of a part, or of these row groups of it."""
     if part.suffix == ".parquet":
         return _parquet_batches(part, columns, groups)
@@ -101,28 +98,19 @@ def _check_names(names: list[str], part: Part) -> None:
         raise InputError(f"{part} has the one column {names[0]!r}; separate the columns by commas")
 
 
-def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> Iterator[Batch]:
+def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
     with part.opened() as source:
         with readable(part.url):
             schema = pq.read_schema(source)
             strings = [name for name in columns if pa.types.is_string(schema.field(name).type)]
             # strings as dictionaries: all that follows looks at each distinct value once, not at each record
             file = pq.ParquetFile(source, read_dictionary=strings)
-            ordered = {name for name in columns if pa.types.is_dictionary(schema.field(name).type)}
-            ordered -= _without_dictionary_page(file.metadata)
             chosen = None if groups is None else list(groups)
             found = file.iter_batches(_BATCH_ROWS, row_groups=chosen, columns=columns)
-        yield from ((batch, ordered) for batch in _each(found, part))
+        yield from _each(found, part)
 
 
-def _without_dictionary_page(metadata: Any) -> set[str]:
-    """Columns stored plainly somewhere: there Arrow makes up a dictionary by order of appearance."""
-    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
-    chunks = (group.column(c) for group in groups for c in range(group.num_columns))
-    return {chunk.path_in_schema for chunk in chunks if not chunk.has_dictionary_page}
-
-
-def _csv_batches(part: Part, columns: list[str]) -> Iterator[Batch]:
+def _csv_batches(part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
     options = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(columns, _NAMES),
         include_columns=columns,
@@ -134,7 +122,7 @@ def _csv_batches(part: Part, columns: list[str]) -> Iterator[Batch]:
     with part.opened() as source:
         with readable(part.url):
             found = _open_csv(part, source, options, skip_empty=several)
-        yield from ((batch, ()) for batch in _each(found, part))
+        yield from _each(found, part)
 
 
 def _open_csv(part: Part, file: str | IO[bytes], options: Any = None, *, skip_empty: bool = True) -> Any:

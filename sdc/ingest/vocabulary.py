@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sdc.config import RecodeConfig
-from sdc.ingest.recodes import INTEGER, NUMERAL, bottom_label, labels_of, plain, recoded, top_label
+from sdc.ingest.order import canonical_order
+from sdc.ingest.recodes import bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 
@@ -90,6 +91,21 @@ class Coding:
             return name
         return plain(name) if plain(name) in self._known else Bad(Fault.OUTSIDE, name)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The categories that the settings name, whoever has them."""
+        recode = self.recode
+        ends = (bottom_label(recode), top_label(recode)) if recode is not None else ()
+        return frozenset((*(self.order or ()), *ends, *((self.missing,) if self.missing is not None else ())))
+
+    def in_order(self, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """Categories that the data have, in order, and the category of each name that is not itself one."""
+        if self.recode is None:
+            return canonical_order(names, self.column)
+        bottom, top = bottom_label(self.recode), top_label(self.recode)
+        order, known = canonical_order([name for name in names if name not in (bottom, top)], self.column)
+        return [*([bottom] if bottom in names else ()), *order, *([top] if top in names else ())], known
+
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.listed or ())
@@ -101,7 +117,6 @@ class Vocabulary:
     def __init__(self, coding: Coding) -> None:
         self.coding = coding
         self.codes: dict[str | Fault, int] = {}
-        self.dictionaries: set[tuple[str, ...] | None] = set()
         self.nulls = 0
         self.bad: dict[Fault, BadRecords] = {}
         self._known: dict[Any, str | Bad] = {}
@@ -113,29 +128,25 @@ class Vocabulary:
         """What travels to another process: all but the values known, which only save time."""
         return {**self.__dict__, "_known": {}}
 
-    def encode(self, column: pa.Array, part: str, *, ordered: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    def encode(self, column: pa.Array, part: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """The running code of each dictionary index, and the indices of the rows.
 
-        ordered  whether the dictionary of the column carries the order of the categories
+        What no row has is not met: a dictionary may name what is of nobody here.
         """
         name_of = namer(column.type, self.coding.column)
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # one entry more, for rows without a value: nulls are given its index
         met = [self._met(value, name_of) for value in column.dictionary.to_pylist()] + [Bad(Fault.MISSING, "")]
-        self._note(met[:-1], column, ordered)
         indices = column.indices
         if column.null_count:
             indices = indices.cast(_INDICES).fill_null(len(met) - 1)
         rows = indices.to_numpy(zero_copy_only=False)
-        # how many rows have each value matters for bad ones alone
-        doubtful = bool(column.null_count) or any(isinstance(category, Bad) for category in met[:-1])
-        times = np.bincount(rows, minlength=len(met)).tolist() if doubtful else [0] * len(met)
+        times = np.bincount(rows, minlength=len(met)).tolist()
         return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
 
     def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
         """Takes over what another vocabulary of the same variable has met; gives this one's code for each of its."""
-        self._merge_dictionaries(other.dictionaries)
         self.nulls += other.nulls
         for fault, bad in other.bad.items():
             self.bad[fault] = self.bad[fault] + bad if fault in self.bad else bad
@@ -152,7 +163,7 @@ class Vocabulary:
         last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
         known: dict[str, str] = {}
         if given is None:
-            order, known = self._order([name for name in names if name not in last])
+            order, known = self.coding.in_order([name for name in names if name not in last])
         else:
             order = list(given)
         categories = tuple(order + [name for name in last if name not in order])
@@ -173,25 +184,12 @@ class Vocabulary:
             self._known[value] = self.coding.category(name) if name else Bad(Fault.MISSING, "")
         return self._known[value]
 
-    def _note(self, met: list[str | Bad], column: pa.Array, ordered: bool) -> None:
-        if met or column.null_count < len(column):
-            # the order of what is a category: values that are one come several times, and `_order` keeps the
-            # first
-            names = tuple(name for name in met if isinstance(name, str))
-            self._merge_dictionaries({names if ordered else None})
-
-    def _merge_dictionaries(self, others: set[tuple[str, ...] | None]) -> None:
-        """Two that differ are as good as none: neither carries the order."""
-        self.dictionaries |= others
-        if len(self.dictionaries) > 1:
-            self.dictionaries = {None}
-
     def _code(self, category: str | Bad, times: int, part: str) -> int:
-        """Its running code; what is missing or bad gets one only where rows have it."""
-        if isinstance(category, str):
-            return self._running(category)
+        """Its running code; it gets one only where rows have it."""
         if not times:
             return 0
+        if isinstance(category, str):
+            return self._running(category)
         if category.fault is Fault.MISSING:
             self.nulls += times
             if self.coding.missing is not None:
@@ -208,30 +206,6 @@ class Vocabulary:
     def _names(self) -> int:
         # a fault has a running code as well, and is no category
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
-
-    def _order(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
-        """The categories in order, and the category of each name that is not itself one."""
-        if self.coding.recode is not None:
-            ends = [bottom_label(self.coding.recode), top_label(self.coding.recode)]
-            order, known = _sorted([name for name in names if name not in ends], self.coding)
-            return [*(e for e in ends[:1] if e in names), *order, *(e for e in ends[1:] if e in names)], known
-        if len(self.dictionaries) == 1 and (dictionary := next(iter(self.dictionaries))) is not None:
-            return list(dict.fromkeys(dictionary)), {}
-        return _sorted(names, self.coding)
-
-
-def _sorted(names: list[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
-    """By number where every name is a numeral, which must be whole; by code point where not."""
-    if not all(NUMERAL.fullmatch(name) for name in names):
-        return sorted(names), {}
-    known = {name: plain(name) for name in names}
-    fractions = sorted(name for name, number in known.items() if not INTEGER.fullmatch(number))
-    if fractions:
-        raise InputError(
-            f"column {coding.column!r} has the value {fractions[0]}, not a whole number; bin the column, "
-            "list its values under `categories`, or leave it out with --variables"
-        )
-    return sorted(set(known.values()), key=int), known
 
 
 def _check_lines(name: str, column: str) -> None:

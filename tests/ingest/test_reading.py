@@ -142,31 +142,32 @@ def test_an_unused_category_of_a_dictionary_may_be_unlisted(tmp_path: Path) -> N
     assert categories_of(read_table(path, categories={"a": ["x", "y"]})) == ("x", "y")
 
 
-def test_the_same_dictionary_in_every_part_keeps_its_order(tmp_path: Path) -> None:
-    names = ["<25", "none", "25-54", ">=55"]
-    write(tmp_path / "d" / "1.parquet", {"a": dictionary(["25-54"], names)})
+@pytest.mark.parametrize("names", [["<25", "none", "25-54", ">=55"], [">=55", "<25", "25-54", "none"]])
+def test_the_order_is_canonical_whatever_that_of_the_file(tmp_path: Path, names: list[str]) -> None:
+    """A dictionary in order of first appearance would name what record 1 has."""
+    write(tmp_path / "d" / "1.parquet", {"a": dictionary(["25-54", "none"], names)})
     write(tmp_path / "d" / "2.parquet", {"a": dictionary([">=55", "<25"], names)})
-    write(tmp_path / "d" / "3.parquet", {"a": dictionary([], names)})
-    assert categories_of(read_table(tmp_path / "d")) == tuple(names)
+    assert categories_of(read_table(tmp_path / "d")) == ("<25", "25-54", ">=55", "none")
 
 
-def test_a_part_with_missing_values_only_does_not_change_the_order(tmp_path: Path) -> None:
-    write(tmp_path / "d" / "1.parquet", {"a": dictionary(["z"], ["z", "a"])})
+def test_a_category_for_missing_values_is_last_in_every_part(tmp_path: Path) -> None:
+    write(tmp_path / "d" / "1.parquet", {"a": dictionary(["z", "a"], ["z", "a"])})
     write(tmp_path / "d" / "2.parquet", {"a": dictionary([None, None], ["z", "a"])})
-    assert categories_of(read_table(tmp_path / "d", missing={"a": "b"})) == ("z", "a", "b")
+    assert categories_of(read_table(tmp_path / "d", missing={"a": "b"})) == ("a", "z", "b")
 
 
-def test_dictionaries_that_differ_give_the_sorted_union(tmp_path: Path) -> None:
-    write(tmp_path / "d" / "1.parquet", {"a": dictionary(["z"], ["z", "a"])})
-    write(tmp_path / "d" / "2.parquet", {"a": dictionary(["m"], ["m", "z"])})
-    assert categories_of(read_table(tmp_path / "d")) == ("a", "m", "z")
+def test_what_no_record_has_is_no_category(tmp_path: Path) -> None:
+    """Neither an entry of a dictionary, nor a value of a cell that counts nobody; both may be of persons left out."""
+    content = {"a": dictionary(["z", "a", "m"], ["m", "secret", "a", "z"]), "count": [2, 1, 0]}
+    assert categories_of(read_table(write(tmp_path / "t.parquet", content))) == ("a", "z")
+    listed = read_table(tmp_path / "t.parquet", categories={"a": ["m", "z", "a", "never"]})
+    assert categories_of(listed) == ("m", "z", "a", "never")
 
 
-def test_a_dictionary_in_order_of_appearance_is_no_order(tmp_path: Path) -> None:
-    """Stored plainly, Arrow reads back a dictionary that follows the records."""
-    content = pa.table({"a": dictionary(["z", "a", "m"], ["m", "a", "z"])})
-    pq.write_table(content, tmp_path / "t.parquet", use_dictionary=False)
-    assert categories_of(read_table(tmp_path / "t.parquet")) == ("a", "m", "z")
+def test_what_nobody_has_does_not_decide_the_order(tmp_path: Path) -> None:
+    content = {"a": ["10", "9", "9.0", "n/a"], "count": [2, 1, 3, 0]}
+    table = read_table(write(tmp_path / "t.csv", content))
+    assert (categories_of(table), table.counts.tolist()) == (("9", "10"), [4, 2])
 
 
 # Missing values

@@ -159,12 +159,14 @@ def test_bad_records_are_set_aside_and_counted(tmp_path: Path, memory: int) -> N
     assert found.facts["reasons"][0] == {"variable": "a", "reason": Fault.MISSING.value, "records": 2}
 
 
-def test_categories_are_those_of_good_and_bad_records(tmp_path: Path) -> None:
-    """What is a category is a matter of the column, not of the other values of its records."""
-    path = write(tmp_path / "t.csv", {"a": ["1", "2", "3"], "b": ["x", "y", None]})
-    found = counted(path, bad_records="set_aside")
-    assert found.table.schema.variables[0].categories == ("1", "2", "3")
-    assert found.table.total == 2
+@pytest.mark.parametrize("memory", [1, 1 << 30])
+def test_categories_are_those_of_good_records_and_of_the_settings(tmp_path: Path, memory: int) -> None:
+    """That somebody who is left out has a value of its own is nobody's business."""
+    path = write(tmp_path / "t.csv", {"a": ["1", "2", "3", "3"], "b": ["x", "y", "z", None]})
+    settings = {"path": str(path), "bad_records": "set_aside", "categories": {"b": ["x", "y", "w"]}}
+    found = count_records(open_source(path), TableConfig.model_validate(settings), memory=memory)
+    assert [v.categories for v in found.table.schema.variables] == [("1", "2"), ("x", "y", "w")]
+    assert (found.table.total, found.facts["set_aside"]) == (2, 2)
 
 
 def test_counted_cells_are_set_aside_with_their_counts(tmp_path: Path) -> None:
