@@ -23,12 +23,14 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import check_publication, write_publication
+from sdc.risk.verdict import Policy
 from sdc.search.curve import CurveSearch
 from sdc.search.decomposable import SearchState
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.parquet import write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
+from sdc.verify.run_folder import verify_release
 
 BAD_RECORDS = "bad_records.json"
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
@@ -36,13 +38,17 @@ MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 
 @dataclass(frozen=True)
 class Stage:
-    """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on."""
+    """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
+
+    fault  what is wrong with outputs that were found, or made just now; nothing where they are right
+    """
 
     name: str
     does: str
     needs: tuple[str, ...]
     sections: Callable[[Build], Any]
     make: Callable[[Build, Path, Executor, Say], None]
+    fault: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
 
     def key(self, build: Build, outputs: Mapping[str, str]) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs."""
@@ -67,9 +73,15 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         folder.record(found)
         return found
 
+    def holds(found: Path) -> bool:
+        fault = stage.fault(build, found, False)
+        if fault:
+            note(f"{stage.name}: what was found is not taken over, {fault}")
+        return not fault
+
     with _told(stage):
         # looked for before memory is asked for: what is there needs none
-        output = folder.adopt(stage.name, key)
+        output = folder.adopt(stage.name, key, holds)
         if output is not None:
             found = record(output, "reused")
         else:
@@ -78,6 +90,8 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
                 build.require_memory(build.table)
             with folder.writing(stage.name) as into:
                 stage.make(build, into, measured, note)
+                if fault := stage.fault(build, into, True):
+                    raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
     # after the record: killed between, a build finds the stage and no longer needs the checkpoint
     folder.checkpoint(stage.name).unlink(missing_ok=True)
@@ -227,6 +241,18 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     check_publication(cleared, into)
 
 
+def _unverified(build: Build, folder: Path, made: bool) -> str:
+    """Why a release may not be public: by the table and the certificate, and by nothing that was said of them.
+
+    Cells without proof, which the policy "outer" may let through, were judged for a release that was made just now.
+    """
+    found = verify_release(build.folder.path, folder, build.criterion.small_count, build.criterion.min_width)
+    unproven = found.at_risk_cells - found.certified_cells
+    if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
+        return f"{unproven} of {found.at_risk_cells} cells are not proven"
+    return "; ".join(found.failures)
+
+
 _BEFORE_REPORT = ("table", "widths", "search", "assessment", "curve")
 
 
@@ -281,6 +307,7 @@ STAGES = (
         ("table", "search", "assessment"),
         lambda b: [b.config.name, b.config.risk.model_dump(mode="json"), _effort_settings(b.config)],
         _make_release,
+        _unverified,
     ),
 )
 

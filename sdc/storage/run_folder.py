@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -204,24 +204,26 @@ class RunFolder:
         found = (other._made_with(name, key) for other in [self, *self._siblings()])
         return next((record.output for record in found if record is not None), None)
 
-    def adopt(self, name: str, key: str) -> str | None:
+    def adopt(self, name: str, key: str, holds: Callable[[Path], bool] = lambda folder: True) -> str | None:
         """Finds a stage made with the same key, here or in a build of the same name, and makes it this run's.
 
         Returns the digest of its outputs, None where there is none that is whole: files that are
-        missing or were changed do not count.
+        missing or were changed do not count, nor does a stage that does not hold, whatever is recorded of it.
         """
         if (whole := self._made_with(name, key)) is not None:
-            return whole.output
+            if holds(self.stage(name)):
+                return whole.output
+            self.discard(name)
         found = ((other, other._made_with(name, key)) for other in self._siblings())
-        copied = (self._copied(other, record) for other, record in found if record is not None)
+        copied = (self._copied(other, record, holds) for other, record in found if record is not None)
         return next((record.output for record in copied if record is not None), None)
 
-    def _copied(self, other: RunFolder, record: StageRecord) -> StageRecord | None:
-        """Takes another build's stage over; None where it was removed or changed meanwhile."""
+    def _copied(self, other: RunFolder, record: StageRecord, holds: Callable[[Path], bool]) -> StageRecord | None:
+        """Takes another build's stage over; None where it was removed or changed meanwhile, or does not hold."""
         with suppress(_GoneError), self.writing(record.name) as folder:
             _copy(other.stage(record.name), folder)
             # of the copy: the other run may have changed its stage while it was copied
-            if folder_digest(folder) != record.output:
+            if folder_digest(folder) != record.output or not holds(folder):
                 raise _GoneError
             self.record(replace(record, status="reused"))
             return record
@@ -246,7 +248,7 @@ class RunFolder:
 
 
 class _GoneError(Exception):
-    """Another build's stage is no longer what its manifest says."""
+    """Another build's stage is not, or no longer, what its manifest says."""
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -273,10 +275,16 @@ def read_json(path: Path) -> Any:
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and bytes of the files within."""
-    sha = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    """SHA-256 over the names in a folder, and the bytes of its files.
+
+    A link, a folder or whatever else is no file counts as such: no stage makes one, and none is ever followed.
+    """
+    sha = hashlib.sha256(b"link" if folder.is_symlink() else b"")
+    for path in sorted(folder.rglob("*")):
         sha.update(str(path.relative_to(folder)).encode() + b"\0")
+        if path.is_symlink() or not path.is_file():
+            sha.update(b"no file")
+            continue
         with path.open("rb") as file:
             # each file by its own digest, of fixed length, so that no byte of one can pass for one of the next
             sha.update(hashlib.file_digest(file, "sha256").digest())

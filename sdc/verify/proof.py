@@ -40,8 +40,10 @@ class Evidence:
     What cannot be read raises ValueError or what its reader raises, and `path` is the file it was met in.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, release: Path | None = None) -> None:
+        """`release` is where the release is, when it is not in the run folder yet."""
         self.folder, self.path, self.failures = folder, folder / names.MANIFEST, list[str]()
+        self.release = folder / names.RELEASE if release is None else release
 
     def holds(self, *faults: Fault) -> bool:
         """Whether none of these is so; each that is becomes a failure."""
@@ -50,7 +52,7 @@ class Evidence:
         return not found
 
     def file(self, *place: str) -> Path:
-        self.path = self.folder.joinpath(*place)
+        self.path = self.release.joinpath(*place[1:]) if place[0] == names.RELEASE else self.folder.joinpath(*place)
         _check(self.path.is_file(), f"{self.path.name} is missing")
         return self.path
 

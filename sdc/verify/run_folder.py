@@ -64,12 +64,34 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
         evidence.read_table(risk["small_count"])
         return _verification(evidence, risk, say)
     except DAMAGED as error:
-        of_another = " or of another table" if evidence.path.name == names.CERTIFICATE else ""
-        how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is damaged{of_another}"
-        what = f"{evidence.path} {how}: {type(error).__name__}: {error}; {AGAIN}"
+        what = _damage(evidence, error)
         if evidence.path.name == names.MANIFEST:
             raise UnreadableError(what) from error
         return Verification(failures=(*evidence.failures, what))
+
+
+def verify_release(folder: Path, release: Path, small_count: int, min_width: int) -> Verification:
+    """What the table and the certificate of a run folder prove of a release that is not public yet.
+
+    Nothing else that is stored is read: no verdict, no digest, nothing of the search. `uncertified` is empty.
+    """
+    evidence = Evidence(folder, release)
+    try:
+        evidence.read_table(small_count)
+        claims = evidence.claims()
+        _check_same_release(evidence, claims, "what is to be published", evidence.published())
+        low, high = evidence.proven(claims)
+    except DAMAGED as error:
+        return Verification(failures=(*evidence.failures, _damage(evidence, error)))
+    cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
+    certified = 0 if evidence.failures else int((high - low >= min_width).sum())
+    return Verification(cells, certified, differences, tuple(evidence.failures))
+
+
+def _damage(evidence: Evidence, error: Exception) -> str:
+    of_another = " or of another table" if evidence.path.name == names.CERTIFICATE else ""
+    how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is damaged{of_another}"
+    return f"{evidence.path} {how}: {type(error).__name__}: {error}; {AGAIN}"
 
 
 def _checked_stages(evidence: Evidence) -> dict[str, Any]:
@@ -84,13 +106,23 @@ def _checked_stages(evidence: Evidence) -> dict[str, Any]:
         lacking = stage not in recorded and (stage != names.RELEASE or (evidence.folder / stage).exists())
         evidence.holds((f"the manifest does not record the stage {stage}; {AGAIN}", lacking))
     for stage, digest in recorded.items():
-        files = sorted(path for path in (evidence.folder / stage).rglob("*") if path.is_file())
-        named = [str(path.relative_to(evidence.folder / stage)).encode() + b"\0" for path in files]
-        content = [hashlib.sha256(path.read_bytes()).digest() for path in files]
-        found = hashlib.sha256(b"".join(n + sha for n, sha in zip(named, content, strict=True))).hexdigest()
-        what = f"a file was changed, added or removed (it has {', '.join(path.name for path in files[:8])})"
+        found, entries = _digest_of(evidence.folder / stage)
+        what = f"a file was changed, added or removed (it has {', '.join(entries[:8])})"
         evidence.holds((f"{stage}/ is not what the manifest recorded: {what}; {AGAIN}", found != digest))
     return risk
+
+
+def _digest_of(folder: Path) -> tuple[str, list[str]]:
+    """SHA-256 over the names in a folder and the bytes of its files, and the names.
+
+    A link, a folder or whatever else is no file is in it by what it is, so that it differs from every whole stage.
+    """
+    entries, sha = sorted(folder.rglob("*")), hashlib.sha256(b"link" if folder.is_symlink() else b"")
+    for path in entries:
+        is_file = path.is_file() and not path.is_symlink()
+        content = hashlib.sha256(path.read_bytes()).digest() if is_file else b"no file"
+        sha.update(str(path.relative_to(folder)).encode() + b"\0" + content)
+    return sha.hexdigest(), [path.name for path in entries]
 
 
 def _verification(evidence: Evidence, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
