@@ -17,7 +17,8 @@ from sdc.build.build import open_build
 from sdc.config import Positive, Text, Workers
 from sdc.config_file import load_yaml, validated
 from sdc.execution.settings import cluster_of
-from sdc.model.errors import ConfigError, SdcError, as_command
+from sdc.model.errors import ConfigError, SdcError
+from sdc.refusal import as_command
 
 DEPLOY_SECONDS = 300
 

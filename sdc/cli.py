@@ -24,7 +24,8 @@ from sdc.cli_options import (
     print_json,
     print_release,
 )
-from sdc.model.errors import ConfigError, as_command
+from sdc.model.errors import ConfigError
+from sdc.refusal import as_command
 
 if TYPE_CHECKING:
     from sdc.executor import Executor

@@ -41,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     scale_examples([getattr(item, "obj", None) for item in items])
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What commands file of refusals goes with the tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def night(pytestconfig: pytest.Config) -> list[int]:
     """What seeds of random cases end with: nothing, so that they are always the same, or the seed of the night."""

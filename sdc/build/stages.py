@@ -19,10 +19,11 @@ from sdc.build.needs import sweep_bytes_allowed
 from sdc.config import FILES, BuildConfig
 from sdc.events import tell
 from sdc.executor import Executor
-from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import check_publication, write_publication
+from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
 from sdc.search.curve import CurveSearch
 from sdc.search.decomposable import SearchState
@@ -79,7 +80,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
             note(f"{stage.name}: what was found is not taken over, {fault}")
         return not fault
 
-    with _told(stage):
+    with _told(stage, build):
         # looked for before memory is asked for: what is there needs none
         output = folder.adopt(stage.name, key, holds)
         if output is not None:
@@ -106,12 +107,14 @@ def _tell_finished(record: StageRecord, units: int) -> None:
 
 
 @contextmanager
-def _told(stage: Stage) -> Iterator[None]:
+def _told(stage: Stage, build: Build) -> Iterator[None]:
     """Tells of a stage that begins, and of one that fails."""
     tell("stage started", stage.does, stage=stage.name)
     try:
         yield
     except BaseException as error:
+        if isinstance(error, SdcError):
+            file_detail(error, build.folder.path)
         tell("stage failed", str(error), stage=stage.name, error=type(error).__name__)
         raise
 

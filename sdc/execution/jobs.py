@@ -11,7 +11,8 @@ import yaml
 
 from sdc.config import size_in_bytes
 from sdc.execution.settings import KubernetesSettings, SlurmSettings, read_cluster
-from sdc.model.errors import ConfigError, as_command
+from sdc.model.errors import ConfigError
+from sdc.refusal import as_command
 
 NANNY_BYTES = 256 << 20  # the process that watches a worker lives in its job too, and is not in the worker's limit
 

@@ -208,7 +208,8 @@ def require_at_risk(table: Table, small_count: int) -> CellRows:
     rows = table.at_risk(small_count)
     if not len(rows):
         raise InputError(
-            f"no at-risk cell: no count is between 1 and the small count {small_count} (smallest count "
-            f"{int(table.counts.min())}); raise the small count, or publish the table without this tool"
+            f"no at-risk cell: no count is between 1 and the small count {small_count}; raise the small count, or "
+            "publish the table without this tool",
+            f"the smallest count is {int(table.counts.min())}",
         )
     return rows

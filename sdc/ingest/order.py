@@ -27,6 +27,7 @@ _INTERVALS = tuple(
     )
 )
 _Interval = tuple[float, float]
+MOST_QUOTED = 100
 
 
 def canonical_order(names: Collection[str], column: str) -> tuple[list[str], dict[str, str]]:
@@ -49,8 +50,9 @@ def _by_number(names: Collection[str], column: str) -> tuple[list[str], dict[str
     fractions = sorted(name for name, number in known.items() if not INTEGER.fullmatch(number))
     if fractions:
         raise InputError(
-            f"column {column!r} has the value {fractions[0]}, not a whole number; bin the column, "
-            "list its values under `categories`, or leave it out with --variables"
+            f"column {column!r} has {len(fractions)} values that are not whole numbers; bin the column, "
+            "list its values under `categories`, or leave it out with --variables",
+            f"column {column!r} has the values {', '.join(fractions[:MOST_QUOTED])}",
         )
     return sorted(set(known.values()), key=int), known
 

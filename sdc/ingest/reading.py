@@ -266,7 +266,8 @@ def _count(value: object, part: Part) -> int:
         number = Decimal("NaN")
     if not (number.is_finite() and 0 <= number <= MAX_TOTAL and number == int(number)):
         raise InputError(
-            f"{part}: column {COUNT!r} has the value {value}; a count is a whole number from 0 to {MAX_TOTAL} (2^53)"
+            f"{part}: column {COUNT!r} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53)",
+            f"column {COUNT!r} has the value {value}",
         )
     return int(number)
 
@@ -281,7 +282,8 @@ def _check(tally: Tally, settings: TableConfig, path: str) -> None:
         first = min(bad.part for *_, bad in found)
         raise InputError(
             f"{path} has bad records, the first in {first}: {'; '.join(_bad(*one) for one in found)}; "
-            "or leave them out with bad_records: set_aside"
+            "or leave them out with bad_records: set_aside",
+            "\n".join(f"column {c.column!r} has the value {bad.value!r}" for c, _, bad in found if bad.value),
         )
     if not tally.total:
         reason = "all counts are zero" if tally.rows else "no rows"
@@ -294,8 +296,8 @@ def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
         return f"missing values: {bad.rows} in {column}; name a category for them under `missing`"
     if fault is Fault.OUTSIDE:
         categories = list(coding.listed or ())
-        return f"{column} has the value {bad.value!r}, outside its categories {categories}; add it there {such}"
-    return f"{column} has the value {bad.value!r}, which no bin or group of {coding.name!r} covers; extend them {such}"
+        return f"{column} has values outside its categories {categories}; add them there {such}"
+    return f"{column} has values that no bin or group of {coding.name!r} covers; extend them {such}"
 
 
 def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str) -> CountedRecords:

@@ -134,7 +134,8 @@ def readable(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{path} {_refusal(error)}") from error
+        # not from the error: whoever prints a traceback would print what Arrow quotes, a row that it cannot parse
+        raise InputError(f"{path} {_refusal(error)}", str(error)) from None
 
 
 def _refusal(error: Exception) -> str:
@@ -145,9 +146,9 @@ def _refusal(error: Exception) -> str:
         return "may not be read: permission denied; mend its permissions, or fsspec's own credentials for a URL"
     if isinstance(cause, FileNotFoundError) or status == 404:
         return "does not exist; give a Parquet or CSV file, or a folder of parts"
-    reason = (str(cause).splitlines() or [type(cause).__name__])[0]
     if cause is not error:
-        return f"cannot be reached: {reason}; check the address and the network"
+        return f"cannot be reached: {type(cause).__name__}; check the address and the network"
+    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
     return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV"
 
 

@@ -16,8 +16,6 @@ from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 
-MOST_NAMED = 12
-
 
 def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
     """The patterns of the file in the codes of the schema.
@@ -63,9 +61,8 @@ def _codes(categories: Any, variable: Variable, where: str) -> tuple[int, ...]:
         raise InputError(f"{where}: {variable.name} = {reprlib.repr(categories)}; give a category, or a list of them")
     for category in listed:
         if category not in variable.categories:
-            more = ", ..." if len(variable.categories) > MOST_NAMED else ""
             raise InputError(
-                f"{where}: {variable.name} has no category {category!r}; it has "
-                f"{', '.join(variable.categories[:MOST_NAMED])}{more}"
+                f"{where}: {variable.name} has no category {category!r}; correct it, or list it under `categories`",
+                f"{variable.name} has the categories {', '.join(variable.categories)}",
             )
     return tuple(variable.categories.index(category) for category in listed)

@@ -1,12 +1,16 @@
 """What a user can cause: one message with the thing, its value and what to do."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class SdcError(Exception):
-    """A clean refusal; the command line prints its message and exits with status 1."""
+    """A clean refusal; the command line prints its message and exits with status 1.
+
+    The message goes to screens, logs and other people's databases: it names columns, settings and numbers of records.
+    What it quotes of the data, a value or a cell, is its `detail`; see `sdc.refusal`.
+    """
+
+    def __init__(self, message: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 class InputError(SdcError):
@@ -23,13 +27,3 @@ class ReleaseError(SdcError):
 
 class RunFolderError(SdcError):
     """A run folder that cannot be written, is in use, or is not what its manifest says."""
-
-
-@contextmanager
-def as_command() -> Iterator[None]:
-    """A process that is a command: a clean refusal ends it with status 1 and one message on standard error."""
-    try:
-        yield
-    except SdcError as error:
-        print(f"sdc: {error}", file=sys.stderr)
-        sys.exit(1)

@@ -82,12 +82,16 @@ class StructuralZeros:
             if len(rows):
                 raise InputError(
                     f"structural zeros contradict the data: {_label(pattern, schema)} is given as impossible, but "
-                    f"the cell {schema.written(cells[rows[0]])} has the count {counts[rows[0]]} ({len(rows)} such "
-                    "cells have records); correct the pattern or the data"
+                    f"{len(rows)} such cells have records; correct the pattern or the data",
+                    "\n".join(
+                        f"the cell {schema.written(cells[row])} has the count {counts[row]}"
+                        for row in rows[:MOST_QUOTED]
+                    ),
                 )
 
 
 NO_ZEROS = StructuralZeros(())
+MOST_QUOTED = 100
 
 
 def _canonical(pattern: Pattern) -> Pattern:

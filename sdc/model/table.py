@@ -62,8 +62,11 @@ class Table:
         codes = given.astype(np.uint16)
         weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
         if len(weights) and weights.min() < 0:
-            raise InputError(f"a cell has the count {weights.min()}; counts must not be negative")
-        # in floating point first, which cannot wrap: an integer sum that does would pass for a small one
+            # in floating point first, which cannot wrap: an integer sum that does would pass for a small one
+            raise InputError(
+                f"{(weights < 0).sum()} cells have counts below 0; counts must not be negative",
+                f"a cell has the count {weights.min()}",
+            )
         if weights.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(weights.sum()) > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
         codes, weights = codes[weights > 0], weights[weights > 0]
@@ -77,6 +80,10 @@ class Table:
     def __len__(self) -> int:
         """Number of non-zero cells."""
         return len(self.counts)
+
+    def __repr__(self) -> str:
+        """Without a count: what is printed may be logged."""
+        return f"Table({len(self.schema)} variables, {len(self)} non-zero cells, {self.total} records)"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and self.digest == other.digest

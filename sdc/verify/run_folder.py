@@ -195,8 +195,8 @@ def _check_assessment(evidence: Evidence, min_width: int, low: Array, high: Arra
         "claims a wider inner interval": (inner_low < low) | (inner_high > high),
         "claims an outer interval that feasible tables leave": (outer_low > low) | (outer_high < high),
     }.items():
-        first = [_cell(evidence, k, low, high) for k in np.flatnonzero(flags)[:1]]
-        evidence.holds(*((f"{where}: {cell} {what}; so {flags.sum()} of {cells} rows", True) for cell in first))
+        first = flags.argmax()
+        evidence.holds((f"{where}: row {first} {what}; so {flags.sum()} of {cells} rows", flags.any()))
 
 
 def _cell(evidence: Evidence, k: int, low: Array, high: Array) -> str:

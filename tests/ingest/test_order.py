@@ -38,7 +38,7 @@ def test_the_order(names: list[str]) -> None:
 
 def test_numerals_are_one_category_where_they_are_one_number() -> None:
     assert canonical_order(["2.0", "10", "2"], "a") == (["2", "10"], {"2.0": "2", "10": "10", "2": "2"})
-    with pytest.raises(InputError, match="not a whole number"):
+    with pytest.raises(InputError, match="1 values that are not whole numbers"):
         canonical_order(["2.5", "10"], "a")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
+import traceback
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
@@ -278,10 +280,13 @@ def test_cells_beyond_64_bits(tmp_path: Path) -> None:
 # Refusals
 
 
-def refused(path: Path, match: str, **options: Any) -> None:
+def refused(path: Path, match: str, detail: str = "", **options: Any) -> None:
+    """What is quoted of the data is in the detail and not in the message, nor in any error behind it."""
     with pytest.raises(InputError, match=match) as caught:
         read_table(path, **options)
     assert "\n" not in str(caught.value)
+    assert re.search(detail, caught.value.detail)
+    assert not detail or not re.search(detail, "".join(traceback.format_exception(caught.value)).split("Error: ")[-1])
 
 
 def test_sources_that_are_not_there_or_not_tables(tmp_path: Path) -> None:
@@ -290,9 +295,11 @@ def test_sources_that_are_not_there_or_not_tables(tmp_path: Path) -> None:
     refused(text(tmp_path / "t.parquet", "a\n1\n"), "t.parquet cannot be read: .*; check that it is whole")
     refused(text(tmp_path / "e.csv", ""), "e.csv is empty; give a file with a header")
     refused(text(tmp_path / "e.parquet", ""), "e.parquet is empty")
-    refused(text(tmp_path / "u.csv", "a,b\n1\n"), "u.csv cannot be read: .*Expected 2 columns, got 1")
+    refused(
+        text(tmp_path / "u.csv", "a,b\n1\n"), "u.csv cannot be read: ArrowInvalid; check", "Expected 2 columns, got 1"
+    )
     (tmp_path / "l.csv").write_bytes("a,b\n1,é\n".encode("latin-1"))
-    refused(tmp_path / "l.csv", "l.csv cannot be read: .*invalid UTF8.* UTF-8 if it is CSV")
+    refused(tmp_path / "l.csv", "l.csv cannot be read: .* UTF-8 if it is CSV", "invalid UTF8")
     refused(text(tmp_path / "s.csv", "a;b\n1;2\n"), "one column 'a;b'; separate the columns by commas")
 
 
@@ -308,7 +315,7 @@ def test_a_file_cut_short(tmp_path: Path) -> None:
 def test_an_error_late_in_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "_CSV_BLOCK", 64)
     monkeypatch.setattr(records, "_HEADER_BLOCK", 64)
-    refused(text(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 200 + "1\n"), "t.csv cannot be read: .*Expected 2 columns")
+    refused(text(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 200 + "1\n"), "t.csv cannot be read: ", "Expected 2 columns")
 
 
 def test_folders(tmp_path: Path) -> None:
@@ -366,8 +373,8 @@ def test_no_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("counts", "match"),
     [
-        ([-1], "has the value -1; a count is a whole number from 0"),
-        ([0.5], "has the value 0.5; a count is a whole number"),
+        ([-1], "has the value -1"),
+        ([0.5], "has the value 0.5"),
         ([1 << 53, 1], "the counts sum to more than 9007199254740992"),
         ([(1 << 53) + 1], "has the value 9007199254740993"),
         (["1e400"], "has the value 1e400"),
@@ -379,11 +386,14 @@ def test_no_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_counts_that_are_none(tmp_path: Path, suffix: str, counts: list[Any], match: str) -> None:
     path = write(tmp_path / f"t{suffix}", {"a": list(range(len(counts))), "count": counts})
-    refused(path, match)
+    if match.startswith("has the value"):
+        refused(path, "column 'count' has a value that is no count: a whole number from 0 to 9007199254740992", match)
+    else:
+        refused(path, match)
 
 
 def test_counts_of_other_types(tmp_path: Path) -> None:
-    refused(write(tmp_path / "t.parquet", {"a": [1], "count": [True]}), "has the value True")
+    refused(write(tmp_path / "t.parquet", {"a": [1], "count": [True]}), "is no count", "has the value True")
     refused(
         write(tmp_path / "t.parquet", {"a": [1], "count": [[1]]}), "column 'count' has the type list<.*a whole number"
     )
@@ -407,25 +417,26 @@ def test_too_many_categories(tmp_path: Path) -> None:
 def test_fractions(tmp_path: Path, suffix: str) -> None:
     for fraction, shown in ((2.5, "2.5"), (1e-7, "(0.0000001|1e-7)"), (float("-inf"), "-inf")):
         path = write(tmp_path / f"t{suffix}", {"a": [1.0, fraction]})
-        refused(path, f"column 'a' has the value {shown}, not a whole number; bin the column")
+        refused(path, "column 'a' has 1 values that are not whole numbers; bin the column", shown)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_values_of_several_lines(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"t{suffix}", {"a": ["x\ny"]})
-    refused(path, r"column 'a' has a value of several lines, it begins 'x\\ny'; close the quote")
+    refused(path, r"column 'a' has a value of several lines; close the quote", r"it begins 'x\\ny'")
 
 
 def test_a_quote_that_nobody_closes_loses_no_records(tmp_path: Path) -> None:
     path = text(tmp_path / "t.csv", 'a,b\n1,x\n1,"y\n1,x\n1,x\n')
-    refused(path, "column 'b' has a value of several lines, .*close the quote")
+    refused(path, "column 'b' has a value of several lines; close the quote", "it begins 'y")
 
 
 def test_values_outside_the_listed_categories(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"a": ["x", "z", "y"]})
-    refused(path, r"column 'a' has the value 'y', outside its categories \['x'\].*2 such", categories={"a": ["x"]})
+    listed = {"a": ["x"]}
+    refused(path, r"column 'a' has values outside its categories \['x'\].*2 such", "'y'", categories=listed)
     zero = text(tmp_path / "t.csv", "a,count\nx,1\nz,0\n")
-    refused(zero, "column 'a' has the value 'z', outside", categories={"a": ["x"]})
+    refused(zero, "column 'a' has values outside", "'z'", categories=listed)
     refused(path, "names a category twice", categories={"a": ["x", "y", "z", "x"]})
 
 

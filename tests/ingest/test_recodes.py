@@ -142,10 +142,11 @@ def test_a_refusal_lists_all_that_is_bad(tmp_path: Path) -> None:
         read_table(faulty(tmp_path), **SETTINGS)
     assert str(caught.value) == (
         f"{tmp_path} has bad records, the first in {tmp_path}/0.parquet: missing values: 2 in column 'a'; name a "
-        "category for them under `missing`; column 'a' has the value 'z', outside its categories ['x', 'y']; add it "
-        "there (1 such); column 'b' has the value '99', which no bin or group of 'b' covers; extend them "
+        "category for them under `missing`; column 'a' has values outside its categories ['x', 'y']; add them "
+        "there (1 such); column 'b' has values that no bin or group of 'b' covers; extend them "
         "(3 such); or leave them out with bad_records: set_aside"
     )
+    assert caught.value.detail == "column 'a' has the value 'z'\ncolumn 'b' has the value '99'"
 
 
 @pytest.mark.parametrize("memory", [1, 1 << 30])
@@ -194,9 +195,9 @@ def test_no_bad_records(tmp_path: Path) -> None:
         ({"bad_records": "keep"}, "table.bad_records = 'keep'"),
         (
             {"recodes": {"a": {"groups": {"p": ["x"]}}}},
-            r"the value 'y', which no bin or group of 'a' covers; extend them \(1 such",
+            r"has values that no bin or group of 'a' covers; extend them \(1 such",
         ),
-        ({"recodes": {"a": {"top": 4}}}, r"the value 'x', which no bin or group of 'a' covers; extend them \(2 such"),
+        ({"recodes": {"a": {"top": 4}}}, r"has values that no bin or group of 'a' covers; extend them \(2 such"),
     ],
 )
 def test_recodes_that_do_not_fit(tmp_path: Path, settings: dict[str, Any], match: str) -> None:

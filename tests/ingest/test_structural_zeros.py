@@ -65,14 +65,17 @@ def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
         ("- {}", r"zeros\.yaml: pattern 1 is \{\}; give a mapping from variables to categories, one at least"),
         ("- {age: under 15, employed: yes}\n- age", r"pattern 2 is 'age'; give a mapping"),
         ("- {Age: under 15}", r"pattern 1 names 'Age', no variable of the table; it has age, employed, zip: correct"),
-        ("- {age: under 16, employed: yes}", r"pattern 1: age has no category 'under 16'; it has under 15, adult"),
-        ("- {age: under 15, zip: 2}", r"pattern 1: zip has no category '2'; it has 01, 02"),
+        ("- {age: under 16, employed: yes}", r"pattern 1: age has no category 'under 16'; correct it, or list it"),
+        ("- {age: under 15, zip: 2}", r"pattern 1: zip has no category '2'; correct it"),
         ("- {age: [under 15, [adult]]}", r"age has no category \['adult'\]"),
         ("- {age: under 15, employed: []}", r"pattern 1: employed = \[\]; give a category, or a list of them"),
         ("- {age: under 15, employed: {yes: 1}}", r"employed = \{'yes': '1'\}; give a category"),
-        ("- {age: under 15, employed: }", r"employed has no category ''; it has no, partly, yes"),
+        ("- {age: under 15, employed: }", r"employed has no category ''; correct it"),
         ("- {age: [under 15, adult]}", r"makes every cell impossible: age = under 15 or adult; name the categories"),
-        ("- {age: under 15}", r"structural zeros contradict the data: age = under 15 .*employed = no.* count 3"),
+        (
+            "- {age: under 15}",
+            r"structural zeros contradict the data: age = under 15 .*, but 1 such cells",
+        ),
     ],
 )
 def test_a_faulty_file_is_refused(text: str, message: str, file: Path, table: Path) -> None:
@@ -81,11 +84,17 @@ def test_a_faulty_file_is_refused(text: str, message: str, file: Path, table: Pa
         read_table(table, structural_zeros=file)
 
 
-def test_many_categories_are_not_all_listed(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "many.csv").write_text("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(99)))
-    file.write_text("- {a: x}")
-    with pytest.raises(InputError, match=r"a has no category 'x'; it has 0, 1, 2, .* 11, \.\.\.$"):
-        read_table(tmp_path / "many.csv", structural_zeros=file)
+def test_what_the_data_have_is_no_part_of_the_message(file: Path, table: Path) -> None:
+    for text, detail in (
+        ("- {age: x}", "age has the categories under 15, adult"),
+        ("- {age: under 15}", "the cell age = under 15, employed = no, zip = 01 has the count 3"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError) as caught:
+            read_table(table, structural_zeros=file)
+        assert caught.value.detail == detail
+        assert "adult" not in str(caught.value)
+        assert "zip" not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_refused(file: Path, table: Path) -> None:

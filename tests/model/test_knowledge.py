@@ -114,7 +114,7 @@ def test_a_release_of_another_table_is_refused() -> None:
 
 def test_zeros_that_do_not_fit_are_refused() -> None:
     table = dense(schema_of([2, 2]), [1, 0, 2, 3])
-    with pytest.raises(InputError, match=r"A = 1 and B = 1 is given as impossible, but the cell A = 1, B = 1 has"):
+    with pytest.raises(InputError, match=r"A = 1 and B = 1 is given as impossible, but 1 such cells have records"):
         Knowledge.of(table, frontier("A"), StructuralZeros((((0, (1,)), (1, (1,))),)))
     with pytest.raises(InputError, match=r"names variable number 4; the table has 2"):
         Knowledge(table.schema, 6, frontier("A"), StructuralZeros((((4, (1,)),),)))

@@ -1,0 +1,63 @@
+"""What a refusal says aloud, and where the rest of it is."""
+
+from __future__ import annotations
+
+import pickle
+import stat
+from pathlib import Path
+
+import pytest
+
+from sdc.model.errors import InputError, SdcError
+from sdc.refusal import FILE, as_command, file_detail
+
+
+def test_a_detail_is_for_this_user_alone(tmp_path: Path) -> None:
+    error = InputError("2 values are bad", "the values x and y")
+    file_detail(error, tmp_path / "new")
+    path = tmp_path / "new" / FILE
+    assert path.read_text() == "the values x and y\n"
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    assert str(error) == f"2 values are bad; what it is about is in {path}, which is confidential"
+    before = str(error)
+    file_detail(error, tmp_path / "other")
+    assert (str(error), (tmp_path / "other").exists()) == (before, False)
+
+
+def test_an_older_file_or_a_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("untouched")
+    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    file_detail(SdcError("bad", "secret"), tmp_path)
+    assert (tmp_path / "elsewhere").read_text() == "untouched"
+    assert not (tmp_path / FILE).is_symlink()
+
+
+def test_without_a_detail_nothing_is_written(tmp_path: Path) -> None:
+    error = SdcError("bad")
+    file_detail(error, tmp_path / "new")
+    assert (str(error), (tmp_path / "new").exists()) == ("bad", False)
+
+
+def test_a_detail_that_cannot_be_written_is_not_said_instead(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    error = SdcError("bad", "secret")
+    file_detail(error, tmp_path / "file")
+    assert "cannot be written" in str(error)
+    assert "secret" not in repr(error) + error.detail
+
+
+def test_a_detail_comes_back_from_a_worker() -> None:
+    error = pickle.loads(pickle.dumps(InputError("bad", "secret")))
+    assert (str(error), error.detail) == ("bad", "secret")
+
+
+def test_a_command_keeps_it_for_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(SystemExit) as ended, as_command():
+        raise InputError("1 value is bad", "the value x")
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said == f"sdc: 1 value is bad; what it is about is in {tmp_path}/sdc/{FILE}, which is confidential\n"
+    assert (tmp_path / "sdc" / FILE).read_text() == "the value x\n"
