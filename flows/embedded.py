@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 from sdc.model.errors import SdcError
@@ -53,21 +56,34 @@ def embedded_server() -> Iterator[Callable[[], None]]:
     Prefect would start one only when a flow does, import the server to do so, and leave it behind where this process
     is killed. This one, a child of a process that ends with this one, comes up while flows are imported.
     """
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
     if PREFECT_API_URL.value():
         yield lambda: None
         return
     port, null = _free_port(), subprocess.DEVNULL
     url = f"http://127.0.0.1:{port}/api"
+    # every user of this machine can reach the port; the environment of a process is for its own user
+    token = f"sdc:{secrets.token_urlsafe(32)}"
+    environment = {**os.environ, "PREFECT_SERVER_API_AUTH_STRING": token}
+    _close_to_others(PREFECT_HOME.value())
     command = [sys.executable, "-c", _SERVE, sys.executable, "-m", *_SERVER, str(port)]
+    apart: dict[str, Any] = {"stdout": null, "stderr": null, "start_new_session": True, "umask": 0o077}
     with (
         # in a session of its own: an interrupt at the terminal goes to the whole group, and the build still has to
         # report to it. Its end is the end of the pipe, which the system closes however this process dies
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as server,
-        temporary_settings({PREFECT_API_URL: url}),
+        subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, **apart) as server,
+        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: token}),
     ):
         yield lambda: _await(server, url)
+
+
+def _close_to_others(home: Path) -> None:
+    """What Prefect keeps of runs is for this user alone: states, artifacts and logs tell of confidential tables."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for database in home.glob("prefect.db*"):
+        with suppress(OSError):  # another user's home, which that user must close
+            database.chmod(0o600)
 
 
 def _await(server: subprocess.Popen[bytes], url: str) -> None:

@@ -278,7 +278,7 @@ def publish_release(table: Table, found: Found, folder: str | Path, *, title: st
     digest = judgement.bank.table.digest
     certificate = Certificate(digest, known.release, criterion.small_count, criterion.min_width, judgement.proof)
     cleared = clear(table, certificate, criterion, Policy.REFUSE)
-    with RunFolder(out.parent).writing(out.name) as into:
+    with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into)
         check_publication(cleared, into)
 

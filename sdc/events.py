@@ -41,7 +41,7 @@ class EventLog(logging.Handler):
         line = json.dumps({**{key: value for key, value in named.items() if value}, **fields}, ensure_ascii=False)
         try:
             # a line that a death cut short must not spoil the next one
-            with self._path.open("ab+") as file:
+            with open(self._path, "ab+", opener=_for_this_user) as file:
                 cut_short = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
                 file.write(b"\n" * cut_short + line.encode() + b"\n")
         except OSError:
@@ -59,6 +59,10 @@ class EventText(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._say(record.getMessage())
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _parts(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]]:

@@ -25,6 +25,7 @@ from sdc.publish.gate import clear
 from sdc.publish.publication import check_publication, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
+from sdc.run_format import RELEASE
 from sdc.search.curve import CurveSearch
 from sdc.search.decomposable import SearchState
 from sdc.storage import results
@@ -89,7 +90,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
             say(f"{stage.name}: {stage.does}")
             if "table" in stage.needs:
                 build.require_memory(build.table)
-            with folder.writing(stage.name) as into:
+            with folder.writing(stage.name, public=stage.name == RELEASE) as into:
                 stage.make(build, into, measured, note)
                 if fault := stage.fault(build, into, True):
                     raise ReleaseError(f"{stage.name}: {fault}; nothing is released")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 import uuid
@@ -30,6 +32,8 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.storage.scratch import own_scratch
 
 TRIES = 3
+HEALTH_ALONE = '["distributed.http.health"]'
+_WORKER_ROUTES = "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES"
 SUBMISSION_SECONDS = 60  # that sbatch may take to say whether it would take a job
 STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
 
@@ -93,10 +97,15 @@ def _named(cluster: str) -> Iterator[None]:
 @contextmanager
 def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
     import dask
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, Security
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
-    dask.config.set({"distributed.nanny.pre-spawn-environ": ONE_THREAD})
+    environment = ONE_THREAD if settings.dashboard else {**ONE_THREAD, _WORKER_ROUTES: HEALTH_ALONE}
+    routes = {} if settings.dashboard else {"distributed.scheduler.http.routes": json.loads(HEALTH_ALONE)}
+    dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **routes})
+    # keys of this run alone, in memory: another user of this machine can reach the ports, and whoever a scheduler
+    # listens to runs code in its workers
+    security = Security.temporary()  # type: ignore[no-untyped-call]
     with own_scratch(Path(tempfile.gettempdir())) as scratch:
 
         def start() -> Any:
@@ -105,7 +114,8 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
+                dashboard_address="127.0.0.1:0" if settings.dashboard else None,
+                security=security,
                 memory_limit=memory,
                 local_directory=str(scratch),
             )
@@ -113,7 +123,7 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
         with _in_a_few_tries(start) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
             if settings.adaptive:
                 cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
-            yield DaskExecutor(client, scratch, settings.most)
+            yield DaskExecutor(client, scratch, settings.most, dashboard=settings.dashboard)
 
 
 def _in_a_few_tries(start: Callable[[], Any]) -> Any:
@@ -153,7 +163,8 @@ def _submitted(settings: SlurmSettings, cluster: Any) -> Any:
             # certificates made for this cluster: nodes are shared, and a scheduler runs whatever it is sent
             security=True,
             shared_temp_directory=str(settings.scratch),
-            scheduler_options={"dashboard_address": ":0"},
+            # jobs on other nodes need the scheduler, which asks for the key; the dashboard asks nobody
+            scheduler_options={"dashboard_address": "127.0.0.1:0"},
             **job_settings(settings),
         )
     except (OSError, RuntimeError, ValueError) as error:
@@ -204,11 +215,15 @@ def _at_address(settings: AddressSettings, memory: int) -> Iterator[Executor]:
 
 @contextmanager
 def _scratch_below(folder: Path) -> Iterator[Path]:
-    """A folder of this build, as open to others as the one it is in: workers may run as another user."""
+    """A folder of this build; workers may run as another user of the group that the one it is in is for.
+
+    Where that one is open to everybody, as a folder for temporary files is, this one is for its user alone.
+    """
     _require_folder(folder)
     with tempfile.TemporaryDirectory(prefix="sdc-", dir=folder, ignore_cleanup_errors=True) as scratch:
         # `mkdtemp` gives it to this user alone
-        os.chmod(scratch, folder.stat().st_mode & 0o777)
+        mode = folder.stat().st_mode
+        os.chmod(scratch, 0o700 if mode & (stat.S_ISVTX | stat.S_IWOTH) else mode & 0o770)
         yield Path(scratch)
 
 

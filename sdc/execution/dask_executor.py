@@ -35,15 +35,18 @@ class DaskExecutor:
     units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units
     share tasks by how long those of the same function took in its last call.
 
-    patience  seconds to wait for a lost scheduler to come back, and for a worker where there is none
+    patience   seconds to wait for a lost scheduler to come back, and for a worker where there is none
+    dashboard  whether the scheduler has one
     """
 
-    def __init__(self, client: Any, scratch: Path, workers: int, patience: float = 300.0) -> None:
+    def __init__(
+        self, client: Any, scratch: Path, workers: int, patience: float = 300.0, *, dashboard: bool = True
+    ) -> None:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
         self._seconds: dict[str, float] = {}
         client._timeout = patience  # how long the client itself tries to reach a scheduler that it lost
         client.scheduler_comm.interval = 0.0  # else it sends every 10 ms, which a search waits for at each of its steps
-        link = client.dashboard_link
+        link = client.dashboard_link if dashboard else None  # Dask makes one up
         _tell("cluster opened", f"Dask dashboard: {link or 'none'}", dashboard=link, workers=workers)
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
@@ -202,8 +205,8 @@ def _call(
         require_software(_worker(), software(), here)
     if folder is not None and not Path(folder).is_dir():
         raise ConfigError(f"{_worker()} does not see the scratch folder {folder}; mount it there")
-    table = None if folder is None else open_memory_form(Path(folder))
     # after the table is opened, which only the first task of a worker waits for
+    table = None if folder is None else open_memory_form(Path(folder), Path(folder).name)
     begun = time.perf_counter()
     results = [function(table, unit) for unit in units]
     return time.perf_counter() - begun, results

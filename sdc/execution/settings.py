@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, model_validator
 
 from sdc.config import (
     EMBEDDED_CLUSTERS,
@@ -119,6 +119,10 @@ class LocalSettings(Started):
     memory_per_worker: Annotated[
         Memory, Field(description=f"{SIZE}, or auto: the machine's memory shared by the workers and this process")
     ] = "auto"
+    dashboard: Annotated[
+        StrictBool,
+        Field(description="true or false: Dask's dashboard on 127.0.0.1, open to every user of this machine"),
+    ] = False
 
 
 class SlurmSettings(Started):
@@ -188,6 +192,13 @@ class AddressSettings(_Settings):
     tls: Annotated[
         TlsSettings | None, Field(description="a section with ca_file, cert and key, for a tls:// address")
     ] = None
+    open_to_the_network: Annotated[
+        StrictBool,
+        Field(
+            description="true only where a tcp:// scheduler of another host is meant: whoever reaches it may run code "
+            "in its workers and read the table"
+        ),
+    ] = False
     memory_per_worker: Annotated[
         Memory, Field(description=f"{SIZE} that its workers have, or auto: as if they were on this machine")
     ] = "auto"
@@ -200,6 +211,17 @@ class AddressSettings(_Settings):
         if self.address.startswith("tls://") != (self.tls is not None):
             wanted = "needs a section tls with ca_file, cert and key" if self.tls is None else "goes without tls"
             raise ValueError(f"the address {self.address} {wanted}")
+        return self
+
+    @model_validator(mode="after")
+    def _closed(self) -> AddressSettings:
+        host = self.address.removeprefix("tcp://").rsplit(":", 1)[0]
+        is_here = host == "localhost" or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
+        if self.address.startswith("tcp://") and not is_here and not self.open_to_the_network:
+            raise ValueError(
+                f"whoever reaches {self.address} may run code in its workers and read the table; use tls:// with a "
+                "section tls, or write open_to_the_network: true"
+            )
         return self
 
 

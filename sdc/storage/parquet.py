@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -192,11 +194,11 @@ def write_memory_form(table: Table, folder: str | Path) -> None:
     _write_schema(folder, table)
 
 
-def open_memory_form(folder: str | Path) -> Table:
+def open_memory_form(folder: str | Path, digest: str | None = None) -> Table:
     """The table with its arrays mapped read-only, opened once a process until the folder is written again.
 
-    InputError where the folder is not whole or an array is not as its schema says. The contents of the
-    arrays are not checked, so a damaged count is not noticed.
+    InputError where the folder is not whole, an array is not as its schema says, or the folder is another user's, who
+    may change it at any time. The contents are those of the table with the `digest`, where one is given.
     """
     folder = Path(folder).absolute()
     # the time of writing is part of the key: a worker lives longer than a folder that is written again
@@ -204,16 +206,30 @@ def open_memory_form(folder: str | Path) -> Table:
         written = (folder / SCHEMA).stat().st_mtime_ns
     except OSError:
         written = 0
-    return _mapped(folder, written)
+    return _mapped(folder, written, digest)
 
 
 @lru_cache(maxsize=8)
-def _mapped(folder: Path, written: int) -> Table:
+def _mapped(folder: Path, written: int, digest: str | None) -> Table:
+    _require_own(folder)
     recorded = _read_schema(folder)
     schema = _schema_of(recorded)
     cells = recorded["cells"]
     codes = _map(folder / CODES, (cells, len(schema)), np.uint16)
-    return Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64), _zeros_of(recorded))
+    table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64), _zeros_of(recorded))
+    if digest not in (None, table.digest):
+        raise InputError(f"{folder} was changed: it is not the table {str(digest)[:12]}; write the memory form again")
+    return table
+
+
+def _require_own(folder: Path) -> None:
+    """InputError where somebody else owns it, or all may write in it; what is root's is safe from others."""
+    for path in (folder, folder / CODES, folder / COUNTS, folder / SCHEMA):
+        if not path.exists():
+            continue  # said when it is read
+        status = path.stat()
+        if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+            raise InputError(f"{path} was made by another user, or may be changed by others; name another scratch")
 
 
 def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:

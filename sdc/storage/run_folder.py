@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 
 from sdc.events import EventLog, heard, read_events
 from sdc.model.errors import RunFolderError
-from sdc.run_format import MANIFEST, MANIFEST_FORMAT
-from sdc.storage.whole_file import replacing
+from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE
+from sdc.storage.whole_file import close_to_others, open_as_usual, replacing
 
 LOCK = ".lock"
 LOG = "log.jsonl"
@@ -77,7 +77,7 @@ class RunFolder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Holds the folder, which is there; RunFolderError where it cannot be written or another run holds it."""
-        lock = FileLock(self.path / LOCK)
+        lock = FileLock(self.path / LOCK, mode=0o600)
         try:
             lock.acquire(timeout=SECONDS_TO_LOCK)
         except Timeout as error:
@@ -125,14 +125,18 @@ class RunFolder:
                 left.unlink()
 
     @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """A folder to write a stage in, renamed to its final name when the block ends without an error."""
+    def writing(self, name: str, *, public: bool = False) -> Iterator[Path]:
+        """A folder to write a stage in, renamed to its final name when the block ends without an error.
+
+        It is for this user alone; what is public is so when it has its name.
+        """
         unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
         try:
             with self._on_disk(f"stage {name}"):
-                unfinished.mkdir()
+                unfinished.mkdir(mode=0o700)
                 yield unfinished
                 # the old one goes last of all: whoever is killed here leaves no stage, never half of one
+                (open_as_usual if public else close_to_others)(unfinished)
                 self.discard(name)
                 unfinished.rename(self.stage(name))
         finally:
@@ -220,7 +224,7 @@ class RunFolder:
 
     def _copied(self, other: RunFolder, record: StageRecord, holds: Callable[[Path], bool]) -> StageRecord | None:
         """Takes another build's stage over; None where it was removed or changed meanwhile, or does not hold."""
-        with suppress(_GoneError), self.writing(record.name) as folder:
+        with suppress(_GoneError), self.writing(record.name, public=record.name == RELEASE) as folder:
             _copy(other.stage(record.name), folder)
             # of the copy: the other run may have changed its stage while it was copied
             if folder_digest(folder) != record.output or not holds(folder):
@@ -253,7 +257,7 @@ class _GoneError(Exception):
 
 def _copy(source: Path, target: Path) -> None:
     try:
-        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True)
     except OSError as error:
         if source.exists():
             raise

@@ -1,8 +1,10 @@
-"""Scratch folders: each of one run, and gone with it even where the run is killed."""
+"""Scratch folders: each of one process, and gone with it however it ends: they hold copies of the table."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +13,17 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 PREFIX = "sdc-"
+_WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
 @contextmanager
 def own_scratch(parent: Path) -> Iterator[Path]:
-    """A folder below `parent` for this run alone, removed when the block ends; what killed runs left there goes first.
+    """A folder below `parent` for this run alone, removed when the block ends, or when this process does.
 
-    A folder is there only while its lock is held, and the lock of a process that died is free.
+    A process that is killed cannot clean up after itself: a child that outlives it does. What is left all the same,
+    where that was killed too, goes with the next run: a folder is there only while its lock is held, and the lock of a
+    process that died is free.
     """
-    # a killed run cannot clean up after itself, so the next one does
     for lock in parent.glob(f".{PREFIX}*.lock"):
         _remove_if_free(lock)
     folder = parent / f"{PREFIX}{uuid.uuid4().hex[:12]}"
@@ -27,10 +31,20 @@ def own_scratch(parent: Path) -> Iterator[Path]:
         try:
             # made while its lock is held, or another run could take it for one that a dead run left
             folder.mkdir(mode=0o700)
-            yield folder
+            with _removed_with_this_process(folder):
+                yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             _lock_of(folder).unlink(missing_ok=True)
+
+
+@contextmanager
+def _removed_with_this_process(folder: Path) -> Iterator[None]:
+    """Removes the folder when this process has ended."""
+    command = [sys.executable, "-I", "-S", "-c", _WATCH, str(folder)]
+    # in a session of its own: what is sent to the group of this process must not end it
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
+        yield
 
 
 def _lock_of(folder: Path) -> Path:

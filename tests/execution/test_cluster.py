@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 from sdc.config import ExecutionConfig
 from sdc.execution import cluster
 from sdc.execution.cluster import check_cluster, open_executor
+from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import NANNY_BYTES, autoscaler, job_script, main, manifest, submitted
 from sdc.execution.settings import (
     KINDS,
@@ -141,11 +143,29 @@ def test_faulty_settings_of_kubernetes(tmp_path: Path, change: dict[str, Any], m
         ("tls://127.0.0.1:8786", r"the address tls://127\.0\.0\.1:8786 needs a section tls with ca_file, cert and key"),
         ("tcp://127.0.0.1", r"it is no address"),
         ("tcp://127.0.0.1:65536", r"it is no address"),
+        (
+            "tcp://10.0.0.5:8786",
+            r"whoever reaches tcp://10\.0\.0\.5:8786 may run code in its workers",
+        ),
+        ("tcp://127.0.0.1.example.org:8786", r"use tls:// with a section tls, or write open_to_the_network: true"),
     ],
 )
 def test_faulty_addresses(tmp_path: Path, address: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_cluster(write(tmp_path, {"kind": "address", "address": address, "scratch": "."}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"address": "tcp://127.0.0.1:8786"},
+        {"address": "tcp://127.1.2.3:8786"},
+        {"address": "tcp://localhost:8786"},
+        {"address": "tcp://10.0.0.5:8786", "open_to_the_network": True},
+    ],
+)
+def test_plain_tcp_to_this_machine_or_where_the_file_says_so(tmp_path: Path, given: dict[str, Any]) -> None:
+    read_cluster(write(tmp_path, {"kind": "address", "scratch": ".", **given}))
 
 
 def test_a_key_without_encryption(tmp_path: Path) -> None:
@@ -226,6 +246,16 @@ def test_an_adaptive_local_cluster(tmp_path: Path, czech: Table) -> None:
     with open_executor(ExecutionConfig(cluster=str(file))) as executor:
         assert executor.workers == 2
         assert list(executor.run(memory_limit, czech, range(4))) == [1 << 30] * 4
+
+
+def test_a_dashboard_where_the_file_asks_for_one(tmp_path: Path) -> None:
+    """On this machine alone, and its link is in the log; by default there is none."""
+    file = write(tmp_path, {"kind": "local", "workers": 1, "memory_per_worker": "1GiB", "dashboard": True})
+    with open_executor(ExecutionConfig(cluster=str(file))) as executor:
+        assert isinstance(executor, DaskExecutor)
+        with urllib.request.urlopen(executor.client.dashboard_link, timeout=30) as page:
+            assert page.status == 200
+        assert executor.client.dashboard_link.startswith("http://127.0.0.1:")
 
 
 # SLURM

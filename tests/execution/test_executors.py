@@ -160,7 +160,7 @@ def test_a_worker_with_other_software_gets_no_unit_done(
     """As one that joins a running build late, where nobody checks it before."""
     here = {**software(), "numpy": "1.0"}
     monkeypatch.setattr(dask_executor, "software", lambda: here)
-    with pytest.raises(ConfigError, match=r"worker tcp://\S+ differs from this process: numpy \S+ \(here 1\.0\); inst"):
+    with pytest.raises(ConfigError, match=r"worker tls://\S+ differs from this process: numpy \S+ \(here 1\.0\); inst"):
         list(two_workers.run(total_and, czech, [0]))
 
 
@@ -168,7 +168,7 @@ def test_a_worker_that_does_not_see_the_scratch_folder(
     two_workers: Executor, czech: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(two_workers, "_memory_form", lambda table: "/proc/self/nowhere")
-    with pytest.raises(ConfigError, match=r"worker tcp://\S+ does not see the scratch folder /proc/self/nowhere"):
+    with pytest.raises(ConfigError, match=r"worker tls://\S+ does not see the scratch folder /proc/self/nowhere"):
         list(two_workers.run(total_and, czech, [0]))
 
 

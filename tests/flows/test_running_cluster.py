@@ -235,7 +235,7 @@ def test_no_scheduler(folder: Path) -> None:
     ):
         check(cluster_file(folder, "tcp://127.0.0.1:1", None, timeout_seconds=0.3))
     with pytest.raises(ConfigError, match=r"within 20 s: the host is not known"):
-        check(cluster_file(folder, "tcp://host.invalid:1", None))
+        check(cluster_file(folder, "tcp://host.invalid:1", None, open_to_the_network=True))
 
 
 def test_no_scratch_folder(folder: Path, tls_address: str) -> None:

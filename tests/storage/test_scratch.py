@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from sdc.storage.scratch import own_scratch
 
@@ -27,17 +31,36 @@ def test_a_scratch_folder_goes_with_its_run(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
+def gone(path: Path) -> bool:
+    """Whether it goes within half a minute."""
+    deadline = time.monotonic() + 30
+    while path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not path.exists()
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_a_scratch_folder_goes_with_its_process_however_that_ends(tmp_path: Path, death: signal.Signals) -> None:
     (tmp_path / "sdc-of-somebody").mkdir()
     with subprocess.Popen(
         [sys.executable, "-c", HOLDING, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        left = tmp_path / process.stdout.readline().strip()
+        folder = tmp_path / process.stdout.readline().strip()
         with own_scratch(tmp_path):
-            assert (left / "counts.npy").is_file()  # at work
-        process.kill()
-    assert (left / "counts.npy").is_file()
+            assert (folder / "counts.npy").is_file()  # at work
+        process.send_signal(death)
+    assert gone(folder)
+    with own_scratch(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["sdc-of-somebody"]
+
+
+def test_what_was_left_all_the_same_goes_with_the_next_run(tmp_path: Path) -> None:
+    """As where the whole machine was switched off."""
+    left = tmp_path / "sdc-0123456789ab"
+    left.mkdir()
+    (tmp_path / ".sdc-0123456789ab.lock").touch()
     with own_scratch(tmp_path):
         assert not left.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["sdc-of-somebody"]
+    assert not list(tmp_path.iterdir())
