@@ -259,7 +259,7 @@ def weights_of(table: Table, by_name: Mapping[str, float]) -> Weights:
     return Weights.of(table.schema, *_by_kind(by_name))
 
 
-def publish_release(table: Table, found: Found, folder: str | Path, *, title: str) -> None:
+def publish_release(table: Table, found: Found, folder: str | Path, *, title: str, formulas: str = "quote") -> None:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
 
     The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
@@ -279,7 +279,7 @@ def publish_release(table: Table, found: Found, folder: str | Path, *, title: st
     certificate = Certificate(digest, known.release, criterion.small_count, criterion.min_width, judgement.proof)
     cleared = clear(table, certificate, criterion, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
-        write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into)
+        write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, formulas=formulas)
         check_publication(cleared, into)
 
 

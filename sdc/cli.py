@@ -179,6 +179,7 @@ def release(
         typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Publish the release in this new folder.")] = None,
+    title: Annotated[str | None, typer.Option(help="Of what is published; the folder's name by default.")] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
@@ -210,7 +211,7 @@ def release(
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
         )
     if out is not None:
-        api.publish_release(data, found, out, title=Path(table).stem)
+        api.publish_release(data, found, out, title=title or out.absolute().name)
     facts = _release_facts(data, found, weights)
     if as_json:
         print_json(facts)

@@ -297,6 +297,17 @@ class ReleaseConfig(_Section):
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
 
 
+class PublicationConfig(_Section):
+    title: Annotated[Text | None, Field(description="the title of what is published, default the name")] = None
+    formulas: Annotated[
+        Literal["quote", "refuse"],
+        Field(
+            description="quote: an apostrophe before a category in CSV that a spreadsheet would run as a formula; or "
+            "refuse to publish it"
+        ),
+    ] = "quote"
+
+
 class CurveConfig(_Section):
     """The risk-utility curve: the best release of each method for every width and small count."""
 
@@ -359,6 +370,7 @@ class BuildConfig(_Section):
     table: Annotated[TableConfig, Field(description="a section with a path at least")]
     risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
     release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
+    publication: Annotated[PublicationConfig, Field(description="a section of settings")] = PublicationConfig()
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
     curve: Annotated[
         CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")

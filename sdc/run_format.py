@@ -1,5 +1,6 @@
 """The names in a run folder: its files, columns and versions. Who writes it and `sdc.verify` share nothing else."""
 
+import re
 from collections.abc import Iterable
 
 MANIFEST, MANIFEST_FORMAT = "manifest.json", 1
@@ -36,3 +37,16 @@ UNPROVEN_IS_ALLOWED = "outer"
 def variable_columns(variables: Iterable[str], others: Iterable[str]) -> dict[str, str]:
     """The columns of variables beside other columns, by variable."""
     return {v: VARIABLE + v if {*others} & {*variables} else v for v in variables}
+
+
+_RUN_BY_SPREADSHEETS, _NUMERAL = re.compile(r"'*[=+\-@]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def is_formula(name: str) -> bool:
+    """Whether a spreadsheet that opens a CSV file would run the cell; so would it where an apostrophe was removed."""
+    return _RUN_BY_SPREADSHEETS.match(name) is not None and _NUMERAL.fullmatch(name) is None
+
+
+def in_csv(name: str) -> str:
+    """A category as CSV files have it; different ones stay different."""
+    return f"'{name}" if is_formula(name) else name

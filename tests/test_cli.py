@@ -450,6 +450,17 @@ def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path
     assert {path: path.read_bytes() for path in (tmp_path / "public").iterdir()} == before
 
 
+def test_a_publication_is_never_called_after_its_source(sdc: Sdc, tmp_path: Path) -> None:
+    """Whose name may be that of a person, or a URL with a token in it."""
+    source = tmp_path / "extract-of-miller.csv"
+    shutil.copy(CZECH, source)
+    words = ["release", source, "--method", "ordered", "--min-width", "6", "--out"]
+    for out, more, title in (("one", [], "one"), ("two", ["--title", "Car workers 1981"], "Car workers 1981")):
+        assert sdc(*words, tmp_path / out, *more).status == 0
+        assert json.loads((tmp_path / out / "datapackage.json").read_text())["title"] == title
+        assert not any(b"miller" in path.read_bytes() for path in (tmp_path / out).iterdir())
+
+
 @pytest.mark.parametrize("out", ["none/public", "file/public"])
 def test_a_release_that_cannot_be_published(out: str, sdc: Sdc, tmp_path: Path) -> None:
     (tmp_path / "file").touch()

@@ -72,6 +72,7 @@ def test_defaults(file: Path) -> None:
             },
             "weights": {"variables": {}, "sub_tables": {}},
         },
+        "publication": {"title": None, "formulas": "quote"},
         "widths": {"floor": None},
         "curve": None,
         "execution": {"cluster": "local", "workers": 2, "memory_per_worker": "auto"},

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from sdc.build.assemble import release_search, utility_of_release
 from sdc.build.build import Build
 from sdc.build.describe import Say, describe_point, describe_round, say_step
@@ -240,7 +242,9 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
         raise ReleaseError(f"{error}, see {build.folder.stage('confidential') / 'report.html'}") from error
     if cleared.unproven_cells:
         say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
-    write_publication(cleared, build.subject, build.config.name, into)
+    settings = build.config.publication
+    name, title = build.config.name, settings.title
+    write_publication(cleared, build.subject, name, into, title=title, formulas=settings.formulas)
     # from the files as they will be published, still under their temporary name
     check_publication(cleared, into)
 
@@ -255,6 +259,10 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
     if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
     return "; ".join(found.failures)
+
+
+def _plain(section: BaseModel) -> dict[str, Any]:
+    return section.model_dump(mode="json")
 
 
 _BEFORE_REPORT = ("table", "widths", "search", "assessment", "curve")
@@ -309,7 +317,7 @@ STAGES = (
         "release",
         "publishes, checking the files once more",
         ("table", "search", "assessment"),
-        lambda b: [b.config.name, b.config.risk.model_dump(mode="json"), _effort_settings(b.config)],
+        lambda b: [b.config.name, *map(_plain, (b.config.risk, b.config.publication)), _effort_settings(b.config)],
         _make_release,
         _unverified,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,12 @@ from sdc.model.keys import KeySpace
 
 MAX_VARIABLES = 63  # a sub-table is a bit set, and kernels hold bit sets in int64
 MAX_CATEGORIES = 65_536  # a code is a uint16
+
+_NOT_PLAIN = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # controls
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
+    "\u2028\u2029\ufeff\ud800-\udfff]"  # other ends of lines, byte order marks, halves of characters
+)
 
 
 @dataclass(frozen=True)
@@ -22,12 +29,25 @@ class Variable:
 
     def __post_init__(self) -> None:
         # sub-tables are written `a*b`, lists of variables `a,b`: a name must not read as one of these
-        if not self.name or set(self.name) & set("*,"):
-            raise InputError(f"variable {self.name!r}: a name is not empty and has no '*' or ','; rename it")
+        if not self.name or set(self.name) & set("*,") or self.name[0] in "=+-@":
+            raise InputError(
+                f"variable {self.name!r}: a name is not empty, has no '*' or ',' and does not begin with = + - or @; "
+                "rename it"
+            )
+        if _NOT_PLAIN.search(self.name):
+            raise InputError(f"variable {self.name!r} has a control character in its name; rename it")
+        if hidden := sum(_NOT_PLAIN.search(category) is not None for category in self.categories):
+            raise InputError(
+                f"variable {self.name!r} has {hidden} categories with a control character or one that turns the "
+                "direction of text, so that what is read is not what is there; recode them",
+                f"categories {[category for category in self.categories if _NOT_PLAIN.search(category)][:100]}",
+            )
         if not self.categories:
             raise InputError(f"variable {self.name!r} has no categories; give it at least one")
         if len(set(self.categories)) != len(self.categories):
-            raise InputError(f"variable {self.name!r} names a category twice: {list(self.categories)}; name each once")
+            raise InputError(
+                f"variable {self.name!r} names a category twice; name each once", f"categories {list(self.categories)}"
+            )
         if len(self.categories) > MAX_CATEGORIES:
             raise InputError(
                 f"variable {self.name!r} has {len(self.categories)} categories; at most {MAX_CATEGORIES} can be coded"

@@ -5,36 +5,44 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sdc.model import subtable as st
-from sdc.model.errors import RunFolderError
+from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.publish.gate import Cleared, Subject
-from sdc.run_format import COUNT, DICTIONARY, GUIDE, METADATA, SHA256, SUB_TABLE
+from sdc.run_format import COUNT, DICTIONARY, GUIDE, METADATA, SHA256, SUB_TABLE, in_csv, is_formula
 from sdc.storage.parquet import read_columns, table_columns, write_columns, write_csv
 from sdc.storage.run_folder import read_json, write_json
 
 
-def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path) -> None:
+def write_publication(
+    cleared: Cleared, subject: Subject, name: str, folder: Path, *, title: str | None = None, formulas: str = "quote"
+) -> None:
     """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package.
 
-    ReleaseError where what was cleared is not the subject: another table, criterion or policy.
+    formulas  what becomes of a category that a spreadsheet would run: quote it in CSV, or refuse
+
+    ReleaseError where what was cleared is not the subject, another table, criterion or policy; or where a category is
+    refused.
     """
     cleared.require(subject)
-    release, schema = cleared.release, cleared.schema
+    release, schema, title = cleared.release, cleared.schema, title or name
+    if formulas == "refuse":
+        _refuse_formulas(schema)
     numbered = enumerate(release.frontier, start=1)
     files = [(element, _file_name(number, element, schema)) for number, element in numbered if element]
     for element, file in files:
         columns = table_columns(cleared.marginal(element))
-        write_csv(folder / f"{file}.csv", columns)
+        write_csv(folder / f"{file}.csv", _inert(columns))
         write_columns(folder / f"{file}.parquet", columns)
     _write_dictionary(release, schema, folder)
-    (folder / GUIDE).write_text(_guide(name, len(files)), encoding="utf-8")
-    write_json(folder / METADATA, _metadata(cleared, name, files, folder))
+    (folder / GUIDE).write_text(_guide(title, len(files)), encoding="utf-8")
+    write_json(folder / METADATA, _metadata(cleared, name, title, files, folder))
 
 
 def check_publication(cleared: Cleared, folder: Path) -> None:
@@ -67,7 +75,8 @@ def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any]) -> SubTab
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
     # made again from the marginal that was cleared, value by value: the hash only says that a file is as it was written
-    expected = {key: list(column) for key, column in table_columns(cleared.marginal(element)).items()}
+    columns = table_columns(cleared.marginal(element))
+    expected = {key: list(column) for key, column in (_inert(columns) if path.suffix == ".csv" else columns).items()}
     if sha != resource["hash"].removeprefix(SHA256) or _columns(path) != expected:
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
     return element
@@ -81,6 +90,23 @@ def _columns(path: Path) -> dict[str, list[Any]]:
     # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
     return {**columns, COUNT: [int(value) for value in columns[COUNT]]}
+
+
+def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns as CSV has them; Parquet and JSON, which no spreadsheet runs, have them as they are."""
+    return {
+        key: [in_csv(value) if isinstance(value, str) else value for value in column] for key, column in columns.items()
+    }
+
+
+def _refuse_formulas(schema: Schema) -> None:
+    for variable in schema.variables:
+        if found := [category for category in variable.categories if is_formula(category)]:
+            raise ReleaseError(
+                f"{len(found)} categories of {variable.name!r} would be run as formulas by a spreadsheet; recode them, "
+                "or set publication.formulas to quote; nothing is published",
+                f"categories {found}",
+            )
 
 
 def _file_name(number: int, element: SubTable, schema: Schema) -> str:
@@ -98,10 +124,12 @@ def _write_dictionary(release: Release, schema: Schema, folder: Path) -> None:
         for place, category in enumerate(schema.variables[v].categories, start=1)
     ]
     variable, place, category = zip(*rows, strict=True) if rows else ((), (), ())
-    write_csv(folder / DICTIONARY, {"variable": variable, "place": place, "category": category})
+    write_csv(folder / DICTIONARY, _inert({"variable": variable, "place": place, "category": category}))
 
 
-def _metadata(cleared: Cleared, name: str, files: list[tuple[SubTable, str]], folder: Path) -> dict[str, Any]:
+def _metadata(
+    cleared: Cleared, name: str, title: str, files: list[tuple[SubTable, str]], folder: Path
+) -> dict[str, Any]:
     resources = [
         _resource(element, f"{file}{suffix}", cleared.schema, folder)
         for element, file in files
@@ -111,7 +139,7 @@ def _metadata(cleared: Cleared, name: str, files: list[tuple[SubTable, str]], fo
     return {
         "profile": "data-package",
         "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
-        "title": name,
+        "title": title,
         "description": "Exact marginal tables of counts; a combination of categories without a row has the count 0.",
         "records": cleared.total,
         "resources": [*resources, dictionary],

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sdc.model import subtable as st
-from sdc.model.errors import RunFolderError
+from sdc.model.errors import InputError, ReleaseError, RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
@@ -205,3 +205,53 @@ def test_metadata_that_cannot_be_read_are_refused(content: str | None, folder: P
         (folder / "datapackage.json").write_text(content)
     with pytest.raises(RunFolderError, match=r"datapackage\.json cannot be read: .*run again"):
         check_publication(cleared_of(czech, FRONTIER), folder)
+
+
+# Text that is not only read
+
+
+FORMULAS = ("=1+1", "+1 more", "-x", "@SUM(A1)", "'=1+1", "-5", "+2.5e3", "=", "plain")
+IN_CSV = ("'=1+1", "'+1 more", "'-x", "'@SUM(A1)", "''=1+1", "-5", "+2.5e3", "'=", "plain")
+
+
+def formulas() -> Table:
+    return Table.of(Schema((Variable("a", FORMULAS),)), np.arange(len(FORMULAS))[:, None])
+
+
+def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
+    """Different categories stay different, numbers stay numbers, Parquet and JSON have all as it is."""
+    folder = published(formulas(), Release.of([1]), tmp_path / "release")
+    with (folder / "001_a.csv").open(newline="") as file:
+        assert tuple(row["a"] for row in csv.DictReader(file)) == IN_CSV
+    with (folder / "data_dictionary.csv").open(newline="") as file:
+        assert tuple(row["category"] for row in csv.DictReader(file)) == IN_CSV
+    assert tuple(pq.read_table(folder / "001_a.parquet")["a"].to_pylist()) == FORMULAS
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    assert tuple(metadata["resources"][0]["schema"]["fields"][0]["constraints"]["enum"]) == FORMULAS
+    check_publication(cleared_of(formulas(), Release.of([1])), folder)
+
+
+def test_formulas_are_refused_where_that_is_asked(tmp_path: Path) -> None:
+    cleared = cleared_of(formulas(), Release.of([1]))
+    with pytest.raises(ReleaseError, match="6 categories of 'a' would be run as formulas") as caught:
+        write_publication(cleared, SUBJECT, "workers", tmp_path, formulas="refuse")
+    assert "=1+1" in caught.value.detail
+    assert "=1+1" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "mark", ["\t", "\x00", "\x1b[31m", "\x85", "\u202e", "\u2066", "\u200f", "\u2028", "\ufeff", "\ud800"]
+)
+def test_what_is_not_what_it_looks_like_is_refused(mark: str) -> None:
+    with pytest.raises(InputError, match="variable 'a' has 1 categories with a control character") as caught:
+        Variable("a", ("x", f"y{mark}z"))
+    assert mark not in str(caught.value)
+    with pytest.raises(InputError, match="control character in its name"):
+        Variable(f"a{mark}", ("x",))
+
+
+@pytest.mark.parametrize("name", ["=a", "+a", "-a", "@a"])
+def test_a_variable_is_no_formula(name: str) -> None:
+    with pytest.raises(InputError, match="does not begin with = \\+ - or @; rename it"):
+        Variable(name, ("x",))
