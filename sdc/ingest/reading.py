@@ -33,7 +33,7 @@ from sdc.config import BuildConfig, TableConfig
 from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
-from sdc.ingest.records import Layout, batches, check_kinds, layouts_of
+from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Part, Source, open_source
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault
@@ -222,14 +222,19 @@ def _ranges(parts: Sequence[Part], layouts: Sequence[Layout]) -> Iterator[tuple[
 
 def count_part(table: None, unit: PartUnit) -> Tally | InputError:
     """The cells of a part; what is wrong with it is given back, not raised: a worker would log its traceback."""
-    tally = Tally(unit.codings, unit.memory, unit.folder)
-    columns = list(dict.fromkeys(coding.column for coding in unit.codings)) + [COUNT] * unit.counted
     try:
         with unit.part.at_rest():
-            for batch in batches(unit.part, columns, unit.groups):
-                _count_batch(batch, tally, unit)
+            return apart(_counted, unit.part, unit)
     except InputError as error:
         return error
+
+
+def _counted(part: Part, unit: PartUnit) -> Tally:
+    """The cells of a part, opened as `part` has it."""
+    tally = Tally(unit.codings, unit.memory, unit.folder)
+    columns = list(dict.fromkeys(coding.column for coding in unit.codings)) + [COUNT] * unit.counted
+    for batch in batches(part, columns, unit.groups):
+        _count_batch(batch, tally, unit)
     return tally.close(unit.most_bytes)
 
 

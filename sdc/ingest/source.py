@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from sdc.ingest.structural_zeros import zeros_digest
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, SdcError
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 SECONDS_TO_ANSWER = 30.0
@@ -131,7 +131,7 @@ def readable(path: str | Path) -> Iterator[None]:
     """Turns what a file system and Arrow raise, of whatever type, into one InputError; keep what is within short."""
     try:
         yield
-    except InputError:
+    except SdcError:
         raise
     except Exception as error:
         # not from the error: whoever prints a traceback would print what Arrow quotes, a row that it cannot parse
@@ -148,6 +148,8 @@ def _refusal(error: Exception) -> str:
         return "does not exist; give a Parquet or CSV file, or a folder of parts"
     if cause is not error:
         return f"cannot be reached: {type(cause).__name__}; check the address and the network"
+    if isinstance(cause, MemoryError):
+        return "cannot be read: there is not enough memory for it; give more, or write it again where it is damaged"
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
     return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV"
 

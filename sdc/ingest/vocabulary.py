@@ -137,7 +137,7 @@ class Vocabulary:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # one entry more, for rows without a value: nulls are given its index
-        met = [self._met(value, name_of) for value in column.dictionary.to_pylist()] + [Bad(Fault.MISSING, "")]
+        met = [self._met(value, name_of) for value in self._values(column.dictionary)] + [Bad(Fault.MISSING, "")]
         indices = column.indices
         if column.null_count:
             indices = indices.cast(_INDICES).fill_null(len(met) - 1)
@@ -173,6 +173,17 @@ class Vocabulary:
         place.update((fault, -1 - number) for number, fault in enumerate(FAULTS))
         codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
         return Variable(self.coding.name, categories), np.array(codes, np.int64)
+
+    def _values(self, dictionary: pa.Array) -> list[Any]:
+        try:
+            values: list[Any] = dictionary.to_pylist()
+        except (ValueError, OverflowError) as error:
+            raise InputError(
+                f"column {self.coding.column!r} of the type {dictionary.type} has a value out of range; dates go from "
+                "the year 1 to 9999: correct it, or store it as text",
+                str(error),
+            ) from None
+        return values
 
     def _met(self, value: Any, name_of: Callable[[Any], str]) -> str | Bad:
         """The category of a stored value, which may be missing."""

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.ingest import counting, records
+from sdc.ingest import counting, reader, records
+from sdc.ingest.reader import READER
 from sdc.ingest.reading import read_table
 from sdc.ingest.source import open_source
 from sdc.model.errors import InputError
@@ -310,6 +311,46 @@ def test_a_file_cut_short(tmp_path: Path) -> None:
     refused(path, "t.parquet cannot be read")
     path.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])
     refused(path, "t.parquet cannot be read")
+
+
+def test_a_file_that_ends_who_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow aborts where a file is wrong of itself in ways that it does not expect; this process goes on."""
+    path = write(tmp_path / "t.parquet", {"a": [1, 2]})
+    READER.end()
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "_SERVE", "import os; os.abort()")
+        refused(
+            path, r"t.parquet cannot be read: the process that read it died \(SIGABRT\); it is damaged, or there is"
+        )
+    assert read_table(path).total == 2
+
+
+def test_indices_of_nothing(tmp_path: Path) -> None:
+    """Arrow itself does not look whether a dictionary has what the rows of a damaged file name."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["x", "y", "z"] * 40}), path, compression="none")
+    content, said = path.read_bytes(), set()
+    for place in range(40, 160, 2):
+        path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+        try:
+            read_table(path)
+        except InputError as error:
+            said.add(error.detail)
+    assert any("out of bounds" in detail for detail in said), said
+
+
+@pytest.mark.parametrize("days", [2**31 - 1, -(2**31), 2932897])
+def test_dates_that_no_calendar_has(days: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parquet", {"d": pa.array([0, days], pa.int32()).cast(pa.date32())})
+    refused(path, r"column 'd' of the type date32\[day\] has a value out of range; dates go from the year 1 to 9999")
+
+
+def test_text_that_is_no_utf8(tmp_path: Path) -> None:
+    strings = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], np.int32).tobytes()), pa.py_buffer(b"x\xff")]
+    )
+    path = write(tmp_path / "t.parquet", {"a": strings})
+    refused(path, "t.parquet cannot be read: .*; check that it is whole, and UTF-8", "Invalid UTF8")
 
 
 def test_an_error_late_in_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
