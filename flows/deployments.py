@@ -18,6 +18,7 @@ from sdc.config import Positive, Text, Workers
 from sdc.config_file import load_yaml, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError
+from sdc.paths import checked_path
 from sdc.refusal import as_command
 
 DEPLOY_SECONDS = 300
@@ -183,7 +184,9 @@ def _make_pools(pools: tuple[WorkPool, ...]) -> None:
 
 
 def main(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Deployments, such as cluster/prefect.yaml.")],
+    file: Annotated[
+        Path, typer.Argument(parser=checked_path, metavar="FILE", help="Deployments, such as cluster/prefect.yaml.")
+    ],
     check: Annotated[bool, typer.Option("--check", help="Only check the file; needs no server.")] = False,
 ) -> None:
     """Checks deployments and registers them at the Prefect server of PREFECT_API_URL."""

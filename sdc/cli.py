@@ -25,6 +25,7 @@ from sdc.cli_options import (
     print_release,
 )
 from sdc.model.errors import ConfigError
+from sdc.paths import checked_path
 from sdc.refusal import as_command
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def main() -> None:
 def widths(
     table: TablePath,
     floor: Floor = 0,
-    out: Annotated[Path | None, typer.Option(help="Write them to this Parquet or CSV file as well.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=checked_path, metavar="FILE", help="Write them to this Parquet or CSV file as well."),
+    ] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
@@ -178,7 +182,9 @@ def release(
         list[str] | None,
         typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Publish the release in this new folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=checked_path, metavar="FOLDER", help="Publish the release in this new folder.")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Of what is published; the folder's name by default.")] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,

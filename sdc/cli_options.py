@@ -8,15 +8,27 @@ from typing import Annotated, Any
 
 import typer
 
+from sdc.paths import checked_path
+
 TablePath = Annotated[
     str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
 ]
-ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file of a build, such as those in configs/.")]
-RunFolderPath = Annotated[Path, typer.Argument(metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")]
-RunsPath = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where run folders are, output.folder of a config.")]
+ConfigPath = Annotated[
+    Path, typer.Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, such as those in configs/.")
+]
+RunFolderPath = Annotated[
+    Path, typer.Argument(parser=checked_path, metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")
+]
+RunsPath = Annotated[
+    Path,
+    typer.Argument(parser=checked_path, metavar="FOLDER", help="Where run folders are, output.folder of a config."),
+]
 Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
 StructuralZeros = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="YAML list of patterns that everybody knows to be impossible.")
+    Path | None,
+    typer.Option(
+        parser=checked_path, metavar="FILE", help="YAML list of patterns that everybody knows to be impossible."
+    ),
 ]
 SmallCount = Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")]
 Workers = Annotated[int, typer.Option(min=1, max=1024, help="Worker processes; 1 works in this process.")]

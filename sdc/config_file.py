@@ -13,8 +13,12 @@ from pydantic import BaseModel, ValidationError
 
 from sdc.config import EMBEDDED_CLUSTERS, BuildConfig
 from sdc.model.errors import ConfigError, SdcError
+from sdc.paths import checked_path, shown
 
 Model = TypeVar("Model", bound=BaseModel)
+
+MAX_BYTES, MAX_LEVELS, MAX_VALUES = 1 << 26, 50, 1_000_000
+MAX_BITS = 1024  # of an integer: a setting can say of one that is too large for it what is allowed
 
 
 def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildConfig:
@@ -29,7 +33,7 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
     # before it is validated, so that a faulty path in the file does not matter where another is given
     table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
-        settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd())}}
+        settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd(), "data = ")}}
     return _resolved(validated(BuildConfig, settings, path), path)
 
 
@@ -48,7 +52,8 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "") -> 
 
 
 def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
-    files = {"path": _placed(config.table.path, path.absolute().parent)}
+    checked_path(config.output.folder, f"{path}: output.folder = ")
+    files = {"path": _placed(config.table.path, path.absolute().parent, f"{path}: table.path = ")}
     if config.table.structural_zeros is not None:
         files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
     config = config.model_copy(update={"table": config.table.model_copy(update=files)})
@@ -58,14 +63,14 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
     return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
 
 
-def _placed(path: str, folder: Path) -> str:
+def _placed(path: str, folder: Path, setting: str) -> str:
     """A path relative to the folder made absolute; a URL stays as it is."""
-    return path if "://" in path else str((folder / path).resolve())
+    return path if "://" in path else str(checked_path(folder / path, setting).resolve())
 
 
 def _existing(path: Path, key: str, value: str) -> str:
     """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
-    file = (path.absolute().parent / value).resolve()
+    file = checked_path(path.absolute().parent / value, f"{path}: {key} = ").resolve()
     if not file.is_file():
         raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
     return str(file)
@@ -75,7 +80,50 @@ def _existing(path: Path, key: str, value: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, which in addition refuses a key that is given twice."""
+    """The safe loader, which in addition refuses what no setting can be, and what would exhaust whoever reads it.
+
+    That is a key that is given twice, more than MAX_LEVELS within each other, aliases within what they name or of more
+    than MAX_VALUES in all, an integer beyond MAX_BITS, text with a NUL or without a UTF-8 form, and what is not as its
+    tag says.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._level, self._values = 0, dict[yaml.Node, int]()
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        self._level += 1
+        if self._level > MAX_LEVELS:
+            raise _wrong(f"more than {MAX_LEVELS} levels", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        if is_alias and node not in self._values:
+            raise _wrong("an alias within what it names", None if node is None else node.start_mark)
+        if node is not None and not is_alias:
+            self._values[node] = self._count(node)
+        return node
+
+    def _count(self, node: yaml.Node) -> int:
+        """How many values it comes to with what its aliases name; each of these has been counted once."""
+        pairs = node.value if isinstance(node, yaml.CollectionNode) else []
+        within = [part for pair in pairs for part in (pair if isinstance(pair, tuple) else (pair,))]
+        values = 1 + sum(self._values[part] for part in within)
+        if values > MAX_VALUES:
+            raise _wrong(f"more than {MAX_VALUES} values, most of them by aliases", node.start_mark)
+        return values
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise _wrong(f"{shown(node.value)} is no {kind}", node.start_mark) from error
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _wrong(f"an integer of more than {MAX_BITS} bits", node.start_mark)
+        if isinstance(value, str) and not _is_text(value):
+            raise _wrong(f"{shown(value)} has a character that no text has", node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -89,6 +137,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _wrong(what: str, mark: yaml.Mark | None) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(problem=what, problem_mark=mark)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 class TextLoader(_Loader):
     """Reads every scalar as the text that is written there: no is a category, and 01 is not 1."""
 
@@ -98,13 +157,21 @@ class TextLoader(_Loader):
 def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Loader] = _Loader) -> Any:
     """The content of a YAML file; `refusal`, whose message begins with what it is, where it cannot be read."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), loader)
+        return yaml.load(_text_of(checked_path(path)), loader)
     except FileNotFoundError as error:
         raise refusal(f"{what} {path} does not exist; give a YAML file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise refusal(f"{what} {path} cannot be read: {error}; give a YAML file in UTF-8") from error
     except yaml.YAMLError as error:
         raise refusal(f"{what} {path} is not valid YAML: {_where(error)}; correct it there") from error
+
+
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:  # a device never ends
+        raise OSError(f"it has more than {MAX_BYTES} bytes")
+    return content.decode("utf-8")
 
 
 def _where(error: yaml.YAMLError) -> str:

@@ -92,6 +92,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 def _event(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "event" in found else None
+    told = isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("time", ""), str)
+    return found if told else None

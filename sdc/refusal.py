@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,13 +35,23 @@ def file_detail(error: SdcError, folder: Path) -> None:
 
 @contextmanager
 def as_command() -> Iterator[None]:
-    """A process that is a command: a clean refusal ends it with status 1 and one message on standard error."""
+    """A process that is a command: what is raised ends it with status 1 and one message on standard error."""
     try:
         yield
-    except SdcError as error:
-        file_detail(error, _state_folder())
-        print(f"sdc: {error}", file=sys.stderr)
+    except Exception as error:
+        refusal = error if isinstance(error, SdcError) else _unforeseen(error)
+        file_detail(refusal, _state_folder())
+        print(f"sdc: {refusal}", file=sys.stderr)
         sys.exit(1)
+
+
+def _unforeseen(error: Exception) -> SdcError:
+    """A fault of the program, or of its surroundings; where it came from, and what it quotes, is for this user."""
+    if isinstance(error, MemoryError):
+        what = "there is not enough memory; give more, or use fewer variables or workers"
+    else:
+        what = f"unforeseen {type(error).__name__}, a fault of sdc: report it"
+    return SdcError(what, "".join(traceback.format_exception(error)))
 
 
 def _state_folder() -> Path:

@@ -142,6 +142,16 @@ def test_each_command_explains_itself(command: str, sdc: Sdc) -> None:
     assert f"{ARGUMENTS.get(command, 'TABLE')} " in answer.out
 
 
+@pytest.mark.parametrize("path", ["a" * 3000, "a\0b", "a/" * 3000], ids=["long", "NUL", "deep"])
+def test_every_path_is_looked_at_once(path: str, sdc: Sdc) -> None:
+    for command in ("run", "plan", "verify", "status", "list", "clean"):
+        sdc(command, path).assert_refused(" is no path here: .*; name another$")
+    sdc("widths", path).assert_refused("cannot be read: ")
+    sdc("widths", CZECH, "--structural-zeros", path).assert_refused(" is no path here: ")
+    sdc("widths", CZECH, "--out", f"{path}.csv").assert_refused(" is no path here: ")
+    sdc("release", CZECH, "--method", "ordered", "--min-width", 3, "--out", path).assert_refused(" is no path here: ")
+
+
 @pytest.mark.parametrize(
     "words",
     [

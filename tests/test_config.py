@@ -279,6 +279,19 @@ def test_a_config_is_frozen(file: Path) -> None:
         ("name: small", "name: !!python/name:os.system", "is not valid YAML: line 2, column 7: could not determine"),
         ("name: small", "a: !!map [b]", "is not valid YAML: line 2, column 4: expected a mapping"),
         ("name: small", "? [a]\n: b", "is not valid YAML: line 2, column 3: found unhashable key"),
+        ("name: small", "name: !!timestamp x", "is not valid YAML: line 2, column 7: 'x' is no timestamp; correct"),
+        ("name: small", "name: 2026-99-99", "line 2, column 7: '2026-99-99' is no timestamp"),
+        ("name: small", "name: !!int x", "line 2, column 7: 'x' is no int"),
+        ("name: small", "name: !!float x", "line 2, column 7: 'x' is no float"),
+        ("name: small", "name: !!bool x", "line 2, column 7: 'x' is no bool"),
+        ("min_width: 3", "min_width: " + "9" * 5000, r"line 4, column 19: '9+\.\.\.9+' is no int"),
+        ("min_width: 3", "min_width: 0x" + "f" * 5000, "line 4, column 19: an integer of more than 1024 bits"),
+        ("name: small", "name: " + "[" * 20_000, "line 2, column 56: more than 50 levels"),
+        ("name: small", "name: " + "{a: " * 20_000, "more than 50 levels"),
+        ("name: small", "- " * 20_000, "more than 50 levels"),
+        ("name: small", "release: &a {weights: *a}", "line 2, column 10: an alias within what it names"),
+        ("name: small", 'name: "a\\0b"', r"line 2, column 7: 'a\\x00b' has a character that no text has"),
+        ("name: small", 'name: "\\ud800"', r"line 2, column 7: '\\ud800' has a character that no text has"),
     ],
 )
 def test_faults(file: Path, old: str, new: str, match: str) -> None:
@@ -359,6 +372,31 @@ def test_faults_of_weights_and_curves(file: Path, text: str, match: str) -> None
 def test_what_is_no_mapping(file: Path, text: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         config_of(file, text)
+
+
+def test_aliases_that_explode(file: Path) -> None:
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 100)]
+    assert_refused(file, "\n".join(["a0: &a0 [x]", *lines]), "line 7, .*: more than 1000000 values, most of them by al")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a" * 3000, "loop"], ids=["NUL", "long", "loop"])
+def test_paths_that_cannot_be(path: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    Path("loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match=r" is no path here: .*; name another"):
+        read_config(path)
+    file.write_text(SMALLEST)
+    with pytest.raises(ConfigError, match=r" is no path here: .*; name another"):
+        read_config(file, data=path)
+    for section in (f"output: {{folder: {path}}}", f"execution: {{cluster: {path}/x.yaml}}"):
+        if "\0" not in path:
+            assert_refused(file, SMALLEST + section, " is no path here: ")
+
+
+def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdc.config_file.MAX_BYTES", 1000)
+    with pytest.raises(ConfigError, match="/dev/zero cannot be read: it has more than 1000 bytes; give a YAML file"):
+        read_config("/dev/zero")
 
 
 def test_files_that_cannot_be_read(file: Path) -> None:

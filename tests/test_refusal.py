@@ -61,3 +61,28 @@ def test_a_command_keeps_it_for_the_user(
     said = capsys.readouterr().err
     assert said == f"sdc: 1 value is bad; what it is about is in {tmp_path}/sdc/{FILE}, which is confidential\n"
     assert (tmp_path / "sdc" / FILE).read_text() == "the value x\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RecursionError("a secret"), "unforeseen RecursionError, a fault of sdc: report it"),
+        (MemoryError(), "there is not enough memory; give more, or use fewer variables or workers"),
+    ],
+)
+def test_what_nobody_foresaw_is_one_message_too(
+    error: Exception,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(SystemExit) as ended, as_command():
+        raise error
+    assert ended.value.code == 1
+    where = f"what it is about is in {tmp_path}/sdc/{FILE}, which is confidential"
+    assert capsys.readouterr().err == f"sdc: {message}; {where}\n"
+    found = (tmp_path / "sdc" / FILE).read_text()
+    assert found.startswith("Traceback")
+    assert f"{type(error).__name__}" in found.strip().splitlines()[-1]

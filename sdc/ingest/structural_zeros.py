@@ -15,6 +15,7 @@ from sdc.config_file import TextLoader, load_yaml
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
+from sdc.paths import checked_path
 
 
 def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
@@ -35,7 +36,7 @@ def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
 def zeros_digest(path: str | Path) -> str:
     """SHA-256 over the bytes of the file; InputError where it cannot be read."""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(checked_path(path).read_bytes()).hexdigest()
     except OSError as error:
         raise InputError(f"structural zeros {path} cannot be read: {error.strerror}; give a YAML file") from error
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import re
+import reprlib
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +46,14 @@ class StageRecord:
     seconds: float
     driver_mib: int | None = None
     worker_mib: int | None = None
+
+
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("name", "key", "output", "status"), str),
+    "seconds": int | float,
+    **dict.fromkeys(("driver_mib", "worker_mib"), int | None),
+}
+"""What each field of a stage's record is, in a manifest that is not damaged."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class RunFolder:
 
     def _holder(self) -> str:
         begun = [event for event in self.events() if event["event"] == "run started"]
-        return " (process {pid} on {host} since {time})".format(**begun[-1]) if begun else ""
+        return " (process {} on {} since {})".format(*map(begun[-1].get, ("pid", "host", "time"))) if begun else ""
 
     def _remove_leftovers(self) -> None:
         with self._on_disk("what a dead run left"):
@@ -169,7 +179,7 @@ class RunFolder:
             content: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{self.path / MANIFEST} cannot be read: {error}; remove the run folder") from error
         found = content.get("format") if isinstance(content, dict) else None
         if found != MANIFEST_FORMAT:
@@ -177,6 +187,8 @@ class RunFolder:
                 f"{self.path / MANIFEST} has format {found!r}, this version reads {MANIFEST_FORMAT}; remove the "
                 "run folder or use the version that made it"
             )
+        if fault := _fault_of(content):
+            raise RunFolderError(f"{self.path / MANIFEST} is damaged: {fault}; remove the run folder and run again")
         return content
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
@@ -251,6 +263,25 @@ class RunFolder:
             return None
 
 
+def _fault_of(manifest: Mapping[str, Any]) -> str:
+    """What is wrong with the stages of a manifest that somebody else may have written; nothing where they are right."""
+    planned, stages = manifest.get("planned", []), manifest.get("stages", [])
+    if not isinstance(planned, list) or not all(isinstance(name, str) for name in planned):
+        return "planned is no list of names"
+    if not isinstance(stages, list) or not all(isinstance(entry, dict) for entry in stages):
+        return "stages is no list of mappings"
+    return next((f"stages has {fault}" for entry in stages if (fault := _fault_of_stage(entry))), "")
+
+
+def _fault_of_stage(entry: Mapping[str, Any]) -> str:
+    if unlike := entry.keys() ^ _KINDS.keys():
+        return f"an entry with other keys ({', '.join(sorted(unlike))})"
+    wrong = [key for key, kind in _KINDS.items() if not isinstance(entry[key], kind)]
+    if not wrong and not re.fullmatch(r"[a-z_]+", entry["name"]):  # a folder of that name is looked at, and removed
+        wrong = ["name"]
+    return f"an entry whose {wrong[0]} is {reprlib.repr(entry[wrong[0]])}" if wrong else ""
+
+
 class _GoneError(Exception):
     """Another build's stage is not, or no longer, what its manifest says."""
 
@@ -274,7 +305,7 @@ def read_json(path: Path) -> Any:
     """The content of a JSON file; RunFolderError where it is missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}; remove the run folder and run again") from error
 
 

@@ -44,7 +44,7 @@ class Run:
     def started(self) -> str:
         """When the last run began, ISO in UTC; of a folder without a log when its manifest was written."""
         if (begun := self.last("run started")) is not None:
-            return str(begun["time"])
+            return str(begun.get("time", ""))
         written = (self.folder.path / MANIFEST).stat().st_mtime
         return datetime.fromtimestamp(written, UTC).isoformat(timespec="milliseconds")
 
@@ -64,7 +64,7 @@ class Run:
             "stages_done": len(self.stages),
             "stages": len(self.planned),
             "started": self.started,
-            "finished": ended["time"] if ended is not None and ended["event"] == "run ended" else None,
+            "finished": ended.get("time") if ended is not None and ended["event"] == "run ended" else None,
             "size_bytes": _size(self.folder.path),
         }
 

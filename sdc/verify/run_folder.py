@@ -27,7 +27,16 @@ from sdc.verify.proof import (
     size_of,
 )
 
-DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, pa.ArrowException)
+DAMAGED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    OSError,
+    RecursionError,
+    pa.ArrowException,
+)
 MAX_LISTED = 20
 
 

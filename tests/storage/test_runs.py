@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -181,3 +182,54 @@ def test_other_folders_are_no_runs(root: Path, tmp_path: Path) -> None:
         read_run(root / "births" / "notes")
     with pytest.raises(RunFolderError, match=r"none is no folder; name one with runs in it"):
         read_runs(tmp_path / "none")
+
+
+STAGE = {"name": "table", "key": "k", "output": "o", "status": "done", "seconds": 1.0}
+STAGE |= {"driver_mib": None, "worker_mib": 1}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "fault"),
+    [
+        *(({"planned": planned}, "planned is no list of names") for planned in (3, [1, None], [["a"]], "abc", {})),
+        *(({"stages": stages}, "stages is no list of mappings") for stages in (3, None, {"a": 1}, ["x"], [None])),
+        (
+            {"stages": [{"name": "table"}]},
+            r"an entry with other keys \(driver_mib, key, output, seconds, status, worker",
+        ),
+        ({"stages": [{**STAGE, "more": 1}]}, r"an entry with other keys \(more\)"),
+        *(({"stages": [{**STAGE, "name": n}]}, "an entry whose name is ") for n in (1, [1], "../..", "a\0", "/", "")),
+        ({"stages": [{**STAGE, "seconds": "x"}]}, "an entry whose seconds is 'x'"),
+        ({"stages": [{**STAGE, "driver_mib": [1]}]}, r"an entry whose driver_mib is \[1\]"),
+        ({"stages": [{**STAGE, "status": None}]}, "an entry whose status is None"),
+    ],
+)
+def test_a_malformed_manifest_is_unreadable_and_says_why(
+    manifest: dict[str, object], fault: str, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "births" / "a")
+    folder.path.mkdir(parents=True)
+    (folder.path / "manifest.json").write_text(json.dumps({"format": 1, **manifest}))
+    with pytest.raises(RunFolderError, match=rf"manifest.json is damaged: .*{fault}.*; remove the run folder and run"):
+        folder.manifest()
+    (run,) = read_runs(tmp_path)
+    assert (run.state, run.status["stages"], superfluous([run], 0, True)) == ("unreadable", [], [])
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "9" * 5000, '{"format": 1, "stages": ' + "[" * 100_000, "\udcff"])
+def test_a_manifest_that_would_exhaust_its_reader(content: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "births" / "a")
+    folder.path.mkdir(parents=True)
+    (folder.path / "manifest.json").write_text(content, errors="surrogateescape")
+    assert [run.state for run in read_runs(tmp_path)] == ["unreadable"]
+
+
+def test_a_log_with_other_lines_than_events(root: Path) -> None:
+    folder = RunFolder(root / "births" / "b")
+    before = read_run(folder.path).facts
+    lines = ['{"event": "progress"}', '{"event": 3, "time": "x"}', "[" * 100_000, '{"time": "x"}', "3", "\udcff"]
+    with (folder.path / "log.jsonl").open("a", errors="surrogateescape") as log:
+        log.write("\n".join(lines))
+    assert {**read_run(folder.path).facts, "size_bytes": 0} == {**before, "size_bytes": 0}
+    (folder.path / "log.jsonl").write_text('{"event": "run started"}\n{"event": "run ended"}\n')
+    assert (read_run(folder.path).started, read_run(folder.path).status["finished"]) == ("", None)
