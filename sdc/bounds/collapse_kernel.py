@@ -90,10 +90,11 @@ def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) 
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def settle(state: SuperCells, columns: int) -> bool:
-    """Narrows the state to the fixed point, which does not depend on the order; False on a contradiction.
+def settle(state: SuperCells, columns: int, most: int) -> int:
+    """Narrows the state to the fixed point, which does not depend on the order, or until `most` sweeps a tile are done.
 
     The shuttle of [DKS] section 4 on super-cells of {own, rest, sum}: own + rest = sum along every variable.
+    How many sweeps over a tile it took, and minus that on a contradiction.
     """
     tiles, rows = len(state), state.shape[1] // (2 * LANES)
     across = np.zeros(tiles * LANES * 2 * LANES, state.dtype)
@@ -103,7 +104,9 @@ def settle(state: SuperCells, columns: int) -> bool:
     # one descent along all variables first: from [0, total] the upper bounds would come down a little in every sweep
     for t in range(tiles):
         _descend(state[t], rows)
-    rounds = 0
+    rounds, swept = 0, 0
+    # bounds that come towards each other record by record would take as many sweeps as there are records
+    enough = most * (tiles + -(-rows // LANES))
     while True:
         for first in range(0, rows, LANES):
             lanes = min(LANES, rows - first)
@@ -111,22 +114,28 @@ def settle(state: SuperCells, columns: int) -> bool:
                 _transpose(state, across, first, lanes)
                 if rounds == 0:
                     _descend(across, columns)
-                moved = _settle_tile(across, stamp, columns)
-                if moved or rounds == 0:
+                sweeps = _settle_tile(across, stamp, columns, most)
+                swept += sweeps
+                if sweeps > 1 or rounds == 0:
                     _transpose_back(state, across, stamp, TICKS if rounds else -1, first, lanes, for_rows)
         moved = False
         for t in range(tiles):
-            if _stamp_rows(for_rows[t], stamp) and _settle_tile(state[t], stamp, rows):
+            if not _stamp_rows(for_rows[t], stamp):
+                continue
+            sweeps = _settle_tile(state[t], stamp, rows, most)
+            swept += sweeps
+            if sweeps > 1:
                 moved = True
                 for row in range(rows):
                     for_columns[t, row] = stamp[row] >= TICKS
         rounds += 1
-        if not moved or rounds % CHECKED_ROUNDS == 0:
+        ended = not moved or swept >= enough
+        if ended or rounds % CHECKED_ROUNDS == 0:
             crossed = False
             for t in range(tiles):
                 crossed |= _has_crossed(state[t], rows)
-            if crossed or not moved:
-                return not crossed
+            if crossed or ended:
+                return -swept if crossed else swept
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
@@ -208,10 +217,11 @@ def _descend(tile: SuperCells, length: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _settle_tile(tile: SuperCells, stamp: Stamps, length: int) -> bool:
-    """Sweep until nothing moves or bounds have crossed, which may never settle; whether anything moved.
+def _settle_tile(tile: SuperCells, stamp: Stamps, length: int, most: int) -> int:
+    """Sweep until nothing moves, `most` times, or until bounds have crossed, which may never settle; how many sweeps.
 
-    Rows with the stamp 31 have moved before; those that move here have a later one in the end.
+    One sweep if nothing moved in it, more if something did. Rows with the stamp 31 have moved before; those that move
+    here have a later one in the end.
     """
     inner = min(length, CACHED_ROWS)
     tick = TICKS
@@ -224,10 +234,10 @@ def _settle_tile(tile: SuperCells, stamp: Stamps, length: int) -> bool:
                 moved |= _sweep(tile[first * 2 * LANES : last * 2 * LANES], stamp[first:last], inner, 1, tick)
         moved |= _sweep(tile, stamp, length, CACHED_ROWS, tick + CACHED_VARIABLES)
         if not moved:
-            return tick > TICKS
+            return tick // TICKS
         tick += TICKS
-        if tick % (TICKS * CHECKED_ROUNDS) == 0 and _has_crossed(tile, length):
-            return True
+        if tick // TICKS > most or (tick % (TICKS * CHECKED_ROUNDS) == 0 and _has_crossed(tile, length)):
+            return tick // TICKS
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]

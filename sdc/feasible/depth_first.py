@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
@@ -21,18 +22,24 @@ from sdc.model.table import Counts, Table
 MAX_CELLS = 2048
 MAX_SUMS = 1 << 13  # cells and their sums: beyond it the cells go without sums, which propagate less
 BUFFER_BYTES = 8 << 20  # of tables handed out at once
+# measured: from the released marginals a propagation ends after 2 to 4 sweeps, in a search after 25 at most, whatever
+# the counts; beyond that it goes on record by record, mostly
+SWEEPS_A_BIT = 8
+NONE, SEVERAL = -1, -2  # the component of what has no free cell, and of sums with cells of more than one
 
 
 @dataclass(frozen=True, eq=False)
 class LinearSystem:
     """Equations sum_j signs_j x_j = total over non-negative integers, each x within its interval.
 
-    truth, lower, upper           (variables,) int64; the first variables are cells, the others sums of cells
+    cells                         how many of the variables, the first ones, are cells; the others are sums of cells
+    truth, lower, upper           (variables,) int64
     totals                        (equations,) int64
     start, members, signs         equation e has the variables members[start[e]:start[e + 1]], signs +1 or -1
     where_start, where            variable i occurs in the equations where[where_start[i]:where_start[i + 1]]
     """
 
+    cells: int
     truth: Counts
     lower: Counts
     upper: Counts
@@ -44,34 +51,43 @@ class LinearSystem:
     where: Counts
 
     @staticmethod
-    def of(truth: Counts, lower: Counts, upper: Counts, start: Counts, members: Counts, signs: Counts) -> LinearSystem:
+    def of(
+        cells: int, truth: Counts, lower: Counts, upper: Counts, start: Counts, members: Counts, signs: Counts
+    ) -> LinearSystem:
         """The system that the truth solves; totals and the occurrences of each variable follow."""
         equations = np.repeat(np.arange(len(start) - 1), np.diff(start))
         totals = np.zeros(len(start) - 1, np.int64)
         np.add.at(totals, equations, signs * truth[members])
         where = equations[np.argsort(members, kind="stable")]
         where_start = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=len(truth)))])
-        return LinearSystem(truth, lower, upper, totals, start, members, signs, where_start, where)
+        return LinearSystem(cells, truth, lower, upper, totals, start, members, signs, where_start, where)
 
     @property
     def arrays(self) -> Arrays:
         """As the kernels take them: totals, start, members, signs, where_start, where."""
         return self.totals, self.start, self.members, self.signs, self.where_start, self.where
 
-    def propagated(self) -> LinearSystem:
-        """With the intervals narrowed by the equations until nothing moves; ReleaseError where one is empty."""
-        lower, upper = self.lower.copy(), self.upper.copy()
-        if kernel.settle(lower, upper, *self.arrays) < 0:
-            raise ReleaseError("the released marginals contradict each other; make them from one table")
-        return LinearSystem(self.truth, lower, upper, *self.arrays)
+    @cached_property
+    def most_steps(self) -> int:
+        """How many equations a propagation treats at most: a few sweeps for each bit of the widest interval."""
+        widest = int((self.upper - self.lower).max(initial=0))
+        return SWEEPS_A_BIT * (widest + 1).bit_length() * len(self.totals)
 
-    def restricted(self, kept: npt.NDArray[np.bool_]) -> LinearSystem:
-        """The equations on some variables and on forced ones, which have their true values; none twice."""
+    def propagated(self) -> tuple[LinearSystem, int]:
+        """With the intervals narrowed by the equations, and the steps; ReleaseError where an interval is empty."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        steps, end = kernel.settle(lower, upper, self.cells, self.most_steps, *self.arrays)
+        if end == kernel.EMPTY:
+            raise ReleaseError("the released marginals contradict each other; make them from one table")
+        return replace(self, lower=lower, upper=upper), steps
+
+    def restricted(self, kept: npt.NDArray[np.bool_], free: npt.NDArray[np.bool_]) -> LinearSystem:
+        """The equations on some variables and on those that are not free, which have their true values; none twice."""
         place = np.cumsum(kept) - 1
         equations = np.repeat(np.arange(len(self.totals)), np.diff(self.start))
         # an equation with a free variable outside says nothing of those inside alone. It has a sum over several blocks,
         # and no released total needs it: all that a released cell sums is of one block, and so is what lies between
-        free_outside = ~kept & (self.lower < self.upper)
+        free_outside = ~kept & free
         inside = kept[self.members] & ~np.logical_or.reduceat(free_outside[self.members], self.start[:-1])[equations]
         # numbered from 1, because the sign is that of the term
         signed = ((place[self.members[inside]] + 1) * self.signs[inside]).tolist()
@@ -80,9 +96,10 @@ class LinearSystem:
         rows = dict.fromkeys(_canonical(signed[begin:end]) for begin, end in pairwise([0, *ends]))
         flat = np.array([j for row in rows for j in row], np.int64)
         start = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        cells = int(np.count_nonzero(kept[: self.cells]))
         # totals anew from the truth: a forced variable has its true value, so it is taken off both sides
         return LinearSystem.of(
-            self.truth[kept], self.lower[kept], self.upper[kept], start, np.abs(flat) - 1, np.sign(flat)
+            cells, self.truth[kept], self.lower[kept], self.upper[kept], start, np.abs(flat) - 1, np.sign(flat)
         )
 
 
@@ -97,6 +114,7 @@ class FeasibleTables:
 
     equations      the released marginals on the dense cells; `truth` is theirs
     lower, upper   (cells,) int64 what propagation alone proves, so outer bounds
+    steps          how many equations that looked at
     blocks         connected components of the cells that are not forced: any table of one block goes
                    with any table of another
 
@@ -113,14 +131,14 @@ class FeasibleTables:
         sizes = table.schema.sizes
         with_sums = prod(size + 1 for size in sizes) <= MAX_SUMS
         system = _upward_sums(self.equations, knowledge.release, sizes) if with_sums else _cells_only(self.equations)
-        system = system.propagated()
-        cells = table.schema.cells
-        self.lower, self.upper = system.lower[:cells], system.upper[:cells]
+        system, self.steps = system.propagated()
+        self.lower, self.upper = system.lower[: system.cells], system.upper[: system.cells]
         label = _components(self.equations, self.lower < self.upper)
         of_variable = _labels_of_sums(label, sizes) if with_sums else label
-        free = system.lower < system.upper
+        # where propagation has stopped, a sum of forced cells may have an interval left
+        free = (system.lower < system.upper) & (of_variable != NONE)
         self.blocks = [
-            Block(np.flatnonzero(label == number), system.restricted(free & (of_variable == number)))
+            Block(np.flatnonzero(label == number), system.restricted(free & (of_variable == number), free))
             for number in np.unique(label[label >= 0])
         ]
 
@@ -155,21 +173,21 @@ class DepthFirst:
 
     def __init__(self, block: Block, fixed: tuple[int, int] | None = None) -> None:
         self._block = block
-        self.steps, self._depth = 0, 0
         # each level fixes a cell at least, and the level below the last one is written too
-        variables, levels = len(block.system.truth), len(block.cells) + 2
-        self._lower, self._upper = np.zeros((2, levels, variables), np.int64)
+        system, levels = block.system, len(block.cells) + 2
+        self._lower, self._upper = np.zeros((2, levels, len(system.truth)), np.int64)
         self._cell, self._tried = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
-        self._lower[0], self._upper[0] = block.system.lower, block.system.upper
+        self._settled = np.zeros(levels, np.bool_)
+        self._lower[0], self._upper[0] = system.lower, system.upper
         if fixed is not None:
             place, value = fixed
             self._lower[0, place] = self._upper[0, place] = value
-            # this counts too: steps are what a budget is measured in
-            self.steps = kernel.settle(self._lower[0], self._upper[0], *block.system.arrays)
-            if self.steps < 0:
-                self.steps, self._depth = -self.steps, -1
+        # this counts too: steps are what a budget is measured in
+        self.steps, end = kernel.settle(self._lower[0], self._upper[0], system.cells, system.most_steps, *system.arrays)
+        self._depth = -1 if end == kernel.EMPTY else 0
+        self._settled[0] = end == kernel.SETTLED
         if not self.exhausted:
-            self._cell[0] = kernel.narrowest(self._lower[0], self._upper[0], len(block.cells))
+            self._cell[0] = kernel.narrowest(self._lower[0], self._upper[0], system.cells)
 
     @property
     def exhausted(self) -> bool:
@@ -179,25 +197,27 @@ class DepthFirst:
     def more(self, tables: int, max_steps: int) -> npt.NDArray[np.int64]:
         """(at most `tables`, cells of the block) further int64 tables; none once all are seen or `max_steps` are done.
 
-        Which of the two it was `exhausted` says. A step is one equation looked at, so steps measure time without a
-        clock: about 5 * 10^7 in a second.
+        A step is one equation looked at, so steps measure time without a clock: about 5 * 10^7 in a second. The
+        propagation in hand when they are done goes on to its end, `LinearSystem.most_steps` at most.
         """
         # nothing to branch on: propagation alone has found the one table
         if not self.exhausted and self._cell[0] < 0:
             self._depth = -1
             return self._lower[:1, : len(self._block.cells)].copy()
-        cells = len(self._block.cells)
+        system, cells = self._block.system, len(self._block.cells)
         buffer = np.empty((min(tables, max(1, BUFFER_BYTES // (8 * cells))), cells), np.int64)
         found, self._depth, self.steps = kernel.advance(
             self._lower,
             self._upper,
             self._cell,
             self._tried,
+            self._settled,
             self._depth,
             self.steps,
             max_steps,
-            self._block.system.truth,
-            *self._block.system.arrays,
+            system.most_steps,
+            system.truth,
+            *system.arrays,
             buffer,
         )
         return buffer[:found]
@@ -208,7 +228,7 @@ def _cells_only(equations: MarginalEquations) -> LinearSystem:
     truth, total = equations.truth, int(equations.truth.sum())
     upper = np.where(equations.possible, total, 0)
     signs = np.ones_like(equations.members)
-    return LinearSystem.of(truth, np.zeros_like(truth), upper, equations.start, equations.members, signs)
+    return LinearSystem.of(len(truth), truth, np.zeros_like(truth), upper, equations.start, equations.members, signs)
 
 
 def _upward_sums(equations: MarginalEquations, release: Release, sizes: tuple[int, ...]) -> LinearSystem:
@@ -234,7 +254,7 @@ def _upward_sums(equations: MarginalEquations, release: Release, sizes: tuple[in
     start = np.concatenate([[0], np.cumsum(np.concatenate([np.full(len(row), row.shape[1]) for row in rows]))])
     signs = np.concatenate([np.tile([1] * size + [-1], len(row)) for row, size in zip(rows, sizes, strict=True)])
     members = np.concatenate([row.reshape(-1) for row in rows])
-    return LinearSystem.of(truth, np.where(known, truth, 0), upper, start, members, signs)
+    return LinearSystem.of(len(equations.truth), truth, np.where(known, truth, 0), upper, start, members, signs)
 
 
 def _cells_first(sizes: tuple[int, ...]) -> Counts:
@@ -246,7 +266,7 @@ def _cells_first(sizes: tuple[int, ...]) -> Counts:
 
 
 def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Counts:
-    """(cells,) the smallest cell that equations tie each free cell to; -1 for a forced cell."""
+    """(cells,) the smallest cell that equations tie each free cell to; NONE for a forced cell."""
     label = np.where(free, np.arange(len(free)), len(free))
     while True:
         # a forced cell has the largest label of all, so that none spreads through it
@@ -255,17 +275,18 @@ def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Co
         np.minimum.at(reached, equations.members, np.repeat(smallest, np.diff(equations.start)))
         reached[~free] = len(free)
         if np.array_equal(reached, label):
-            return np.where(free, label, -1)
+            return np.where(free, label, NONE)
         label = reached
 
 
 def _labels_of_sums(label: Counts, sizes: tuple[int, ...]) -> Counts:
-    """The component of each cell and sum, cells first; -1 for a sum of cells of several components, or of none."""
+    """The component of each cell and sum, cells first; NONE for sums of forced cells, SEVERAL for those of several."""
     # forced cells must not show in a sum: they are above all labels where the least is taken, below where the largest
     # is. Least and largest agree where all free cells are of one component
-    low = np.where(label < 0, len(label), label).reshape(sizes)
+    low = np.where(label == NONE, len(label), label).reshape(sizes)
     high = label.reshape(sizes)
     for v in range(len(sizes)):
         low = np.concatenate([low, low.min(axis=v, keepdims=True)], axis=v)
         high = np.concatenate([high, high.max(axis=v, keepdims=True)], axis=v)
-    return np.where(low == high, high, -1).reshape(-1)[_cells_first(sizes)]
+    of_sums = np.where(high == NONE, NONE, np.where(low == high, high, SEVERAL))
+    return of_sums.reshape(-1)[_cells_first(sizes)]

@@ -15,38 +15,76 @@ from sdc.model.table import Counts
 
 Arrays: TypeAlias = tuple[Counts, Counts, Counts, Counts, Counts, Counts]
 
+EMPTY, SETTLED, STOPPED = 0, 1, 2  # how a propagation ends: no table is left, nothing moves any more, out of steps
+UNLIMITED = 1 << 62
+
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def settle(
     lower: Counts,
     upper: Counts,
+    cells: int,
+    most: int,
     totals: Counts,
     start: Counts,
     members: Counts,
     signs: Counts,
     where_start: Counts,
     where: Counts,
-) -> int:
-    """Narrows the (variables,) intervals in place by all equations until nothing moves.
+) -> tuple[int, int]:
+    """Narrows the (variables,) intervals in place by all equations until nothing moves, or `most` are treated.
 
-    Bounds consistency; the fixed point does not depend on the order. How many equations were treated, and minus that
-    where some interval is empty. The arrays are those of `LinearSystem`.
+    Bounds consistency; the fixed point does not depend on the order, and what is stopped before it contains it.
+    How many equations were treated, and EMPTY, SETTLED or STOPPED. The first `cells` variables are cells; the other
+    arrays are those of `LinearSystem`.
     """
     waiting, queue = np.ones(len(totals), np.bool_), np.arange(len(totals))
     arrays = (totals, start, members, signs, where_start, where)
-    return _propagate(lower, upper, arrays, waiting, queue, len(totals))
+    return _settled(lower, upper, cells, most, arrays, waiting, queue, len(totals))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _settled(
+    lower: Counts,
+    upper: Counts,
+    cells: int,
+    most: int,
+    arrays: Arrays,
+    waiting: npt.NDArray[np.bool_],
+    queue: Counts,
+    length: int,
+) -> tuple[int, int]:
+    """`_propagate`, and how it ended; where it stopped with all cells fixed, every equation is looked at again."""
+    treated = _propagate(lower, upper, most, arrays, waiting, queue, length)
+    if treated < most:
+        return abs(treated), SETTLED if treated >= 0 else EMPTY
+    # two bounds may come towards each other record by record, so that the fixed point is as far away as the counts are
+    # large; but the sums of fixed cells follow in a few sweeps, and what is no table must not be taken for one
+    if narrowest(lower, upper, cells) >= 0:
+        return treated, STOPPED
+    more = _propagate(lower, upper, UNLIMITED, arrays, waiting, queue, _queue_all(waiting, queue))
+    return treated + abs(more), SETTLED if more >= 0 else EMPTY
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _queue_all(waiting: npt.NDArray[np.bool_], queue: Counts) -> int:
+    """Let every equation wait; how many they are."""
+    for e in range(len(queue)):
+        waiting[e], queue[e] = True, e
+    return len(queue)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _propagate(
     lower: Counts,
     upper: Counts,
+    most: int,
     arrays: Arrays,
     waiting: npt.NDArray[np.bool_],
     queue: Counts,
     length: int,
 ) -> int:
-    """Treat the first `length` equations of the queue and those of every variable that moves.
+    """Treat the first `length` equations of the queue and those of every variable that moves, `most` in all.
 
     How many were treated, and minus that where no table is left; nothing waits afterwards.
     """
@@ -92,10 +130,12 @@ def _propagate(
                     queue[(head + length) % len(queue)] = other
                     length += 1
         # what waits is cleared: the caller uses the arrays again for the next branch
-        if not possible:
+        if not possible or treated == most:
             for k in range(length):
                 waiting[queue[(head + k) % len(queue)]] = False
-            return -treated
+            if not possible:
+                return -treated
+            length = 0
     return treated
 
 
@@ -132,9 +172,11 @@ def advance(
     upper: npt.NDArray[np.int64],
     cell: Counts,
     tried: Counts,
+    settled: npt.NDArray[np.bool_],
     depth: int,
     steps: int,
     max_steps: int,
+    most: int,
     truth: Counts,
     totals: Counts,
     start: Counts,
@@ -147,6 +189,7 @@ def advance(
     """Goes on from level `depth`, at which `cell` takes its next value, until the buffer is full or all is seen.
 
     lower, upper  (levels, variables) intervals at each level, `cell` and `tried` (levels,) what it branches on
+    settled       (levels,) whether the propagation there came to its end, which is after `most` equations at most
     buffer        (tables, cells) tables found
 
     Returns tables found, depth (-1 where all is seen) and steps; ends too where these reach `max_steps`.
@@ -167,14 +210,17 @@ def advance(
         lower[below], upper[below] = lower[depth], upper[depth]
         lower[below, i] = upper[below, i] = value
         length = 0
-        for w in range(where_start[i], where_start[i + 1]):
-            waiting[where[w]] = True
-            queue[length] = where[w]
-            length += 1
-        treated = _propagate(lower[below], upper[below], arrays, waiting, queue, length)
+        if settled[depth]:
+            for w in range(where_start[i], where_start[i + 1]):
+                waiting[where[w]] = True
+                queue[length] = where[w]
+                length += 1
+        else:
+            length = _queue_all(waiting, queue)
+        treated, end = _settled(lower[below], upper[below], cells, most, arrays, waiting, queue, length)
         # counted in equations, not in branches: a branch may cost anything from one to thousands of them
-        steps += abs(treated)
-        if treated > 0:
+        steps += treated
+        if end != EMPTY:
             free = narrowest(lower[below], upper[below], cells)
             # all cells fixed and no equation contradicts: with points for intervals each of them holds, so this is a
             # table
@@ -183,5 +229,5 @@ def advance(
                 found += 1
             else:
                 depth = below
-                cell[depth], tried[depth] = free, 0
+                cell[depth], tried[depth], settled[depth] = free, 0, end == SETTLED
     return found, depth, steps

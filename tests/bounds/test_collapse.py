@@ -199,3 +199,19 @@ def test_what_does_not_fit_the_table_is_refused() -> None:
         Collapse(table, knows(table, frontier("AH")))
     with pytest.raises(InputError, match="outside the table"):
         Collapse(table, knows(table, frontier("AB"))).at(np.full(6, 2))
+
+
+@given(tables_and_releases(), hs.sampled_from([1, 2, 3]))
+def test_stopped_bounds_are_outer_and_of_the_cell_alone(example: tuple[Table, Release], most: int) -> None:
+    """Few sweeps lose width, never truth, and nothing depends on which cells are asked together."""
+    table, release = example
+    cells = every_cell(table.schema)
+    settled = Collapse(table, knows(table, release)).outer(cells)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sdc.bounds.collapse.SWEEPS_A_BIT", 0)
+        patch.setattr("sdc.bounds.collapse.LEAST_SWEEPS", most)
+        stopped = Collapse(table, knows(table, release))
+        together, alone = stopped.outer(cells), np.concatenate([stopped.outer(cell[None, :]) for cell in cells])
+    assert (together == alone).all()
+    assert (together[:, 0] <= settled[:, 0]).all()
+    assert (together[:, 1] >= settled[:, 1]).all()

@@ -1,0 +1,117 @@
+"""Steps: they grow with the bits of the counts and not with the counts, and what is stopped stays right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as hs
+
+from sdc.api import assess
+from sdc.bounds import branch_and_bound, collapse, shuttle
+from sdc.bounds.enumeration import enumerate_tables, feasible_tables
+from sdc.feasible.depth_first import DepthFirst, FeasibleTables, LinearSystem
+from sdc.model.release import Release
+from sdc.model.table import Table
+from tests.strategies import (
+    all_ways,
+    czech,
+    every_cell,
+    knows,
+    releases,
+    schema_of,
+    small_tables,
+    structural_zeros,
+    tables_and_releases,
+)
+
+BUDGET = 20_000
+FACTORS = hs.sampled_from([10**3, 2**20, 10**9, 10**12])
+
+
+def creeping(scale: int) -> Table:
+    """3x3x3x3 with counts up to the scale beside small ones: some branches narrow record by record."""
+    rng, schema = np.random.default_rng(10), schema_of([3, 3, 3, 3])
+    small = rng.random(81) < 0.4
+    counts = np.where(small, rng.integers(0, 3, 81), rng.integers(scale // 2, scale, 81))
+    return Table.of(schema, every_cell(schema), counts)
+
+
+def times(table: Table, factor: int) -> Table:
+    """Every count so many times as large."""
+    return Table.of(table.schema, table.codes, table.counts * factor).with_zeros(table.zeros)
+
+
+@pytest.mark.parametrize("scale", [10**5, 10**7, 10**9, 10**12, 10**14])
+def test_steps_beyond_the_budget_grow_with_the_bits(scale: int) -> None:
+    """The value 9 of the cell took 271,490 steps at a scale of 10^4 and 256,111,945 at 10^7."""
+    table = creeping(scale)
+    block, place = FeasibleTables(table, knows(table, all_ways(4, 3))).block_of(42) or (None, 0)
+    assert block is not None
+    for value in range(8, 13):
+        search = DepthFirst(block, fixed=(place, value))
+        search.more(1, BUDGET)
+        assert search.steps <= BUDGET + 8 * (scale.bit_length() + 1) * len(block.system.totals)
+
+
+@pytest.mark.parametrize("scale", [10**9, 10**14])
+def test_large_counts_have_bounds(scale: int) -> None:
+    table = creeping(scale)
+    bounds = branch_and_bound.bounds_within(BUDGET, table, knows(table, all_ways(4, 3)), every_cell(table.schema)[::6])
+    small = branch_and_bound.bounds_within(
+        BUDGET, creeping(10**4), knows(creeping(10**4), all_ways(4, 3)), bounds.cells
+    )
+    assert np.count_nonzero(bounds.exact) >= np.count_nonzero(small.exact)
+
+
+@pytest.mark.parametrize("most", [1, 7, 40])
+@given(data=hs.data())
+@settings(max_examples=50)
+def test_stopped_propagation_finds_the_same_tables(most: int, data: hs.DataObject) -> None:
+    """Every table once and no other, wherever propagation stops: structural zeros, forced cells and blocks too."""
+    table = data.draw(small_tables(max_records=3, max_cells=12))
+    table = table.with_zeros(data.draw(structural_zeros(table)))
+    knowledge = knows(table, data.draw(releases(len(table.schema))))
+    every = enumerate_tables(table, knowledge)
+    tables = {dense.tobytes() for dense in feasible_tables(table, knowledge)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LinearSystem, "most_steps", most)
+        stopped = enumerate_tables(table, knowledge)
+        listed = {dense.tobytes() for dense in feasible_tables(table, knowledge)}
+        bounds = branch_and_bound.bounds(table, knowledge, every_cell(table.schema))
+    assert (stopped.feasible_tables, stopped.complete) == (every.feasible_tables, True)
+    assert listed == tables
+    assert bounds.exact.all()
+    assert (bounds.outer == np.stack([every.lower, every.upper], axis=1)).all()
+
+
+@given(tables_and_releases(), FACTORS)
+@settings(max_examples=100)
+def test_a_factor_changes_no_step_of_propagation(example: tuple[Table, Release], factor: int) -> None:
+    """Sums and differences only: all counts times a factor give all bounds times the factor after as many steps."""
+    table, release = example
+    small, large = (FeasibleTables(t, knows(t, release)) for t in (table, times(table, factor)))
+    assert small.steps == large.steps
+    assert (small.lower * factor == large.lower).all()
+    assert (small.upper * factor == large.upper).all()
+    for method in (shuttle, collapse):
+        bounds, of_large = (method.bounds(t, knows(t, release), table.codes) for t in (table, times(table, factor)))
+        assert (bounds.outer * factor == of_large.outer).all()
+
+
+@given(tables_and_releases(max_records=6), hs.integers(1, 3), FACTORS)
+@settings(max_examples=40)
+def test_a_factor_takes_nothing_back(example: tuple[Table, Release], min_width: int, factor: int) -> None:
+    """What may be published of a table may be of its multiple; feasible tables times the factor are feasible."""
+    table, release = example
+    assume(len(table.at_risk(2)))
+    small = assess(table, release, min_width=min_width, small_count=2)
+    large = assess(times(table, factor), release, min_width=min_width * factor, small_count=2 * factor)
+    assert large.releasable is not None
+    assert large.releasable or not small.releasable
+
+
+def test_ordinary_tables_do_not_stop() -> None:
+    for dimension in range(1, 6):
+        found = FeasibleTables(czech(), knows(czech(), all_ways(6, dimension)))
+        assert found.steps <= 2691
