@@ -199,12 +199,11 @@ def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    from sdc.report.audit import Audit, StageTiming, render
+    from sdc.report.audit import Audit, render
 
-    config, found, records = build.config, build.found, build.folder.records().values()
-    assessed = build.folder.stage("assessment")
+    config, found, assessed = build.config, build.found, build.folder.stage("assessment")
     assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
-    settings = config.model_dump(mode="json", exclude={"name", "execution", "output"})
+    settings = config.model_dump(mode="json", exclude=_NOT_REPORTED)
     audit = Audit(
         name=config.name,
         digests=build.digests,
@@ -218,7 +217,6 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         search_steps=found.steps,
         assessment=assessment,
         bounds=bounds,
-        stages=[StageTiming(r.name, r.status, r.seconds) for r in records if r.name in _BEFORE_REPORT],
         graph=found.graph,
         trace=found.trace,
         best_reason=found.reason,
@@ -265,7 +263,9 @@ def _plain(section: BaseModel) -> dict[str, Any]:
     return section.model_dump(mode="json")
 
 
-_BEFORE_REPORT = ("table", "widths", "search", "assessment", "curve")
+# where the data lie and how a build is executed is not part of what is built; the name heads the report
+_ELSEWHERE: dict[str, Any] = {"table": FILES, "execution": True, "output": True}
+_NOT_REPORTED: dict[str, Any] = {**_ELSEWHERE, "name": True}
 
 
 def _search_settings(config: BuildConfig) -> dict[str, Any]:
@@ -310,7 +310,7 @@ STAGES = (
         "confidential",
         "writes the audit report",
         ("table", "widths", "search", "assessment"),
-        lambda b: b.config.model_dump(mode="json", exclude={"table": FILES, "execution": True, "output": True}),
+        lambda b: b.config.model_dump(mode="json", exclude=_ELSEWHERE),
         _make_report,
     ),
     Stage(

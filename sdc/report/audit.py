@@ -8,12 +8,12 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sdc.report import chains, curve, exposure, figures, graphs, sections, utility
-from sdc.report.evidence import Audit, StageTiming
+from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
 from sdc.report.scale import Scale
 from sdc.report.verdict import verdict
 
-__all__ = ["Audit", "StageTiming", "render"]
+__all__ = ["Audit", "render"]
 
 
 def render(audit: Audit) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,6 @@ from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
-
-
-@dataclass(frozen=True)
-class StageTiming:
-    """How a stage of the build ended ("done" or "reused") and how long it took."""
-
-    name: str
-    status: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,6 @@ class Audit:
     search_steps: tuple[SearchStep, ...]
     assessment: Assessment
     bounds: CellBounds
-    stages: Sequence[StageTiming]
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
     best_reason: str | None = None

@@ -17,7 +17,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report.audit import Audit, StageTiming
+from sdc.report.audit import Audit
 from sdc.risk.criterion import Assessment, Witness
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
@@ -28,7 +28,6 @@ from sdc.search.ordered import SearchStep
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
 DIGESTS = {"config": "a1" * 32, "data": "b2" * 32, "code": "c3" * 32}
-STAGES = (StageTiming("table", "reused", 0.01), StageTiming("widths", "done", 0.42), StageTiming("search", "done", 1.5))
 
 
 def czech_table() -> Table:
@@ -110,7 +109,6 @@ def czech_audit() -> Audit:
         search_steps=tuple(czech_steps(table.schema)),
         assessment=Assessment(Verdict.SAFE, 6, (9, 9), 3, 0, ()),
         bounds=CellBounds(table.codes[at_risk], counts, bounds, bounds.copy(), "integer program"),
-        stages=STAGES,
     )
 
 
@@ -163,7 +161,6 @@ def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Au
         search_steps=tuple(large_steps(release)),
         assessment=Assessment(Verdict.SAFE, 3, (int(inner.min()), int(outer.min())), len(true), 0, ()),
         bounds=CellBounds(cells, true, np.stack([low, outer], 1), np.stack([low, inner], 1), "collapse, blocks"),
-        stages=STAGES,
     )
 
 
@@ -250,7 +247,6 @@ def wide_audit(variables: int = 38, chains: int = 20) -> Audit:
         search_steps=(),
         assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "decomposable"),
-        stages=STAGES,
         graph=graph,
         trace=tuple(trace([223.0] * 2 + [221.5] * (chains - 2), rounds=2_000)),
         utility={"cells": 700, "reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.2, "converged": False},

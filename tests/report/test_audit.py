@@ -18,7 +18,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.report.audit import Audit, StageTiming, render
+from sdc.report.audit import Audit, render
 from sdc.report.verdict import verdict
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
@@ -76,7 +76,6 @@ def hostile_audit(audit: Audit) -> Audit:
         digests={HOSTILE: HOSTILE},
         settings={HOSTILE: {HOSTILE: HOSTILE, "list": [HOSTILE]}},
         method=HOSTILE,
-        stages=(StageTiming(HOSTILE, HOSTILE, 1.0),),
         best_reason=audit.best_reason and HOSTILE,
         utility=audit.utility and {**audit.utility, "reconstruction_method": HOSTILE},
         curve=tuple(replace(point, method=HOSTILE) for point in audit.curve if point.method == "ordered"),
@@ -107,7 +106,6 @@ def survey_of_63_variables() -> Audit:
         search_steps=(),
         assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "collapse"),
-        stages=(),
     )
 
 
