@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from pyarrow.parquet import ParquetFile
 
 from sdc.api import find_release
 from sdc.build import stages
@@ -420,6 +421,26 @@ def test_the_best_of_both(config: Config, finished: Path) -> None:
     assert build.found.reason == "Both methods end at the same release, of utility 59."
     assert contents(build.folder.stage("release")) == contents(finished)
     assert "Both methods end at the same release" in (build.folder.stage("confidential") / "report.html").read_text()
+
+
+SETTINGS_WORDS = (
+    *("small_count", "min_width", "width", "at_risk", "at risk", "undecided", "policy", "refuse", "outer", "seconds"),
+    *("method", "ordered", "decomposable", "best", "annealing", "seed", "chains", "rounds", "weights", "utility"),
+    *("curve", "structural", "918273645", "271828"),
+)
+
+
+def test_a_release_tells_no_setting(config: Config, finished: Path) -> None:
+    """Other settings that end at the same release give the same bytes, and no word of them, in Parquet neither."""
+    annealing = {**ANNEALED["annealing"], "seed": 918273645}
+    release = {"method": "best", "annealing": annealing, "refute_cells": 0, "seconds": 271828.0}
+    build, _ = made(config(release=release, risk={"small_count": 1, "min_width": 9, "undecided": "outer"}))
+    published = contents(build.folder.stage("release"))
+    assert published == contents(finished)
+    told = [*published, *(content.decode("latin-1") for content in published.values())]
+    for parquet in map(ParquetFile, sorted(build.folder.stage("release").glob("*.parquet"))):
+        told.append(str([parquet.metadata.to_dict(), parquet.schema_arrow.metadata, parquet.read().to_pydict()]))
+    assert [word for word in SETTINGS_WORDS if word in "\n".join(told).lower()] == []
 
 
 def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) -> None:
