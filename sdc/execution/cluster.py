@@ -114,7 +114,8 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address="127.0.0.1:0" if settings.dashboard else None,
+                dashboard_address="127.0.0.1:0",  # without one Dask takes 8787, and warns where that is taken
+                scheduler_kwargs={"dashboard": settings.dashboard},
                 security=security,
                 memory_limit=memory,
                 local_directory=str(scratch),

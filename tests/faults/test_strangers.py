@@ -64,6 +64,7 @@ def test_workers_and_scheduler_are_on_this_machine_alone(executor: DaskExecutor)
     addresses = listening()
     assert len(addresses) >= 3
     assert {host for host, _ in addresses} <= {"127.0.0.1", "::1"}
+    assert 8787 not in {port for _, port in addresses}  # what Dask takes where nothing is said, the same for everybody
 
 
 def test_whoever_has_no_key_runs_nothing(executor: DaskExecutor, tmp_path: Path) -> None:
