@@ -43,14 +43,9 @@ app.add_typer(builds)
 
 
 def main() -> None:
-    """Runs a command; 0 done, 1 a clean refusal in one message, 2 wrong usage."""
-    try:
-        with as_command():
-            app()
-    except SystemExit as exit_:
-        if exit_.code == 130:  # what typer makes of an interrupt, without a word
-            print("sdc: interrupted; nothing was published", file=sys.stderr)
-        raise
+    """Runs a command; 0 done, 1 a clean refusal in one message, 2 wrong usage, 130 interrupted."""
+    with as_command():
+        app()
 
 
 @app.command()

@@ -1,17 +1,26 @@
-"""A refusal has two halves: the message, which anybody may read, and the data that it is about, in one file."""
+"""How a command ends that does not end well: a message that anybody may read, and a file with what it is about."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sdc.model.errors import SdcError
 
 FILE = "refused.txt"
+INTERRUPTED = 130
+SECONDS_TO_END = 4.5
+"""After a signal; whoever sent it sends the next one, SIGKILL, after five or more."""
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def file_detail(error: SdcError, folder: Path) -> None:
@@ -35,14 +44,83 @@ def file_detail(error: SdcError, folder: Path) -> None:
 
 @contextmanager
 def as_command() -> Iterator[None]:
-    """A process that is a command: what is raised ends it with status 1 and one message on standard error."""
+    """A process that is a command: what is raised ends it with one message on standard error.
+
+    Status 1, and 130 where a signal has interrupted it.
+    """
     try:
-        yield
+        with _interrupted_by_signals():
+            yield
+    except SystemExit as exit_:
+        if exit_.code == INTERRUPTED:  # what typer makes of an interrupt, without a word
+            _say_interrupted()
+        raise
+    except KeyboardInterrupt:
+        _say_interrupted()
+        sys.exit(INTERRUPTED)
     except Exception as error:
         refusal = error if isinstance(error, SdcError) else _unforeseen(error)
         file_detail(refusal, _state_folder())
         print(f"sdc: {refusal}", file=sys.stderr)
         sys.exit(1)
+
+
+@contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """Whatever asks this process to end is an interrupt, upon which blocks are left in order, within some seconds."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _interrupt)
+    try:
+        with _ended_at_last():
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    for other in _ENDING:
+        signal.signal(other, signal.SIG_IGN)  # the blocks that are being left are not interrupted again
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _ended_at_last() -> Iterator[None]:
+    """Ends this process some seconds after a signal that asks it to, where it has not ended by then.
+
+    An interrupt is lost where a library swallows it, or has a handler of its own, as Prefect has in a flow; and what is
+    to be closed may wait for what the signal has ended too. So this hears of signals before all handlers.
+    """
+    heard, tells = os.pipe()
+    os.set_blocking(tells, False)
+    before, ended = signal.set_wakeup_fd(tells, warn_on_full_buffer=False), threading.Event()
+
+    def listen() -> None:
+        while number := os.read(heard, 1):
+            if number[0] in _ENDING:
+                deadline = time.monotonic() + SECONDS_TO_END
+                if not ended.wait(SECONDS_TO_END):
+                    _say_interrupted()
+                time.sleep(max(0.0, deadline - time.monotonic()))  # whoever leaves a process waits for its threads
+                os._exit(INTERRUPTED)
+        os.close(heard)
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.set_wakeup_fd(before)
+        os.close(tells)
+
+
+def _say_interrupted() -> None:
+    print("sdc: interrupted; nothing was published", file=sys.stderr, flush=True)
 
 
 def _unforeseen(error: Exception) -> SdcError:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -109,22 +111,51 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
     with own_scratch(Path(tempfile.gettempdir())) as scratch:
 
         def start() -> Any:
-            return LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=settings.fewest,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # without one Dask takes 8787, and warns where that is taken
-                scheduler_kwargs={"dashboard": settings.dashboard},
-                security=security,
-                memory_limit=memory,
-                local_directory=str(scratch),
-            )
+            with _deaf_to_signals():
+                return LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=settings.fewest,
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",  # without one Dask takes 8787, and warns where that is taken
+                    scheduler_kwargs={"dashboard": settings.dashboard},
+                    security=security,
+                    memory_limit=memory,
+                    local_directory=str(scratch),
+                )
 
         with _in_a_few_tries(start) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
             if settings.adaptive:
                 cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
-            yield DaskExecutor(client, scratch, settings.most, dashboard=settings.dashboard)
+            try:
+                yield DaskExecutor(client, scratch, settings.most, dashboard=settings.dashboard)
+            except BaseException:
+                _kill(cluster)
+                raise
+
+
+def _kill(cluster: Any) -> None:
+    """Ends workers at once: what they are at is of no use any more, and a kernel is not left before it is done."""
+    for nanny in cluster.workers.values():
+        nanny.auto_restart = False
+        if nanny.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(nanny.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _deaf_to_signals() -> Iterator[None]:
+    """Threads that are started meanwhile, and the workers that these start whenever, take no signal that asks to end.
+
+    One to the whole group would end the workers beside this process, which would wait for them and start others. They
+    end when this process says so, or is gone.
+    """
+    resource_tracker.ensure_running()  # else it is started meanwhile, and lets signals in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _in_a_few_tries(start: Callable[[], Any]) -> Any:
@@ -151,7 +182,7 @@ def _slurm(settings: SlurmSettings) -> Iterator[Executor]:
     ):
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
         check_workers(client, scratch, settings.timeout_seconds)
-        yield DaskExecutor(client, scratch, settings.most)
+        yield DaskExecutor(client, scratch, settings.most, dashboard=settings.dashboard)
 
 
 def _submitted(settings: SlurmSettings, cluster: Any) -> Any:
