@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +24,7 @@ _SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": f"{PATIENCE:.0f}",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # else 150 lines of cancelled tasks when it is ended
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",  # a refusal is one message, said by the command; faults are raised
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
@@ -73,9 +76,36 @@ def embedded_server() -> Iterator[Callable[[], None]]:
         # in a session of its own: an interrupt at the terminal goes to the whole group, and the build still has to
         # report to it. Its end is the end of the pipe, which the system closes however this process dies
         subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, **apart) as server,
-        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: token}),
+        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: token}) as settings,
+        _interrupted_where_it_ends(server, url, settings),
     ):
         yield lambda: _await(server, url)
+
+
+@contextmanager
+def _interrupted_where_it_ends(server: subprocess.Popen[bytes], url: str, settings: Any) -> Iterator[None]:
+    """The block is left at once where the server ends, with an SdcError.
+
+    Prefect would go on, and try everything that it has to say again and again for minutes.
+    """
+    is_done, is_gone = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        server.wait()
+        if not is_done.is_set():
+            is_gone.set()
+            settings.client.max_retries = 0
+            _thread.interrupt_main()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except BaseException as error:
+        if is_gone.is_set():
+            raise _gone(url, "ended during the build") from error
+        raise
+    finally:
+        is_done.set()
 
 
 def _close_to_others(home: Path) -> None:
@@ -92,11 +122,15 @@ def _await(server: subprocess.Popen[bytes], url: str) -> None:
     while not _answers(url):
         if server.poll() is not None or time.monotonic() > deadline:
             what = "does not answer" if server.poll() is None else "ended at its start"
-            raise SdcError(
-                f"Prefect's server at {url} {what}; run again, or start one with `prefect server start` and name it "
-                "in PREFECT_API_URL"
-            )
+            raise _gone(url, what)
         time.sleep(0.05)
+
+
+def _gone(url: str, what: str) -> SdcError:
+    return SdcError(
+        f"Prefect's server at {url} {what}; run again, or start one with `prefect server start` and name it in "
+        "PREFECT_API_URL"
+    )
 
 
 def _answers(url: str) -> bool:

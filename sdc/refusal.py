@@ -48,25 +48,40 @@ def as_command() -> Iterator[None]:
 
     Status 1, and 130 where a signal has interrupted it.
     """
+    said = _Said()
     try:
-        with _interrupted_by_signals():
+        with _interrupted_by_signals(said):
             yield
     except SystemExit as exit_:
         if exit_.code == INTERRUPTED:  # what typer makes of an interrupt, without a word
-            _say_interrupted()
+            said.say_interrupted()
         raise
     except KeyboardInterrupt:
-        _say_interrupted()
+        said.say_interrupted()
         sys.exit(INTERRUPTED)
     except Exception as error:
         refusal = error if isinstance(error, SdcError) else _unforeseen(error)
         file_detail(refusal, _state_folder())
-        print(f"sdc: {refusal}", file=sys.stderr)
+        said.say(f"sdc: {refusal}", 1)
         sys.exit(1)
 
 
+class _Said(threading.Event):
+    """Whether the last message has been said, and the status that goes with it."""
+
+    status = INTERRUPTED
+
+    def say(self, text: str, status: int) -> None:
+        print(text, file=sys.stderr, flush=True)
+        self.status = status
+        self.set()
+
+    def say_interrupted(self) -> None:
+        self.say("sdc: interrupted; nothing was published", INTERRUPTED)
+
+
 @contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
+def _interrupted_by_signals(said: _Said) -> Iterator[None]:
     """Whatever asks this process to end is an interrupt, upon which blocks are left in order, within some seconds."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -76,7 +91,7 @@ def _interrupted_by_signals() -> Iterator[None]:
         if handler is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
     try:
-        with _ended_at_last():
+        with _ended_at_last(said):
             yield
     finally:
         for number, handler in before.items():
@@ -90,7 +105,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 @contextmanager
-def _ended_at_last() -> Iterator[None]:
+def _ended_at_last(said: _Said) -> Iterator[None]:
     """Ends this process some seconds after a signal that asks it to, where it has not ended by then.
 
     An interrupt is lost where a library swallows it, or has a handler of its own, as Prefect has in a flow; and what is
@@ -98,29 +113,24 @@ def _ended_at_last() -> Iterator[None]:
     """
     heard, tells = os.pipe()
     os.set_blocking(tells, False)
-    before, ended = signal.set_wakeup_fd(tells, warn_on_full_buffer=False), threading.Event()
+    before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
 
     def listen() -> None:
         while number := os.read(heard, 1):
             if number[0] in _ENDING:
                 deadline = time.monotonic() + SECONDS_TO_END
-                if not ended.wait(SECONDS_TO_END):
-                    _say_interrupted()
+                if not said.wait(SECONDS_TO_END):
+                    said.say_interrupted()
                 time.sleep(max(0.0, deadline - time.monotonic()))  # whoever leaves a process waits for its threads
-                os._exit(INTERRUPTED)
+                os._exit(said.status)
         os.close(heard)
 
     threading.Thread(target=listen, daemon=True).start()
     try:
         yield
     finally:
-        ended.set()
         signal.set_wakeup_fd(before)
         os.close(tells)
-
-
-def _say_interrupted() -> None:
-    print("sdc: interrupted; nothing was published", file=sys.stderr, flush=True)
 
 
 def _unforeseen(error: Exception) -> SdcError:

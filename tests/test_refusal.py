@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -86,3 +90,59 @@ def test_what_nobody_foresaw_is_one_message_too(
     found = (tmp_path / "sdc" / FILE).read_text()
     assert found.startswith("Traceback")
     assert f"{type(error).__name__}" in found.strip().splitlines()[-1]
+
+
+# Signals
+
+SAYS = "import os, signal, sys, threading, time; from sdc import refusal; refusal.SECONDS_TO_END = 1.0\n"
+WAITS = "    print('at work', flush=True); time.sleep(60)\n"
+INTERRUPTED = "sdc: interrupted; nothing was published\n"
+
+
+def signalled(work: str, number: signal.Signals) -> tuple[int, str, float]:
+    """Status, standard error and seconds of a command that is sent a signal when it is at work."""
+    code = f"{SAYS}with refusal.as_command():\n{work}"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert command.stdout.readline() == "at work\n"
+        begun = time.monotonic()
+        command.send_signal(number)
+        said = command.stderr.read()
+    return command.returncode, said, time.monotonic() - begun
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_one_message_and_blocks_are_left_in_order(number: signal.Signals, tmp_path: Path) -> None:
+    work = f"  try:\n{WAITS}  finally:\n    open({str(tmp_path / 'left')!r}, 'w').close()\n"
+    assert signalled(work, number)[:2] == (130, INTERRUPTED)
+    assert (tmp_path / "left").exists()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        f"  try:\n{WAITS}  except KeyboardInterrupt:\n    time.sleep(60)\n",
+        f"  signal.signal(signal.SIGTERM, lambda *_: None)\n  if True:\n{WAITS}",
+        f"  threading.Thread(target=time.sleep, args=[60]).start()\n  if True:\n{WAITS}",
+    ],
+    ids=["swallowed", "another handler", "a thread that does not end"],
+)
+def test_a_signal_ends_a_command_whatever_becomes_of_the_interrupt(work: str) -> None:
+    status, said, seconds = signalled(work, signal.SIGTERM)
+    assert (status, said) == (130, INTERRUPTED)
+    assert seconds < 50  # what it would take by itself
+
+
+def test_a_refusal_upon_a_signal_keeps_its_message() -> None:
+    work = f"  threading.Thread(target=time.sleep, args=[60]).start()\n  try:\n{WAITS}"
+    work += "  except KeyboardInterrupt:\n    raise refusal.SdcError('the server ended')\n"
+    assert signalled(work, signal.SIGINT)[:2] == (1, "sdc: the server ended\n")
+
+
+def test_signals_are_as_before_when_the_command_is_done() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with as_command():
+        assert signal.getsignal(signal.SIGTERM) is not before[1]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
