@@ -1,0 +1,235 @@
+"""Hostile configs, command lines and tables: each is one message and a status, and leaves nothing behind.
+
+    python tests/benchmarks/fuzz.py [configs 5000] [command lines 3000] [tables 2000] [forks]
+
+Each case runs in a fork of this process, which has everything imported; of the configs one in a thousand through the
+real `sdc run`, unless `forks` is said. A case is its kind and number: `python tests/benchmarks/fuzz.py case config 17`
+runs one and prints what it said. Exit status 1 where anything was found.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import random
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import hostile
+import yaml
+from side_by_side import machine, say
+
+from sdc import api, cli
+from sdc.build import plan as _plan
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
+from sdc.execution import cluster as _cluster
+from sdc.executor import IN_PROCESS
+from sdc.ingest import reading as _reading
+from sdc.ingest.reader import READER
+from sdc.refusal import as_command
+from sdc.storage import runs as _runs
+from sdc.storage.run_folder import RunFolder, folder_digest
+from sdc.verify import run_folder as _verify
+
+IMPORTED = (api, _plan, _cluster, _reading, _runs, _verify)
+LIMIT_SECONDS, MEMORY = 30.0, 6 << 30
+STATUSES = {0, 1, 2, 130}
+FAULTS = ("traceback", "abort", "status", "silent", "unforeseen", "left behind", "over 30 s")
+SHOWN, REAL_EVERY, FORKS = 20, 1000, "forks"
+
+
+@dataclass(frozen=True)
+class End:
+    """How a case ended."""
+
+    status: int
+    said: str
+    seconds: float
+    left: tuple[str, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        """Those of FAULTS that it has."""
+        messages = [line for line in self.said.splitlines() if line.startswith("sdc: ")]
+        found = {
+            "traceback": "Traceback (most recent call last)" in self.said,
+            "abort": self.status < 0 and self.seconds < LIMIT_SECONDS,
+            "status": self.status >= 0 and self.status not in STATUSES,
+            "silent": self.status == 1 and len(messages) != 1,
+            "unforeseen": "sdc: unforeseen" in self.said,
+            "left behind": bool(self.left),
+            "over 30 s": self.seconds >= LIMIT_SECONDS,
+        }
+        return [fault for fault in FAULTS if found[fault]]
+
+
+def main() -> None:
+    words = [word for word in sys.argv[1:] if word != FORKS]
+    with tempfile.TemporaryDirectory(prefix="sdc-fuzz-") as top:
+        finished = _finished(Path(top))
+        if words[:1] == ["case"]:
+            end = one(words[1], int(words[2]), Path(top), finished)
+            say(f"{end.said}\nstatus {end.status}, {end.seconds:.1f} s, left {end.left}, faults {end.faults}")
+            sys.exit(bool(end.faults))
+        numbers = [int(word) for word in (*words, *("5000", "3000", "2000")[len(words) :])]
+        say(f"{machine()}; {numbers[0]} configs, {numbers[1]} command lines, {numbers[2]} tables")
+        kinds = ("config", "command", "table")
+        wrong = sum(_count(kind, cases, Path(top), finished) for kind, cases in zip(kinds, numbers, strict=True))
+        sys.exit(wrong > 0)
+
+
+def _count(kind: str, cases: int, top: Path, finished: Path) -> int:
+    """Runs the cases of a kind, prints what was found, and returns how many had a fault."""
+    faults, statuses = collections.Counter[str](), collections.Counter[int]()
+    begun, slowest, wrong = time.monotonic(), 0.0, 0
+    for number in range(cases):
+        end = one(kind, number, top, finished)
+        statuses[end.status] += 1
+        slowest = max(slowest, end.seconds)
+        faults.update(end.faults)
+        wrong += bool(end.faults)
+        if end.faults and wrong <= SHOWN:
+            last = end.said.strip().splitlines()[-1:]
+            say(f"FAULT case {kind} {number}: {', '.join(end.faults)}; status {end.status} {end.left} {last}"[:400])
+    by_status = ", ".join(f"{times} of status {status}" for status, times in sorted(statuses.items()))
+    say(f"{kind:8}{cases:6} cases in {time.monotonic() - begun:.0f} s, the slowest {slowest:.1f} s: {by_status}")
+    say("        " + ", ".join(f"{faults[fault]} {fault}" for fault in FAULTS))
+    return wrong
+
+
+def one(kind: str, number: int, top: Path, finished: Path) -> End:
+    """Makes a case in a folder of its own, and runs it."""
+    rng, folder = random.Random(f"{kind} {number}"), top / "case"
+    (folder / "tmp").mkdir(parents=True)
+    try:
+        hostile.small_table(folder)
+        if kind == "command":
+            words = hostile.command(rng, folder, finished)
+        else:
+            words = {"config": hostile.config, "table": hostile.table}[kind](rng, folder)
+        if kind == "config" and number % REAL_EVERY == 0 and FORKS not in sys.argv:
+            return _ended(lambda: _start_real(folder), folder)
+        return _ended(lambda: _fork(words, folder), folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _ended(start: Callable[[], int], folder: Path) -> End:
+    begun = time.monotonic()
+    process = start()
+    watch = os.pidfd_open(process)
+    try:
+        if not select.select([watch], [], [], LIMIT_SECONDS)[0]:
+            os.kill(process, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    finally:
+        os.close(watch)
+    seconds = time.monotonic() - begun
+    said = (folder / "said").read_text(encoding="utf-8", errors="replace")
+    return End(status, said, seconds, tuple(_left(folder)))
+
+
+def _fork(words: list[str], folder: Path) -> int:
+    """Runs a command in a fork of this process; `build` is a build without Prefect."""
+    if process := os.fork():
+        return process
+    status = 1
+    try:
+        os.chdir(folder)
+        _redirect()
+        os.environ.update({"TMPDIR": str(folder / "tmp"), "XDG_STATE_HOME": str(folder / "state")})
+        tempfile.tempdir = None
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        status = _command(words)
+        sys.stdout.flush()
+        READER.end()
+    finally:
+        os._exit(status)
+
+
+def _redirect() -> None:
+    said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(said, 2)
+
+
+def _command(words: list[str]) -> int:
+    sys.argv = ["sdc", *words]
+    try:
+        if words[:1] == ["build"]:
+            with as_command():
+                run_all(open_build(Path(*words[1:2])), IN_PROCESS)
+        else:
+            cli.main()
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(bool(exit_.code))
+    except BaseException as error:
+        print(f"Traceback (most recent call last): {error!r}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _start_real(folder: Path) -> int:
+    own = {
+        "TMPDIR": str(folder / "tmp"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "PREFECT_HOME": str(folder / "prefect"),
+    }
+    command = [sys.executable, "-m", "sdc.cli", "run", "c.yaml"]
+    path = os.pathsep.join(path for path in sys.path if path)
+    with (folder / "said").open("w") as said:
+        environment = {**os.environ, **own, "PYTHONPATH": path}
+        return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=said, env=environment).pid
+
+
+def _left(folder: Path) -> list[str]:
+    """What an ended command must not leave: anything unfinished or temporary, and a release that is not whole."""
+    left = [path for pattern in ("*.unfinished", "*.tmp", "*.removed") for path in folder.rglob(pattern)]
+    # Dask makes a folder that it does not use
+    left += [path for path in (folder / "tmp").iterdir() if path.name != "dask-scratch-space" or any(path.iterdir())]
+    for release in folder.glob("runs/*/*/release"):
+        if release.parent.name != "1" and not _is_whole(release):  # that one was made, and damaged, for the case
+            left.append(release)
+    if (published := folder / "published").exists() and not (published / "datapackage.json").is_file():
+        left.append(published)
+    return [str(path.relative_to(folder)) for path in left]
+
+
+def _is_whole(release: Path) -> bool:
+    record = RunFolder(release.parent).records().get(release.name)
+    return record is not None and record.output == folder_digest(release)
+
+
+def _finished(top: Path) -> Path:
+    """A build that is whole, made in this process; every kernel is compiled then."""
+    folder = top / "finished"
+    (folder / "tmp").mkdir(parents=True)
+    hostile.small_table(folder)
+    content = {
+        "name": "fuzz",
+        "table": {"path": hostile.TABLE},
+        "risk": {"min_width": 2},
+        "release": {"method": "best", "annealing": {"steps": 200, "chains": 2}},
+        "execution": {"cluster": "in-process", "workers": 1},
+        "output": {"folder": str(folder / "runs")},
+    }
+    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(folder / "c.yaml")
+    run_all(build, IN_PROCESS)
+    for words in hostile.LINES:  # each once: kernels that are not compiled yet take seconds
+        os.waitpid(_fork(words.split(), folder), 0)
+    return build.folder.path
+
+
+if __name__ == "__main__":
+    main()

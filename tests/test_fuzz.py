@@ -1,0 +1,21 @@
+"""A share of tests/benchmarks/fuzz.py: hostile configs, command lines and tables are one message and a status each."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CASES = {"config": 16, "command": 20, "table": 8}
+
+
+def test_hostile_input_is_one_message_and_leaves_nothing() -> None:
+    command = [sys.executable, "tests/benchmarks/fuzz.py", *map(str, CASES.values()), "forks"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for kind, cases in CASES.items():
+        assert re.search(rf"^{kind} +{cases} cases in ", done.stdout, re.MULTILINE), done.stdout
