@@ -77,29 +77,35 @@ def embedded_server() -> Iterator[Callable[[], None]]:
         # report to it. Its end is the end of the pipe, which the system closes however this process dies
         subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, **apart) as server,
         temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: token}) as settings,
-        _interrupted_where_it_ends(server, url, settings),
+        _interrupted_where_it_ends(server, url, settings) as await_server,
     ):
-        yield lambda: _await(server, url)
+        yield await_server
 
 
 @contextmanager
-def _interrupted_where_it_ends(server: subprocess.Popen[bytes], url: str, settings: Any) -> Iterator[None]:
-    """The block is left at once where the server ends, with an SdcError.
+def _interrupted_where_it_ends(
+    server: subprocess.Popen[bytes], url: str, settings: Any
+) -> Iterator[Callable[[], None]]:
+    """The block is left at once where the server ends, with an SdcError; gives what waits until it answers.
 
     Prefect would go on, and try everything that it has to say again and again for minutes.
     """
-    is_done, is_gone = threading.Event(), threading.Event()
+    is_up, is_done, is_gone = threading.Event(), threading.Event(), threading.Event()
+
+    def await_server() -> None:
+        _await(server, url)
+        is_up.set()
 
     def watch() -> None:
         server.wait()
-        if not is_done.is_set():
+        if is_up.is_set() and not is_done.is_set():
             is_gone.set()
             settings.client.max_retries = 0
             _thread.interrupt_main()
 
     threading.Thread(target=watch, daemon=True).start()
     try:
-        yield
+        yield await_server
     except BaseException as error:
         if is_gone.is_set():
             raise _gone(url, "ended during the build") from error

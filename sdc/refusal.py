@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import threading
@@ -134,9 +135,15 @@ def _ended_at_last(said: _Said) -> Iterator[None]:
 
 
 def _unforeseen(error: Exception) -> SdcError:
-    """A fault of the program, or of its surroundings; where it came from, and what it quotes, is for this user."""
+    """A fault of the program, or of its surroundings; where it came from, and what it quotes, is for this user.
+
+    Where memory is limited, libraries fail in many ways: threads do not start, modules are not there.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if isinstance(error, MemoryError):
         what = "there is not enough memory; give more, or use fewer variables or workers"
+    elif limit != resource.RLIM_INFINITY:
+        what = f"unforeseen {type(error).__name__}: raise the limit of memory, {limit >> 20} MiB, or report it"
     else:
         what = f"unforeseen {type(error).__name__}, a fault of sdc: report it"
     return SdcError(what, "".join(traceback.format_exception(error)))

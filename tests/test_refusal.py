@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import stat
@@ -90,6 +91,18 @@ def test_what_nobody_foresaw_is_one_message_too(
     found = (tmp_path / "sdc" / FILE).read_text()
     assert found.startswith("Traceback")
     assert f"{type(error).__name__}" in found.strip().splitlines()[-1]
+
+
+def test_a_limit_of_memory_is_named(tmp_path: Path) -> None:
+    code = (
+        "import resource; from sdc.refusal import as_command\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))\n"
+        "with as_command():\n  raise RuntimeError"
+    )
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("sdc: unforeseen RuntimeError: raise the limit of memory, 2048 MiB, or report it; ")
 
 
 # Signals
