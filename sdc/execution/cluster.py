@@ -182,7 +182,7 @@ def _slurm(settings: SlurmSettings) -> Iterator[Executor]:
     ):
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
         check_workers(client, scratch, settings.timeout_seconds)
-        yield DaskExecutor(client, scratch, settings.most, dashboard=settings.dashboard)
+        yield DaskExecutor(client, scratch, settings.most)
 
 
 def _submitted(settings: SlurmSettings, cluster: Any) -> Any:
