@@ -20,7 +20,7 @@ from typing import Any
 from sdc.config import ExecutionConfig
 from sdc.execution.connection import check_workers, connect
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ONE_THREAD, job_script, job_settings, manifest
+from sdc.execution.jobs import ONE_THREAD, job_script, job_settings, manifest, slurm_library
 from sdc.execution.settings import (
     AddressSettings,
     KubernetesSettings,
@@ -172,12 +172,11 @@ def _in_a_few_tries(start: Callable[[], Any]) -> Any:
 @contextmanager
 def _slurm(settings: SlurmSettings) -> Iterator[Executor]:
     """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
-    from dask_jobqueue.slurm import SLURMCluster
     from distributed import Client
 
     with (
         _scratch_below(settings.scratch) as scratch,
-        _submitted(settings, SLURMCluster) as cluster,
+        _submitted(settings, slurm_library().SLURMCluster) as cluster,
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)

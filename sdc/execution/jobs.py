@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -51,13 +53,19 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
 
 def job_script(settings: SlurmSettings) -> str:
     """The script of a job, but for the address of the scheduler and the files of its certificate."""
-    from dask_jobqueue.slurm import SLURMJob
-
     # an address that no job will have: what is tried, or printed, is not submitted
-    job = SLURMJob(  # type: ignore[no-untyped-call]
-        scheduler="tls://scheduler:0", name="worker", **job_settings(settings)
-    )
-    return str(job.job_script())  # type: ignore[no-untyped-call]
+    job = slurm_library().SLURMJob(scheduler="tls://scheduler:0", name="worker", **job_settings(settings))
+    return str(job.job_script())
+
+
+def slurm_library() -> ModuleType:
+    """`dask_jobqueue.slurm`. Its import would replace the handler of interrupts: one would end a build with 0."""
+    before = signal.getsignal(signal.SIGINT)
+    import dask_jobqueue.slurm
+
+    if signal.getsignal(signal.SIGINT) is not before:
+        signal.signal(signal.SIGINT, before)
+    return dask_jobqueue.slurm
 
 
 def manifest(settings: KubernetesSettings) -> dict[str, Any]:

@@ -134,9 +134,10 @@ class SlurmSettings(Started):
         Text, AfterValidator(_walltime), Field(description="of a job, in quotes, such as '04:00:00' or '1-12:00:00'")
     ]
     scratch: Annotated[Beside, Field(description=SCRATCH)]
+    # named by whoever runs the build: the scheduler must be reached from other nodes, and listens nowhere else
+    interface: Annotated[Text, Field(description="the network interface of scheduler and workers, such as ib0")]
     queue: Annotated[Text | None, Field(description="the partition, default SLURM's")] = None
     account: Annotated[Text | None, Field(description="the account that pays, default SLURM's")] = None
-    interface: Annotated[Text | None, Field(description="the network interface of scheduler and workers: ib0")] = None
     python: Annotated[Text | None, Field(description="the interpreter on the nodes, default the one that runs")] = None
     log_folder: Annotated[Beside | None, Field(description="where jobs write what they say, default nowhere")] = None
     job_extra_directives: Annotated[

@@ -45,6 +45,7 @@ SLURM = {
     "memory_per_worker": "3GiB",
     "walltime": "01:00:00",
     "scratch": "scratch",
+    "interface": "lo",
     "workers": 4,
 }
 KUBERNETES = {
@@ -309,7 +310,21 @@ def test_the_job_of_a_worker(tmp_path: Path) -> None:
 
 def test_what_is_not_set_is_left_to_slurm(tmp_path: Path) -> None:
     script = job_script(slurm(tmp_path))
-    assert not [option for option in ("-p ", "-A ", "--interface", "--output") if option in script]
+    assert not [option for option in ("-p ", "-A ", "--output") if option in script]
+
+
+def test_slurm_needs_an_interface_to_listen_on(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="interface"):
+        read_cluster(write(tmp_path, {name: value for name, value in SLURM.items() if name != "interface"}))
+
+
+def test_an_interrupt_stays_one_with_the_library_for_slurm() -> None:
+    ask = (
+        "import signal; from sdc.execution.jobs import slurm_library as load; before = signal.getsignal(signal.SIGINT)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", f"{ask}; load(); assert signal.getsignal(signal.SIGINT) is before"], check=True
+    )
 
 
 def test_slurm_needs_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
