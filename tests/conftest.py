@@ -16,7 +16,7 @@ from sdc.model.table import Table
 from tests.kernel_cache import keep_kernels
 from tests.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
-from tests.soaks import Soaks, add_option
+from tests.soaks import add_option, leave_out
 
 ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"
@@ -29,15 +29,12 @@ pytest_addoption = add_option
 pytest_xdist_auto_num_workers = processes
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Soaks(config))
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
     return Together(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    leave_out(items, config)
     scale_examples([getattr(item, "obj", None) for item in items])
 
 

@@ -13,16 +13,21 @@ ROOT = Path(__file__).parents[1]
 STATES_KEPT = 5
 
 
+def digest(sources: Iterable[Path], *versions: str) -> str:
+    """Of the names and the bytes of files."""
+    found = hashlib.sha256(repr(versions).encode())
+    for path in sources:
+        found.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
 def kept_folder(what: str, sources: Iterable[Path], *versions: str) -> Path:
     """The folder of this state of the sources; a temporary one where the cache cannot be written.
 
     Of older states the last few are kept.
     """
-    digest = hashlib.sha256(repr(versions).encode())
-    for path in sources:
-        digest.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "sdc-tests" / what / digest.hexdigest()[:16]
+    folder = cache / "sdc-tests" / what / digest(sources, *versions)[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)

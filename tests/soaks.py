@@ -1,16 +1,16 @@
-"""Soaks: long tests of kills and full disks, run by the nightly command and wherever their code has changed.
+"""Soaks: long tests of kills and full disks, run by the nightly command and wherever their code has changed since.
 
-A soak that has passed is left out until the code that it tries is another; where nothing is known of it, it is run.
+`soaks.txt` has the digest of the code with which all of them have passed in the night. While the code is that one they
+are left out; with any other, or without the file, they are run.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.kept import ROOT, kept_folder
+from tests.kept import ROOT, digest
 
 PATTERNS = (
     "cluster/*.yaml",
@@ -19,15 +19,27 @@ PATTERNS = (
     "sdc/build/*.py",
     "sdc/execution/*.py",
     "sdc/executor.py",
+    "sdc/refusal.py",
     "sdc/storage/*.py",
     "tests/faults/*.py",
     "tests/flows/*.py",
 )
-"""What soaks try: the parts that write, lose and take up again."""
+"""What soaks try: the parts that write, lose, end and take up again."""
+
+RECORD = Path(__file__).with_suffix(".txt")
 
 
 def code_tried() -> list[Path]:
     return sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
+
+
+def have_passed() -> bool:
+    """Whether the record is of the code as it is."""
+    return RECORD.exists() and RECORD.read_text().strip() == digest(code_tried())
+
+
+def note_that_they_passed() -> None:
+    RECORD.write_text(f"{digest(code_tried())}\n")
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -35,25 +47,14 @@ def add_option(parser: pytest.Parser) -> None:
         "--soaks",
         choices=("changed", "always"),
         default="changed",
-        help="changed: those that have not passed with this code; single files are tested with all of theirs",
+        help="changed: where their code is not that of tests/soaks.txt; single files are tested with all of theirs",
     )
 
 
-class Soaks:
-    """Leaves out those that have passed, and notes those that pass."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._passed = kept_folder("soaks", code_tried()) / "passed"
-        self._all = config.getoption("soaks") == "always" or not any(Path(a).is_dir() for a in config.args)
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item], config: pytest.Config) -> None:
-        known = self._passed.read_text().splitlines() if self._passed.exists() and not self._all else ()
-        left_out = [item for item in items if item.get_closest_marker("soak") and item.nodeid in known]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        of_a_soak = "soak" in report.keywords and report.when == "call"
-        if of_a_soak and report.passed and "PYTEST_XDIST_WORKER" not in os.environ:  # workers report to this process
-            with self._passed.open("a") as file:
-                file.write(f"{report.nodeid}\n")
+def leave_out(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Takes the soaks from what is collected of folders, where they have passed with this code."""
+    if config.getoption("soaks") == "always" or not any(Path(a).is_dir() for a in config.args) or not have_passed():
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]

@@ -104,16 +104,12 @@ class Item:
         return name == "soak" and self._soak
 
 
-def left(chosen: str, arguments: list[str], *passed: str) -> list[str]:
-    """What is collected of two soaks and a test, after those have passed."""
+def left(chosen: str, arguments: list[str]) -> list[str]:
+    """What is collected of two soaks and a test."""
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
     config: Any = SimpleNamespace(getoption=lambda name: chosen, args=arguments, hook=hook)
-    found = soaks.Soaks(config)
-    for nodeid in passed:
-        report: Any = SimpleNamespace(keywords={"soak": 1}, when="call", passed=True, nodeid=nodeid)
-        found.pytest_runtest_logreport(report)
     items: Any = [Item("a", soak=True), Item("b[x]", soak=True), Item("c", soak=False)]
-    found.pytest_collection_modifyitems(items, config)
+    soaks.leave_out(items, config)
     return [item.nodeid for item in items]
 
 
@@ -121,14 +117,17 @@ def test_what_soaks_try_is_there() -> None:
     assert [pattern for pattern in soaks.PATTERNS if not list(kept.ROOT.glob(pattern))] == []
 
 
-def test_a_soak_that_has_passed_is_left_out(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    folder = str(cache.parent)
+def test_soaks_that_have_passed_with_this_code_are_left_out(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soaks, "RECORD", source.with_name("soaks.txt"))
+    monkeypatch.setattr(soaks, "code_tried", lambda: [source])
+    folder = str(source.parent)
     assert left("changed", [folder]) == ["a", "b[x]", "c"]
-    assert left("changed", [folder], "a", "c") == ["b[x]", "c"]
-    assert left("changed", [folder], "b[x]") == ["c"]
+    soaks.note_that_they_passed()
+    assert left("changed", [folder]) == ["c"]
     assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x]", "c"]
     assert left("always", [folder]) == ["a", "b[x]", "c"]
+    source.write_text("changed")
+    assert left("changed", [folder]) == ["a", "b[x]", "c"]
 
 
 def test_groups_of_tests_are_there() -> None:
