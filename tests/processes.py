@@ -23,10 +23,10 @@ TOGETHER = {
 
 
 class Together(LoadScopeScheduling):
-    """Hands out groups, and all other tests one by one to whoever is free."""
+    """Hands out groups, and all other tests file by file, which make what they share once, to whoever is free."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((group for group, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid)
+        return next((group for group, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid.partition("::")[0])
 
 
 def processes(config: pytest.Config) -> int:

@@ -20,9 +20,9 @@ def register_profiles() -> None:
     settings.load_profile("ci")
 
 
-def scaled(cases: int) -> int:
+def scaled(cases: int, *, fewest: int = FEWEST) -> int:
     """So many of these random cases; where a test names few, all of them."""
-    return max(min(cases, FEWEST), round(cases * SHARE[settings.get_current_profile_name()]))
+    return max(min(cases, fewest), round(cases * SHARE[settings.get_current_profile_name()]))
 
 
 def scale_examples(tests: list[Any]) -> None:

@@ -36,6 +36,7 @@ from sdc.risk.criterion import Budget
 from sdc.search.best import FoundRelease
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import RunFolder, folder_digest
+from tests.prefect_home import made_home
 from tests.strategies import all_ways, inquiry_of, scattered
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -1065,7 +1066,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answ
         config = str(write_config(folder / "good"))
         cases |= {"good": ["run", config, "--json"], "again": ["run", config, "--json"], "text": ["run", config]}
         (folder / "cases.json").write_text(json.dumps(cases))
-        home = {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_API_URL": "", "PREFECT_PROFILES_PATH": ""}
+        home = {"PREFECT_HOME": str(made_home(folder / "prefect")), "PREFECT_API_URL": "", "PREFECT_PROFILES_PATH": ""}
         environment = {name: value for name, value in {**os.environ, **home}.items() if value}
         done = subprocess.run([sys.executable, "-c", DRIVER, folder], env=environment, cwd=folder, timeout=600)
     assert done.returncode == 0

@@ -139,7 +139,7 @@ def test_a_group_is_handed_out_as_one() -> None:
     config: Any = SimpleNamespace(getvalue=lambda name: ["popen"])
     scope = processes.Together(config)._split_scope
     assert scope("tests/flows/test_a.py::test") == scope("tests/test_progress.py::test[1]") == "clusters"
-    assert scope("tests/model/test_table.py::test[1]") == "tests/model/test_table.py::test[1]"
+    assert scope("tests/model/test_table.py::test[1]") == "tests/model/test_table.py"
 
 
 def test_a_part_of_the_night_fails_where_it_is_not_done_in_time() -> None:

@@ -25,6 +25,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.prefect_home import DATABASE, made_home
+
 CANARY = "kanarienvogel"
 COUNT = 774_411_993
 CONFIDENTIAL = {"table", "widths", "search", "assessment", "confidential", "refused.txt"}
@@ -93,12 +95,12 @@ CASES = {
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A Prefect server as it runs elsewhere, and its database."""
-    home = tmp_path_factory.mktemp("prefect")
+    home = made_home(tmp_path_factory.mktemp("prefect"))
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    environment["PREFECT_API_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{home}/server.db"
+    environment["PREFECT_API_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{home}/{DATABASE}"
     command = [
         sys.executable,
         "-m",

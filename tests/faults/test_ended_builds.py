@@ -16,6 +16,7 @@ import yaml
 
 from sdc.storage.runs import read_runs
 from tests.faults.killing import left_behind
+from tests.prefect_home import made_home
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
@@ -53,7 +54,7 @@ def test_a_build_that_is_to_end_does(
     content |= {"release": LONG, "output": {"folder": "runs"}}
     (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
     command = [sys.executable, "-m", "sdc.cli", "run", "build.yaml"]
-    own = {"PREFECT_HOME": str(tmp_path / "prefect"), "TMPDIR": str(tmp_path)}
+    own = {"PREFECT_HOME": str(made_home(tmp_path / "prefect")), "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as build:

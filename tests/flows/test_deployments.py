@@ -24,6 +24,7 @@ import yaml
 from flows.deployments import Parameters, main, read_deployments, register
 from sdc.build.build import open_build
 from sdc.model.errors import ConfigError, RunFolderError
+from tests.prefect_home import made_home
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "cluster" / "prefect.yaml"
@@ -191,7 +192,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     url = f"http://127.0.0.1:{port}/api"
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("PREFECT_HOME", str(made_home(tmp_path / "prefect")))
     monkeypatch.setenv("PREFECT_API_URL", url)
     start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
     with (tmp_path / "server.log").open("wb") as log:

@@ -22,6 +22,7 @@ from sdc.build.stages import STAGES, SWEEP, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.storage.run_folder import RunFolder
+from tests.prefect_home import made_home
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
@@ -216,7 +217,11 @@ with embedded_server() as await_server:
 
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
-    home = {"PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": "", "PREFECT_PROFILES_PATH": str(tmp_path / "none")}
+    home = {
+        "PREFECT_HOME": str(made_home(tmp_path)),
+        "PREFECT_API_URL": "",
+        "PREFECT_PROFILES_PATH": str(tmp_path / "none"),
+    }
     command, pipe = [sys.executable, "-c", STARTED], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=os.environ | home) as build:
         assert build.stdout is not None

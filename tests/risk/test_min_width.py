@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -142,6 +143,7 @@ def known(asked: Inquiry, release: Release) -> Support:
     return Support(asked.knows(release), asked.bank)
 
 
+@cache
 def sharp_bounds(table: Table, release: Release) -> CellBounds:
     return exact.bounds(table, knows(table, release), table.codes[table.at_risk(2)])
 
