@@ -291,11 +291,15 @@ def require_new(folder: Path) -> None:
         raise ConfigError(f"{folder}: {folder.parent} is not a folder; name one in a folder that exists")
 
 
-def enumerate_tables(table: Table, release: ReleaseLike, *, limit: int | None = None) -> Enumeration:
+def enumerate_tables(
+    table: Table, release: ReleaseLike, *, limit: int | None = None, max_steps: int | None = None
+) -> Enumeration:
     """All feasible integer tables counted, or the first `limit` of them, with the range of every cell.
 
-    ReleaseError beyond 2,048 cells, or for a limit below 1.
+    Each independent block of the table is left after `max_steps` steps of its search, of which some 50 million take a
+    second. ReleaseError beyond 2,048 cells, or for a limit below 1.
     """
+    from sdc.bounds.enumeration import UNLIMITED
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
-    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit=limit)
+    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps or UNLIMITED)

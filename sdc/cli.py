@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
 
+UNASKED_STEPS = 1 << 26  # of an enumeration without a limit: a second or two for each independent block
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -228,7 +230,9 @@ def release(
 def enumerate_command(
     table: TablePath,
     release: ReleaseOption,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop at so many tables.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop at so many tables, default after some seconds.")
+    ] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
@@ -236,7 +240,10 @@ def enumerate_command(
     """Counts the integer tables that agree with a release."""
     from sdc import api
 
-    found = api.enumerate_tables(_read(table, variables, structural_zeros), release, limit=limit)
+    steps = UNASKED_STEPS if limit is None else None
+    found = api.enumerate_tables(_read(table, variables, structural_zeros), release, limit=limit, max_steps=steps)
+    if limit is None and not found.complete:
+        print("the search was left after some seconds; give --limit to have it go on", file=sys.stderr)
     if as_json:
         print_json({"feasible_tables": found.feasible_tables, "complete": found.complete})
         return

@@ -394,6 +394,16 @@ def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, 
 EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
 
 
+def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one-way sub-tables of the Czech table have more tables than anybody waits for."""
+    monkeypatch.setattr(cli, "UNASKED_STEPS", 1 << 12)
+    found = sdc("enumerate", CZECH, "--release", "A*B", "--json")
+    assert found.document["complete"] is False
+    assert found.document["feasible_tables"] > 1
+    assert found.err.endswith("the search was left after some seconds; give --limit to have it go on\n")
+    assert sdc("enumerate", CZECH, "--release", "A*B").out.endswith(" feasible tables and maybe more\n")
+
+
 @pytest.fixture
 def informed(tmp_path: Path) -> list[str]:
     (tmp_path / "zeros.yaml").write_text(EMPTY_CELL)

@@ -39,18 +39,20 @@ class Enumeration:
         self.upper.setflags(write=False)
 
 
-def enumerate_tables(table: Table, knowledge: Knowledge, limit: int | None = None) -> Enumeration:
+def enumerate_tables(
+    table: Table, knowledge: Knowledge, limit: int | None = None, max_steps: int = UNLIMITED
+) -> Enumeration:
     """The number of feasible tables and each cell's range over them; with a `limit`, stops beyond that many.
 
     Independent blocks of the table are searched one by one: counts multiply, so the number may be
     beyond 2^64 and still come at once. The true table always counts as seen for the ranges. Time is
-    proportional to the tables of the blocks and the dead ends between them; ReleaseError beyond 2,048
-    dense cells or for a limit below 1.
+    proportional to the tables of the blocks and the dead ends between them, but a block is left after
+    `max_steps`; ReleaseError beyond 2,048 dense cells or for a limit below 1.
     """
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
     # a block alone may reach the limit; the others are searched nevertheless, for the ranges of their cells
-    seen = _enumerate(FeasibleTables(table, knowledge), limit or UNLIMITED, UNLIMITED)
+    seen = _enumerate(FeasibleTables(table, knowledge), limit or UNLIMITED, max_steps)
     if limit is None or seen.feasible_tables <= limit:
         return seen
     return Enumeration(limit, False, seen.lower, seen.upper)
