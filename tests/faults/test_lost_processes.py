@@ -100,10 +100,11 @@ def test_a_scheduler_that_comes_back_answers_the_rest(cluster: Cluster, czech: T
 
 def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_path: Path) -> None:
     """A worker and then the scheduler go, and each is one message; a worker that comes back is made use of."""
-    with connected(cluster, tmp_path, 1) as executor, told() as lines:
+    with connected(cluster, tmp_path, 60) as executor, told() as lines:
         results = executor.run(total_and, czech, range(50))
         assert next(results) == (1841, 0)
         cluster.kill("worker")
+        executor.patience = 1
         with pytest.raises(SdcError, match=r"of 1 of total_and: for 1 s there was no worker; start workers, then run"):
             list(executor.run(total_and, czech, [2]))
         cluster.start("worker")

@@ -39,14 +39,20 @@ NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
-def executor() -> Iterator[DaskExecutor]:
+def others() -> set[tuple[str, int]]:
+    """Where this process and its children listen before there are workers: they may hold servers of other tests."""
+    return listening()
+
+
+@pytest.fixture(scope="module")
+def executor(others: set[tuple[str, int]]) -> Iterator[DaskExecutor]:
     """Two local workers as a build has them."""
     with open_executor(ExecutionConfig(cluster="local", workers=2)) as opened:
         assert isinstance(opened, DaskExecutor)
         yield opened
 
 
-def listening(*, below: psutil.Process | None = None) -> list[tuple[str, int]]:
+def listening(*, below: psutil.Process | None = None) -> set[tuple[str, int]]:
     """Addresses at which this process and its children listen."""
     root = below or psutil.Process()
     found = set()
@@ -54,20 +60,20 @@ def listening(*, below: psutil.Process | None = None) -> list[tuple[str, int]]:
         for connection in process.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN:
                 found.add((connection.laddr.ip, connection.laddr.port))
-    return sorted(found)
+    return found
 
 
 # Workers
 
 
-def test_workers_and_scheduler_are_on_this_machine_alone(executor: DaskExecutor) -> None:
-    addresses = listening()
+def test_workers_and_scheduler_are_on_this_machine_alone(executor: DaskExecutor, others: set[tuple[str, int]]) -> None:
+    addresses = listening() - others
     assert len(addresses) >= 3
     assert {host for host, _ in addresses} <= {"127.0.0.1", "::1"}
     assert 8787 not in {port for _, port in addresses}  # what Dask takes where nothing is said, the same for everybody
 
 
-def test_whoever_has_no_key_runs_nothing(executor: DaskExecutor, tmp_path: Path) -> None:
+def test_whoever_has_no_key_runs_nothing(executor: DaskExecutor, others: set[tuple[str, int]], tmp_path: Path) -> None:
     """The scheduler, each worker and each nanny hang up on a client that shows no certificate of this run."""
     from distributed import Client
 
@@ -77,7 +83,7 @@ def test_whoever_has_no_key_runs_nothing(executor: DaskExecutor, tmp_path: Path)
     with pytest.raises((OSError, TypeError, ssl.SSLError)):
         Client(address.replace("tls://", "tcp://"), timeout=5).submit(mark.touch).result(timeout=5)  # type: ignore[no-untyped-call]
     assert not mark.exists()
-    for host, port in listening():
+    for host, port in listening() - others:
         assert not speaks(host, port)
 
 
