@@ -296,10 +296,9 @@ def enumerate_tables(
 ) -> Enumeration:
     """All feasible integer tables counted, or the first `limit` of them, with the range of every cell.
 
-    Each independent block of the table is left after `max_steps` steps of its search, of which some 50 million take a
-    second. ReleaseError beyond 2,048 cells, or for a limit below 1.
+    Ends after `max_steps` steps, of which some 50 million take a second; `complete` says whether all tables were seen.
+    ReleaseError beyond 2,048 cells, or for fewer than 1 of either.
     """
-    from sdc.bounds.enumeration import UNLIMITED
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
-    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps or UNLIMITED)
+    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps)

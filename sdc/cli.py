@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
 
-UNASKED_STEPS = 1 << 26  # of an enumeration without a limit: a second or two for each independent block
+UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
 
 app = typer.Typer(
     add_completion=False,

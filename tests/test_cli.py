@@ -396,7 +396,7 @@ EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
 
 def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-way sub-tables of the Czech table have more tables than anybody waits for."""
-    monkeypatch.setattr(cli, "UNASKED_STEPS", 1 << 12)
+    monkeypatch.setattr(cli, "UNASKED_STEPS", 1 << 16)
     found = sdc("enumerate", CZECH, "--release", "A*B", "--json")
     assert found.document["complete"] is False
     assert found.document["feasible_tables"] > 1

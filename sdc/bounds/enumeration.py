@@ -10,6 +10,7 @@ import numpy as np
 from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.nested import frontier_bounds
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
+from sdc.feasible.depth_first_kernel import UNLIMITED
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -18,7 +19,6 @@ from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 100_000
 MAX_STEPS = 1 << 28  # some 5 s a block
-UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +40,23 @@ class Enumeration:
 
 
 def enumerate_tables(
-    table: Table, knowledge: Knowledge, limit: int | None = None, max_steps: int = UNLIMITED
+    table: Table, knowledge: Knowledge, limit: int | None = None, max_steps: int | None = None
 ) -> Enumeration:
     """The number of feasible tables and each cell's range over them; with a `limit`, stops beyond that many.
 
     Independent blocks of the table are searched one by one: counts multiply, so the number may be
     beyond 2^64 and still come at once. The true table always counts as seen for the ranges. Time is
-    proportional to the tables of the blocks and the dead ends between them, but a block is left after
-    `max_steps`; ReleaseError beyond 2,048 dense cells or for a limit below 1.
+    proportional to the tables of the blocks and the dead ends between them, and no more than `max_steps`,
+    of which each block has an equal share; ReleaseError beyond 2,048 dense cells or for fewer than 1 of either.
     """
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
+    if max_steps is not None and max_steps < 1:
+        raise ReleaseError(f"max_steps = {max_steps}; give at least 1, or none to see all")
+    found = FeasibleTables(table, knowledge)
+    steps = UNLIMITED if max_steps is None else max(1, max_steps // max(1, len(found.blocks)))
     # a block alone may reach the limit; the others are searched nevertheless, for the ranges of their cells
-    seen = _enumerate(FeasibleTables(table, knowledge), limit or UNLIMITED, max_steps)
+    seen = _enumerate(found, limit or UNLIMITED, steps)
     if limit is None or seen.feasible_tables <= limit:
         return seen
     return Enumeration(limit, False, seen.lower, seen.upper)
@@ -99,7 +103,8 @@ def _enumerate_block(block: Block, max_tables: int, max_steps: int) -> Enumerati
         np.maximum(upper, found.max(axis=0), out=upper)
     # one table beyond the limit says whether there are more of them
     complete = not len(search.more(1, max_steps)) and search.exhausted
-    return Enumeration(tables, complete, lower, upper)
+    # the true table is one, whether or not the search has come to it
+    return Enumeration(max(1, tables), complete, lower, upper)
 
 
 def _combined(blocks: list[Block], dense: Counts) -> Iterator[Counts]:

@@ -101,6 +101,22 @@ def test_denser_tables_against_brute_force() -> None:
         check_against_brute_force(dense(schema_of([2, 2, 2]), rng.integers(0, 2, 8).tolist()), frontier("AB", "BC"))
 
 
+def test_steps_are_shared_by_the_blocks_and_the_true_table_is_always_one() -> None:
+    """Two blocks of four cells with 10 records each: 286 tables each."""
+    table = dense(schema_of([2, 4]), [1, 2, 3, 4, 4, 3, 2, 1])
+    known = knows(table, frontier("A"))
+    assert (found := enumerate_tables(table, known, max_steps=1 << 20)).complete
+    assert found.feasible_tables == enumerate_tables(table, known).feasible_tables == 286**2
+    for steps in (1, 30, 300):
+        left = enumerate_tables(table, known, max_steps=steps)
+        assert not left.complete
+        assert 1 <= left.feasible_tables < 286**2
+        assert (left.lower <= table.counts).all()
+        assert (table.counts <= left.upper).all()
+    with pytest.raises(ReleaseError, match="max_steps = 0; give at least 1"):
+        enumerate_tables(table, known, max_steps=0)
+
+
 def count_in_margins(table: Table, release: Release) -> int:
     """Feasible tables of a dichotomous table, each given by its corner margins n_T(second level of all of T).
 
