@@ -52,9 +52,9 @@ def executor(others: set[tuple[str, int]]) -> Iterator[DaskExecutor]:
         yield opened
 
 
-def listening(*, below: psutil.Process | None = None) -> set[tuple[str, int]]:
+def listening() -> set[tuple[str, int]]:
     """Addresses at which this process and its children listen."""
-    root = below or psutil.Process()
+    root = psutil.Process()
     found = set()
     for process in (root, *root.children(recursive=True)):
         for connection in process.net_connections("tcp"):
