@@ -7,11 +7,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from filelock import FileLock
 
 from tests.kept import kept_folder
@@ -28,6 +30,22 @@ def made_home(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.copy(kept / DATABASE, folder)
     return folder
+
+
+@contextmanager
+def served_home(home: Path) -> Iterator[str]:
+    """The URL of a build's server with this home, whatever the environment says of another."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+    from flows.embedded import embedded_server
+
+    with pytest.MonkeyPatch.context() as patch, temporary_settings({PREFECT_API_URL: None, PREFECT_HOME: home}):
+        patch.setenv("PREFECT_HOME", str(home))
+        patch.delenv("PREFECT_API_URL", raising=False)
+        patch.delenv("PREFECT_API_DATABASE_CONNECTION_URL", raising=False)
+        with embedded_server() as await_server:
+            await_server()
+            yield PREFECT_API_URL.value()
 
 
 def _migrate(database: Path) -> None:

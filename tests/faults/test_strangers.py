@@ -22,7 +22,6 @@ import psutil
 import pytest
 import yaml
 
-from flows.embedded import embedded_server
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.config import ExecutionConfig
@@ -32,6 +31,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.refusal import FILE
 from sdc.storage.parquet import open_memory_form, write_memory_form
+from tests.prefect_home import served_home
 from tests.strategies import czech
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -123,25 +123,17 @@ def status_of(url: str, data: bytes | None = None) -> int:
 # Prefect
 
 
-def test_prefect_s_server_answers_nobody_without_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
-
+def test_prefect_s_server_answers_nobody_without_the_token(tmp_path: Path) -> None:
     home = tmp_path / "prefect"
-    with temporary_settings({PREFECT_API_URL: None, PREFECT_HOME: home}):
-        monkeypatch.setenv("PREFECT_HOME", str(home))
-        monkeypatch.delenv("PREFECT_API_URL", raising=False)
-        monkeypatch.delenv("PREFECT_API_DATABASE_CONNECTION_URL", raising=False)
-        with embedded_server() as await_server:
-            await_server()
-            url = PREFECT_API_URL.value()
-            assert status_of(f"{url}/health") == 200
-            for place in ("artifacts/filter", "flow_runs/filter", "logs/filter"):
-                assert status_of(f"{url}/{place}", b"{}") == 401
-            assert status_of(f"{url}/admin/version") == 401
-        assert stat.S_IMODE(home.stat().st_mode) == 0o700
-        databases = list(home.glob("prefect.db*"))
-        assert databases
-        assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in databases)
+    with served_home(home) as url:
+        assert status_of(f"{url}/health") == 200
+        for place in ("artifacts/filter", "flow_runs/filter", "logs/filter"):
+            assert status_of(f"{url}/{place}", b"{}") == 401
+        assert status_of(f"{url}/admin/version") == 401
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    databases = list(home.glob("prefect.db*"))
+    assert databases
+    assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in databases)
 
 
 # Files
