@@ -331,8 +331,9 @@ def _without_nobodys(table: Table, codings: Sequence[Coding]) -> Table:
         kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in coding.named]
         order, known = (kept, dict[str, str]()) if coding.order is not None else _with_missing_last(kept, coding)
         variables.append(Variable(variable.name, tuple(order)))
+        place = {category: number for number, category in enumerate(order)}
         # what nobody has gets any place: no cell has it
-        places.append(np.array([order.index(known.get(c, c)) if c in kept else 0 for c in variable.categories]))
+        places.append(np.array([place.get(known.get(c, c), 0) for c in variable.categories]))
     if tuple(variables) == table.schema.variables:
         return table
     codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
