@@ -53,7 +53,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(cache: Path, source: Pat
 
 def test_every_file_with_kernels_is_known() -> None:
     names = {path.name for path in kernel_cache.kernel_sources()}
-    assert {"chain_kernel.py", "ipf_kernel.py", "move_kernel.py", "width_kernel.py"} <= names
+    assert {"chain_kernel.py", "ipf_kernel.py", "walk_kernel.py", "width_kernel.py"} <= names
     assert "connection.py" not in names  # it only names the package
 
 

@@ -29,7 +29,7 @@ from sdc.bounds.method import cell_bounds
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
-from sdc.feasible import moves
+from sdc.feasible import walk
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Part, Proof
 from sdc.model import graph
@@ -80,7 +80,7 @@ def evidence(table: Table, release: Release, small_count: int, min_width: int) -
     informed = Release.of([*release.frontier, *table.zeros.subtables])
     cover = graph.perfect_sequence(graph.chordal_cover(informed, len(table.schema)).frontier)
     widths = np.full(len(cells), table.total)
-    found = moves.find(table, knows(table, release), cells, widths, effort=5, nodes=10**5)
+    found = walk.find(table, knows(table, release), cells, widths, nodes=10**5)
     whole = Part(st.full(len(table.schema)), cover, found.differences)
     return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()))
 
@@ -870,7 +870,7 @@ def proven_bounds(table: Table, certificate: Certificate) -> CellBounds:
     cells = table.codes[table.at_risk(certificate.small_count)]
     exact = cell_bounds(table, knows(table, certificate.release), cells, "enumeration")
     counts = table.count_at(cells)
-    moved = moves.reached(only(certificate).differences, cells, counts, table)
+    moved = walk.reached(only(certificate).differences, cells, counts, table)
     covered = covering_bounds(CellMarginals(table, cells), knows(table, certificate.release))
     inner = np.stack([np.minimum(moved[:, 0], covered[:, 0]), np.maximum(moved[:, 1], covered[:, 1])], axis=1)
     return CellBounds(cells, counts, exact.outer, inner, "moves")

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdc.bounds.collapse import MAX_DICHOTOMOUS
 from sdc.executor import Executor, Result
-from sdc.feasible.moves import can_search
+from sdc.feasible.walk import can_search
 from sdc.memory import peak_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -27,7 +27,7 @@ from sdc.risk.sweep_plan import SweepPlan
 from sdc.risk.units import EndsUnit, MoveUnit, find_ends, move_cells, sparsest_moves
 from sdc.search.annealing import Chain
 
-SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000  # units of the widths, nodes of a chain, proposals
+SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000  # units of the widths, nodes of a walk, proposals
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Kind:
 class Trial:
     """What a worker took.
 
-    seconds  for one of what is counted: a unit of the widths, a node of a chain of moves, a cell's bounds, a proposal
+    seconds  for one of what is counted: a unit of the widths, a node of a walk, a cell's bounds, a proposal
     bytes    the most memory it has held so far
     """
 

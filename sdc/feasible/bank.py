@@ -100,7 +100,7 @@ class Evidence:
         # only marginals are asked again: that no count falls below zero was seen when it was found, and no release
         # changes that
         known = self.under if release.contains(self.under) else None
-        return self.differences.preserve(release, self.frame.table.schema, known=known)
+        return self.differences.preserve(release, known=known)
 
     def ends(self, kept: Flags) -> Intervals:
         """(n, 2) smallest and largest value of each marginal cell over the true table and the differences kept."""

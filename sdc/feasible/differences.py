@@ -114,27 +114,28 @@ class Differences:
         # each check is needed: a cell given twice hides a count below zero, and large changes wrap around to a sum of 0
         once = np.bincount(self.of[wrong], minlength=len(self)) == 0
         once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
-        good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge.release, table.schema)
+        good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge.release)
         return good
 
-    def preserve(self, release: Release, schema: Schema, known: Release | None = None) -> Flags:
+    def preserve(self, release: Release, known: Release | None = None) -> Flags:
         """(differences,) whether every marginal of the release is unchanged; those of `known` are so already.
 
         Sums of changes could wrap: only for differences that `feasible` admits is this an answer.
-        Codes that do not vary within a difference cannot tell its cells apart, so a frontier element matters
-        by what it has of the varying variables, which many share.
         """
-        kept = np.ones(len(self), np.bool_)
-        sets, group = np.unique(self.varying, return_inverse=True)
-        order = np.argsort(group, kind="stable")
-        bounds = np.searchsorted(group[order], np.arange(len(sets) + 1))
-        # of tens of thousands of differences there are few kinds, so each marginal is summed for many at once
-        for k, elements in enumerate(_telling(release, sets, known)):
-            rows = order[bounds[k] : bounds[k + 1]]
-            if elements:
-                part = self.at(rows)
-                kept[rows] = np.all([part._sums_to_zero(element, schema) for element in elements], axis=0)
-        return kept
+        # here, because Numba takes 0.25 s to import, which commands that check nothing need not wait for
+        from sdc.feasible.difference_kernel import preserved
+
+        members = [st.members(element) for element in release.frontier]
+        return preserved(
+            self.start.copy(),
+            self.cells.astype(np.int64, order="C"),
+            self.changes.copy(),
+            self.varying.copy(),
+            np.array(release.frontier, np.int64),
+            np.array([v for element in members for v in element], np.int64),
+            np.cumsum([0, *map(len, members)]),
+            _public(release, known),
+        )
 
     def at(self, rows: npt.NDArray[np.int64]) -> Differences:
         """The differences with these numbers, ascending."""
@@ -142,17 +143,6 @@ class Differences:
         start = np.concatenate([[0], np.cumsum(lengths)])
         entries = np.arange(start[-1]) + np.repeat(self.start[rows] - start[:-1], lengths)
         return Differences(start, self.cells[entries], self.changes[entries])
-
-    def _sums_to_zero(self, element: st.SubTable, schema: Schema) -> Flags:
-        # its number comes first in the key: all differences are summed in one pass, none with another
-        variables = list(st.members(element))
-        columns = np.concatenate([self.of[:, None], self.cells[:, variables]], axis=1)
-        ids = KeySpace((max(1, len(self)), *(schema.sizes[v] for v in variables))).numbers(columns)
-        order = np.argsort(ids, kind="stable")
-        first = np.flatnonzero(np.diff(ids[order], prepend=-1))
-        sums = np.add.reduceat(self.changes[order], first) if len(first) else self.changes
-        good: Flags = np.bincount(self.of[order][first][sums != 0], minlength=len(self)) == 0
-        return good
 
     def _distinct(self, schema: Schema) -> Flags:
         """(differences,) whether no cell occurs twice, which would hide a count below zero."""
@@ -180,15 +170,7 @@ def extremes(rows: npt.NDArray[np.int64], changes: Counts, number: int) -> npt.N
     return ends
 
 
-def _telling(release: Release, sets: npt.NDArray[np.int64], known: Release | None) -> Iterator[list[st.SubTable]]:
-    """For each set of varying variables the marginals that a difference may change, without those that are known."""
-    variables = int(release.variables | int(np.bitwise_or.reduce(sets, initial=0))).bit_length()
-    elements = np.array(release.frontier, np.int64)
-    public = known.listed(max(variables, known.variables.bit_length())) if known and variables <= MAX_LISTED else None
-    for varying in sets.tolist():
-        # of two cells that agree outside `varying` an element sees what it has of it; what is within another, or known,
-        # follows
-        within = np.unique(elements & varying)
-        if public is not None:
-            within = within[~public[within]]
-        yield list(st.maximal(within.tolist()))
+def _public(release: Release, known: Release | None) -> Flags:
+    """(2^variables,) whether a set's marginal is known to stay; none where nothing is, or the sets are too many."""
+    variables = max(release.variables, known.variables if known else 0).bit_length()
+    return known.listed(variables) if known and variables <= MAX_LISTED else np.zeros(0, np.bool_)

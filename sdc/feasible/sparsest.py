@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences
-from sdc.feasible.moves import Moved
+from sdc.feasible.walk import Moved
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -49,7 +49,7 @@ class Ball(NamedTuple):
 def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Moved:
     """Differences that change (n, variables) cells by (n,) `changes`, at most one a cell, each checked in integers.
 
-    For tables that `moves.can_search` admits; the number of steps is that of the columns of all programs.
+    For tables that `walk.can_search` admits; the number of steps is that of the columns of all programs.
     Deterministic: the solvers' limits are counted in steps.
     """
     parts, steps = [Differences.none(len(table.schema))], 0

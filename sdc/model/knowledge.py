@@ -152,12 +152,13 @@ class Knowledge:
         return graph.spanning_sequences(self.essential)
 
     @cached_property
-    def minimal_uncovered(self) -> tuple[SubTable, ...]:
-        """The smallest sets of varying variables that `informed` does not have, by dimension and then by number.
+    def minimal_unreleased(self) -> tuple[SubTable, ...]:
+        """The smallest sets of varying variables that no released sub-table has, by dimension and then by number.
 
-        A basic move on such a set changes no known marginal. 2^variables bytes, so for at most some 20 variables.
+        A basic move on such a set changes no known marginal; it may still give a record to an impossible cell.
+        2^variables bytes, so for at most some 20 variables.
         """
-        smallest = self.informed.minimal_uncovered(len(self.schema))
+        smallest = self.essential.minimal_uncovered(len(self.schema))
         return tuple(s for s in smallest if st.is_within(s, self.varying))
 
     # Parts and unions

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from sdc.bounds.method import cheap_bounds, is_small
 from sdc.feasible.bank import Bank, CellRows
-from sdc.feasible.moves import can_search
 from sdc.feasible.proof import Proof
+from sdc.feasible.walk import can_search
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
@@ -24,9 +24,9 @@ from sdc.risk.verdict import Verdict
 
 CELLS_PER_UNIT = 8
 FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
-MOST_PER_UNIT = {Shift.QUICK_DOWN: 32, Shift.QUICK_UP: 32, Shift.DOWN: 8, Shift.UP: 8, Shift.SPARSEST_UP: 1}
+MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
 FIRST_BATCH, LAST_BATCH = 2, 32
-CHAIN_STEPS = 3_000  # most nodes of one cell's chain: 0.3 s
+WALK_STEPS = 10_000  # most nodes of one cell's walks: 1 s
 MAX_WITNESSES = 20
 
 
@@ -179,45 +179,49 @@ class _Case:
     def _certify(self) -> None:
         """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
 
-        Brief: chains of moves, then sparsest differences for the cells that they leave open; after each round the
-        first cell that stays open is the answer. Else from cheap to dear: all cells have the cheapest chains before
-        one has others, and all have those before one has more.
+        Brief: cells are walked once, and those that stay open again and again, until one does not get its width. Else
+        from cheap to dear: all cells are walked once before one is walked again, and what is open then has its
+        sparsest difference looked for, which takes seconds a cell and found none in 48 where a search had stopped.
         """
         self._methods["moves"] = None
-        waiting, brief = self._open(), self._effort.depth is Depth.BRIEF
-        if not brief:
-            self._chains(waiting, Shift.QUICK_DOWN, Shift.QUICK_UP)
-            self._chains(waiting, Shift.DOWN, Shift.UP)
-            self._sparsest(waiting, brief)
+        waiting = self._open()
+        if self._effort.depth is Depth.BRIEF:
+            self._certify_briefly(waiting)
             return
-        for rows in batches(waiting, FIRST_ROUND, LAST_ROUND):
-            if self._left <= 0:
-                break
-            self._search(rows, Shift.DOWN, Shift.UP)
-            self._sparsest(rows, brief)
-            if len(self._short(rows)):
-                break
+        self._walks(waiting, Shift.DOWN, Shift.UP)
+        self._walks(waiting, Shift.MORE_DOWN, Shift.MORE_UP)
+        for batch in batches(self._short(waiting), FIRST_BATCH, LAST_BATCH):
+            if self._left > 0:
+                self._search(batch, Shift.SPARSEST_UP)
+                self._note_missed(batch)
 
-    def _chains(self, rows: CellRows, down: Shift, up: Shift) -> None:
+    def _certify_briefly(self, waiting: CellRows) -> None:
+        for rows in batches(waiting, FIRST_ROUND, LAST_ROUND):
+            if self._left > 0:
+                self._search(rows, Shift.DOWN, Shift.UP)
+            # few at a time, because one that stays open is enough
+            for batch in batches(self._short(rows), FIRST_BATCH, LAST_BATCH):
+                if self._left > 0:
+                    self._search(batch, Shift.MORE_DOWN, Shift.MORE_UP)
+                if self._note_missed(batch):
+                    return
+
+    def _walks(self, rows: CellRows, down: Shift, up: Shift) -> None:
         """Rounds of cells; the last is about as large as what is left of the budget allows for, one way of a cell."""
         waiting, size = self._short(rows), LAST_BATCH
         while len(waiting) and self._left > 0:
             # larger rounds keep workers busy, but what one finds serves the next, and the budget must not run out
             # inside one
-            size = min(2 * size, LAST_ROUND, 1 + self._left // CHAIN_STEPS)
+            size = min(2 * size, LAST_ROUND, 1 + self._left // WALK_STEPS)
             self._search(waiting[:size], down, up)
             waiting = self._short(waiting[size:])
 
-    def _sparsest(self, rows: CellRows, brief: bool) -> None:
-        for batch in batches(self._short(rows), FIRST_BATCH, LAST_BATCH):
-            if self._left <= 0:
-                break
-            self._search(batch, Shift.SPARSEST_UP)
-            failed = self._short(batch)
-            for row in failed.tolist():
-                self._missed[row] = self._missed.get(row, 0) + 1
-            if brief and len(failed):
-                break
+    def _note_missed(self, rows: CellRows) -> int:
+        """Counts those of the cells that are open still; how many."""
+        failed = self._short(rows)
+        for row in failed.tolist():
+            self._missed[row] = self._missed.get(row, 0) + 1
+        return len(failed)
 
     def _search(self, rows: CellRows, *shifts: Shift) -> None:
         """What the workers find to move the cells, one way after the other."""
@@ -231,8 +235,8 @@ class _Case:
 
     def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
         steps = self._effort.budget.steps_per_cell
-        # a linear program costs more than a chain, whatever is allowed for a cell
-        if shift is Shift.SPARSEST_UP and steps <= CHAIN_STEPS:
+        # a linear program costs more than a walk, whatever is allowed for a cell
+        if shift is Shift.SPARSEST_UP and steps <= WALK_STEPS:
             return
         for component, cells, changes in self._support.wanted(rows, self._criterion.min_width, shift):
             frame, known = component.frame, component.knowledge
@@ -240,7 +244,7 @@ class _Case:
                 inside = np.flatnonzero(held.holds(frame.cells[cells], frame.table.schema))
                 for piece in cut(inside, MOST_PER_UNIT[shift]):
                     moved = frame.cells[cells[piece]], changes[piece]
-                    yield component, MoveUnit(frame.variables, known, held, *moved, shift, min(CHAIN_STEPS, steps))
+                    yield component, MoveUnit(frame.variables, known, held, *moved, shift, min(WALK_STEPS, steps))
 
     # Bounding
 

@@ -12,6 +12,7 @@ from sdc.bounds.decomposable import covering_bounds
 from sdc.feasible.bank import Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Part, Proof
+from sdc.feasible.walk import FIRST, OTHERS
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals, combine
 from sdc.model.graph import Decomposition
@@ -24,20 +25,20 @@ from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
 class Shift(IntEnum):
     """A way to look for a feasible table that moves a cell."""
 
-    QUICK_DOWN = 0
-    QUICK_UP = 1
-    DOWN = 2
-    UP = 3
+    DOWN = 0
+    UP = 1
+    MORE_DOWN = 2
+    MORE_UP = 3
     SPARSEST_UP = 4
 
     @property
     def is_down(self) -> bool:
-        return self in (Shift.QUICK_DOWN, Shift.DOWN)
+        return self in (Shift.DOWN, Shift.MORE_DOWN)
 
     @property
-    def is_quick(self) -> bool:
-        """By the cheapest chains alone."""
-        return self in (Shift.QUICK_DOWN, Shift.QUICK_UP)
+    def tries(self) -> range:
+        """Of a walk: the first alone, which mostly does, or all others."""
+        return FIRST if self in (Shift.DOWN, Shift.UP) else OTHERS
 
 
 class Component:

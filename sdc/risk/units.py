@@ -10,10 +10,10 @@ import numpy as np
 
 from sdc.bounds import collapse, exact
 from sdc.bounds.method import is_small
-from sdc.feasible import moves, sparsest
+from sdc.feasible import sparsest, walk
 from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
-from sdc.feasible.moves import Moved
+from sdc.feasible.walk import Moved
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
@@ -63,9 +63,8 @@ class Ends:
 
 def move_cells(table: Table, unit: MoveUnit) -> Moved:
     """Feasible tables of the component that move its cells by the changes asked for, or as far as was found."""
-    effort = 1 if unit.shift.is_quick else moves.EFFORTS
     part = _slice(_component(table, unit.variables), unit.held)
-    return moves.shift(part, unit.knowledge, unit.cells, unit.changes, effort=effort, nodes=unit.steps)
+    return walk.shift(part, unit.knowledge, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
 
 
 def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
@@ -120,7 +119,7 @@ def _slice(table: Table, held: Slice) -> Table:
     # one slice and what was made of it at a time: that is what a worker's memory is planned for
     if _kept and (table, held) not in _kept:
         _kept.clear()
-        moves.forget()
+        walk.forget()
     if held.is_whole:
         return table
     if not _kept:

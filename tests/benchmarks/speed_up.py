@@ -66,7 +66,7 @@ def widths(table: Table, floor: int, executor: Executor) -> tuple[Any, ...]:
 
 
 def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, ...]:
-    """All at-risk cells bounded and certified by chains of moves, as in the assessment stage, nothing known before."""
+    """All at-risk cells bounded and certified by walks of moves, as in the assessment stage, nothing known before."""
     asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor))
     _, bounds = asked.examine(release)
     return bounds.outer, bounds.inner

@@ -193,10 +193,10 @@ def test_what_is_known_need_not_be_looked_at(data: hs.DataObject) -> None:
     known, further = data.draw(releases(variables)), data.draw(releases(variables))
     larger = Release.of([*known.frontier, *further.frontier])
     found = data.draw(differences(table))
-    found = found.rows(found.preserve(known, table.schema))
-    expected = found.preserve(larger, table.schema)
-    assert found.preserve(larger, table.schema, known=known).tolist() == expected.tolist()
-    assert found.preserve(known, table.schema, known=known).all()
+    found = found.rows(found.preserve(known))
+    expected = found.preserve(larger)
+    assert found.preserve(larger, known=known).tolist() == expected.tolist()
+    assert found.preserve(known, known=known).all()
 
 
 @pytest.mark.parametrize("variables", [MAX_LISTED, MAX_LISTED + 1, 63])
@@ -210,7 +210,7 @@ def test_many_variables(variables: int) -> None:
     apart = Release.of([st.full(variables) ^ 1, st.full(variables) ^ 1 << variables - 1])
     table = Table.of(schema, cells)
     assert square.feasible(table, knows(table, apart)).tolist() == [True]
-    assert square.preserve(apart, schema, known=Release.of([1])).tolist() == [True]
+    assert square.preserve(apart, known=Release.of([1])).tolist() == [True]
     both = apart.add(st.of([0, variables - 1]))
-    assert square.preserve(both, schema, known=apart).tolist() == [False]
+    assert square.preserve(both, known=apart).tolist() == [False]
     assert square.feasible(table, knows(table, both)).tolist() == [False]

@@ -12,8 +12,8 @@ from hypothesis import strategies as hs
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible.bank import Bank, CellRows, Evidence, Frame
 from sdc.feasible.differences import Differences
-from sdc.feasible.moves import EFFORTS, find, shift
 from sdc.feasible.proof import Proof
+from sdc.feasible.walk import find, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
@@ -79,9 +79,7 @@ def evidence_of(table: Table) -> Asked:
 
 
 def certified(table: Table, release: Release, width: int = 2) -> Differences:
-    return find(
-        table, knows(table, release), table.codes, np.full(len(table), width), effort=EFFORTS, nodes=500
-    ).differences
+    return find(table, knows(table, release), table.codes, np.full(len(table), width), nodes=500).differences
 
 
 def ends(table: Table, found: Differences, release: Release) -> Intervals:
@@ -206,7 +204,7 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
     release = all_ways(6, 3)
     evidence.ask(release)
     cells = table.codes[at_risk]
-    evidence.add(find(table, knows(table, release), cells, np.full(3, 6), effort=EFFORTS, nodes=2_000).differences)
+    evidence.add(find(table, knows(table, release), cells, np.full(3, 6), nodes=2_000).differences)
     assert (evidence.inner[:, 1] - evidence.inner[:, 0] >= 6).all()
     assert len(evidence.resting(np.array(rows, np.int64))) <= 2 * len(rows)
 
@@ -334,7 +332,7 @@ def searched(support: Supported, width: int = 3) -> None:
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(rows, width, way):
             moved = component.frame.cells[cells]
-            found = shift(component.frame.table, component.knowledge, moved, changes, effort=EFFORTS, nodes=300)
+            found = shift(component.frame.table, component.knowledge, moved, changes, nodes=300)
             component.add(found.differences)
 
 
@@ -473,7 +471,6 @@ def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Release]
                 component.knowledge,
                 component.frame.cells[cells],
                 changes,
-                effort=EFFORTS,
                 nodes=2_000,
             )
             component.add(found.differences)

@@ -166,8 +166,8 @@ def extensions(steps: Iterable[SearchStep]) -> list[list[SearchStep]]:
 
 @pytest.mark.parametrize("min_width", [1, 2, 3])
 def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
-    """Not again while the same release is extended; another one may have it."""
-    steps = ordered_release(scattered(), min_width=min_width, budget=Budget(0.3, 60)).steps
+    """Not again while the same release is extended; another one may have it. With ten nodes some cells stay open."""
+    steps = ordered_release(scattered(), min_width=min_width, budget=Budget(0.3, 0.001)).steps
     ever: list[int] = []
     for extension in extensions(steps):
         refused: list[int] = []

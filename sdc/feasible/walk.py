@@ -1,0 +1,232 @@
+"""Feasible tables by a walk of moves from the true one: every released marginal stays, and what lacks is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.feasible import walk_kernel
+from sdc.feasible.differences import Differences, extremes
+from sdc.feasible.walk_kernel import MAX_CHANGED, MAX_FLIPS, Ints, Work
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
+from sdc.model.errors import ReleaseError
+from sdc.model.keys import KeySpace
+from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+
+MAX_SPACE = 1 << 59  # a key with what is kept of its cell fits int64
+MAX_VARIABLES = 20
+KEPT_BITS = 22  # 2^22 cells, 32 MB, of which what they weigh is kept
+CELLS_AT_ONCE = 64
+MOST_TOTAL = 255  # a byte; larger ones all mean that there is no want of records
+MAX_TOTALS = 1 << 14  # cells of a released marginal that says how hard cells are to change
+
+# Of each try its number, which its random numbers begin with, its steps and the most variables of a block
+TRIES = np.array(
+    [[0, 80, 2], *([n, 150, 2] for n in range(1, 11)), *([n, 150, 3] for n in range(11, 15)), [15, 300, 3]]
+)
+ALL, FIRST, OTHERS = range(len(TRIES)), range(1), range(1, len(TRIES))
+
+
+def can_search(table: Table) -> bool:
+    """Whether a cell fits 59 bits and the variables are at most 20, which their sets are listed for."""
+    return table.schema.cells <= MAX_SPACE and len(table.schema) <= MAX_VARIABLES
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Differences that move some cells, and the nodes that the search looked at."""
+
+    differences: Differences
+    nodes: int
+
+
+def find(table: Table, knowledge: Knowledge, cells: Codes, widths: Ints, *, nodes: int, tries: range = ALL) -> Moved:
+    """Feasible tables between which each of (n, variables) cells moves by its width, or as far as was found.
+
+    tries  which of TRIES are made, one after another; nodes  most nodes a cell
+
+    The count goes down as far as it can (and need), then up by the rest, each time from the true table.
+    Deterministic, and a cell's answer does not depend on the others. ReleaseError where `can_search` says no.
+    """
+    search, counts = _search(table, knowledge), table.count_at(cells)
+    keys = table.schema.keys.pack(cells)
+    # down first: how far that goes says how far up is left to go, and no further than to 0 whatever is wanted
+    down = search.shifted(keys, -np.minimum(counts, widths), np.full(len(keys), nodes), tries)
+    up = search.shifted(keys, widths + down.gone, nodes - down.nodes, tries)
+    found = Differences.concatenated([down.differences, up.differences])
+    by_cell = np.argsort(np.concatenate([down.moved, up.moved]), kind="stable")
+    return Moved(_checked(found.at(by_cell), table, knowledge), int(down.nodes.sum() + up.nodes.sum()))
+
+
+def shift(
+    table: Table, knowledge: Knowledge, cells: Codes, changes: Counts, *, nodes: int, tries: range = ALL
+) -> Moved:
+    """Feasible tables that move each of (n, variables) cells by its (n,) change, in records, or as far as was found.
+
+    Else as `find`; ReleaseError as there.
+    """
+    search, counts = _search(table, knowledge), table.count_at(cells)
+    allowed = np.full(len(cells), nodes)
+    found = search.shifted(table.schema.keys.pack(cells), np.maximum(changes, -counts), allowed, tries)
+    return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
+
+
+def _checked(differences: Differences, table: Table, knowledge: Knowledge) -> Differences:
+    # by construction they are; what is published rests on it, so that it is checked nevertheless
+    if not differences.feasible(table, knowledge).all():
+        raise RuntimeError("a walk left the feasible tables; this is a fault of the search")
+    return differences
+
+
+def reached(differences: Differences, cells: Codes, counts: Counts, table: Table) -> Intervals:
+    """(n, 2) int64 smallest and largest value of each of (n, variables) cells, each once, that some table has.
+
+    Over the true table, with (n,) counts, and what the differences make of it; they are taken for feasible.
+    """
+    place = table.schema.keys.matching(cells, differences.cells)
+    hit = place >= 0
+    return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
+
+
+@lru_cache(maxsize=2)
+def _search(table: Table, knowledge: Knowledge) -> _Search:
+    # units of one round come to a process one by one, each with a copy of what is known
+    return _Search(table, knowledge)
+
+
+def forget() -> None:
+    """Drops what the searches of this process share."""
+    _search.cache_clear()
+    _totals.cache_clear()
+
+
+class _Shifted(NamedTuple):
+    """Differences, which of the cells each moves, how far every cell was moved, and the nodes used for each."""
+
+    differences: Differences
+    moved: Ints
+    gone: Ints
+    nodes: Ints
+
+
+class _Search:
+    """What the searches of one process share: the moves that keep what is known, and the true table as a hash table."""
+
+    def __init__(self, table: Table, knowledge: Knowledge) -> None:
+        if not can_search(table):
+            raise ReleaseError(
+                f"{len(table.schema)} variables with {table.schema.cells} cells are too many for basic moves (at most "
+                f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
+            )
+        self._schema, self._work = table.schema, _new_work(table, knowledge)
+        walk_kernel.fill(self._work, table.schema.keys.pack(table.codes), table.counts)
+
+    def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+        """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
+        pieces = [slice(begin, begin + CELLS_AT_ONCE) for begin in range(0, len(keys), CELLS_AT_ONCE)]
+        parts = [self._shifted(keys[piece], changes[piece], nodes[piece], tries) for piece in pieces]
+        if not parts:
+            nothing = np.zeros(0, np.int64)
+            return _Shifted(Differences.none(len(self._schema)), nothing, nothing, nothing)
+        return _Shifted(
+            Differences.concatenated([part.differences for part in parts]),
+            np.concatenate([part.moved + piece.start for part, piece in zip(parts, pieces, strict=True)]),
+            np.concatenate([part.gone for part in parts]),
+            np.concatenate([part.nodes for part in parts]),
+        )
+
+    def _shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+        found, used = np.zeros(len(keys) + 1, np.int64), np.maximum(nodes, 0)
+        cells, by = np.empty((2, len(keys) * MAX_CHANGED), np.int64)
+        walk_kernel.shift(self._work, keys, changes, TRIES[tries.start : tries.stop], used, found, cells, by)
+        cells, by = cells[: found[-1]], by[: found[-1]].copy()
+        gone, moved = np.zeros(len(keys), np.int64), np.flatnonzero(np.diff(found))
+        of = np.repeat(np.arange(len(keys)), np.diff(found))
+        own = cells == keys[of]
+        gone[of[own]] = by[own]
+        start = np.concatenate([found[:1], found[1:][moved]])
+        return _Shifted(Differences(start, self._schema.keys.unpack(cells), by), moved, gone, used)
+
+
+def _new_work(table: Table, knowledge: Knowledge) -> Work:
+    """Room for the search of a table under what is known of it, with nothing in the table yet."""
+    schema, release = table.schema, knowledge.essential
+    # a quarter full at most, so that a probe mostly ends at its first slot
+    slots, bits = 1 << int(4 * len(table) + 1).bit_length(), (schema.cells - 1).bit_length()
+    frontier = [element for element in release.frontier if KeySpace(_sizes(schema, element)).cells <= MAX_TOTALS]
+    totals = [_totals(table, element) for element in frontier]
+    return Work(
+        np.array(schema.sizes),
+        schema.keys.strides,
+        *trie([s for s in knowledge.minimal_unreleased if st.dimension(s) <= MAX_FLIPS]),
+        release.listed(len(schema)),
+        keys=np.full(slots, walk_kernel.EMPTY),
+        counts=np.zeros(slots, np.int64),
+        totals=np.concatenate([np.zeros(0, np.uint8), *totals]),
+        total=np.cumsum([0, *map(len, totals)])[:-1],
+        parts=np.array([v for element in frontier for v in st.members(element)], np.int64),
+        part=np.cumsum([0, *map(st.dimension, frontier)]),
+        reach=np.concatenate([np.zeros(0, np.int64), *(KeySpace(_sizes(schema, e)).strides for e in frontier)]),
+        patterns=_patterns(knowledge.zeros, schema),
+        weighed=np.full(1 << min(bits, KEPT_BITS), walk_kernel.EMPTY),
+        bits=np.array([(1 << bits) - 1, max(0, bits - KEPT_BITS)]),
+        changed=np.full(2 * MAX_CHANGED, walk_kernel.EMPTY),
+        state=np.zeros((2 * MAX_CHANGED, walk_kernel.WRONG + 1), np.int64),
+        order=np.zeros(MAX_CHANGED, np.int64),
+        wrong=np.zeros(MAX_CHANGED, np.int64),
+        filled=np.zeros(2, np.int64),
+        trail=np.zeros((walk_kernel.MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
+        best=np.zeros(1 + MAX_FLIPS, np.int64),
+        flips=np.zeros((walk_kernel.MAX_LISTED, 3), np.int64),
+        sets=np.zeros((walk_kernel.MAX_BLOCKS + 1, walk_kernel.MAX_BLOCK**walk_kernel.MAX_BLOCKS), np.int64),
+        random=np.zeros(1, np.int64),
+        looked=np.zeros(1, np.int64),
+    )
+
+
+def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
+    """Of each node the last variable, and from where to where its children are; the root first, none within another."""
+    variable, begin, end, below = [0], [], [], [sorted(map(st.members, sets))]
+    depth = [0]
+    for members, d in zip(below, depth, strict=True):  # both grow on the way
+        begin.append(len(below))
+        longer = [m for m in members if len(m) > d]
+        for v in sorted({m[d] for m in longer}):
+            variable.append(v)
+            below.append([m for m in longer if m[d] == v])
+            depth.append(d + 1)
+        end.append(len(below))
+    return np.array(variable, np.int64), np.array(begin, np.int64), np.array(end, np.int64)
+
+
+@lru_cache(maxsize=2048)
+def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
+    """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
+    space, members = KeySpace(_sizes(table.schema, element)), list(st.members(element))
+    sums = np.zeros(space.cells)
+    for codes, counts in table.chunks():
+        sums += np.bincount(space.pack(codes[:, members]), counts, space.cells)
+    return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
+
+
+def _sizes(schema: Schema, element: SubTable) -> tuple[int, ...]:
+    return tuple(schema.sizes[v] for v in st.members(element))
+
+
+def _patterns(zeros: StructuralZeros, schema: Schema) -> npt.NDArray[np.bool_]:
+    """(patterns, variables, categories) whether a cell with that code may match."""
+    matches = np.ones((len(zeros.patterns), len(schema), max(schema.sizes)), np.bool_)
+    for p, pattern in enumerate(zeros.patterns):
+        for v, codes in pattern:
+            matches[p, v] = np.isin(np.arange(max(schema.sizes)), codes)
+    return matches
