@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,8 +26,8 @@ Refused = tuple[SubTable, ...]
 class SearchStep:
     """One question put to the criterion while searching.
 
-    phase      "bisection", "growth" from the one-way sub-tables, or "extension" of the prefix; where there is growth
-               and no extension, what has grown is the release
+    phase      "bisection", "growth" from the one-way sub-tables before it, or "extension" of the prefix; where there
+               is growth and no extension, what has grown is the release
     length     bisection: length of the prefix asked about; else sub-tables released so far
     added      the sub-tables tried together; none for a prefix
     answer     True releasable, False refuted, None undecided
@@ -65,24 +66,29 @@ class OrderedSearch:
         """The longest releasable prefix, or what grows from the one-way sub-tables where that is more, made maximal.
 
         A prefix soon has all pairs of variables, and then nothing splits it into components. What grows from the
-        one-way sub-tables keeps them small, and cells of small components are far easier to certify. ReleaseError
-        where not even the grand total may be public, where the list was cut above the width asked for, or where the
-        criterion is not monotone: then a refused prefix says nothing of a longer one.
+        one-way sub-tables keeps them small, and cells of small components are far easier to certify. So it is grown
+        first, and only prefixes of as many sub-tables are asked about. ReleaseError where not even the grand total may
+        be public, where the list was cut above the width asked for, or where the criterion is not monotone: then a
+        refused prefix says nothing of a longer one.
         """
         self._steps.clear()
         self._require_monotone()
         candidates = self._candidates()
         total = self._grand_total()
-        prefix = self._bisect(candidates, total)
-        if not self.extend or prefix.release == Release.of(candidates):
-            return self._found(prefix)
+        if not self.extend:
+            return self._found(self._bisect(candidates, 0) or total)
+        # where all are released nothing needs to grow; where not, mostly one of the first cells says so
+        if (everything := self._asked_prefix(candidates, len(candidates))) is not None:
+            return self._found(everything)
         one_way = [t for t in candidates if st.dimension(t) == 1]
         start, refused = self._extend(total, one_way, (), "growth")
         grown = self._extended(start, refused, "growth")
-        if grown.release.sub_tables > prefix.release.sub_tables:
+        self.inquiry.resume(total)  # what is said of a prefix is the paper's, whatever grew before
+        longest = self._bisect(candidates[:-1], grown.release.sub_tables)
+        if longest is None:
             return self._found(grown)
-        self.inquiry.resume(prefix)
-        return self._found(self._extended(prefix, (), "extension"))
+        self.inquiry.resume(longest)
+        return self._found(self._extended(longest, (), "extension"))
 
     def extended(self, judgement: Judgement) -> OrderedRelease:
         """A release that was accepted, with candidates added until none can be; the steps are those of this call."""
@@ -142,17 +148,24 @@ class OrderedSearch:
             )
         return self.widths.reaching(required) or tuple(self.widths.sub_tables.tolist())
 
-    def _bisect(self, candidates: Sequence[SubTable], total: Judgement) -> Judgement:
-        """The longest prefix that is accepted; at least the grand total is."""
-        longest, releasable, refused = total, 0, len(candidates) + 1
+    def _bisect(self, candidates: Sequence[SubTable], least: int) -> Judgement | None:
+        """The longest prefix that is accepted, of those with at least so many sub-tables; None where there is none."""
+        lengths = range(1, len(candidates) + 1)
+        shortest = 1 + bisect_left(lengths, least, key=lambda n: Release.of(candidates[:n]).sub_tables)
+        longest, releasable, refused = None, shortest - 1, len(candidates) + 1
         while refused - releasable > 1:
-            middle = (releasable + refused) // 2
-            judgement = self._ask(Release.of(candidates[:middle]), "bisection", middle, ())
-            if self.inquiry.accepts(judgement):
-                longest, releasable = judgement, middle
+            # that none is long enough is the likeliest where others are to be beaten
+            middle = shortest if least and longest is None else (releasable + refused) // 2
+            if (accepted := self._asked_prefix(candidates, middle)) is not None:
+                longest, releasable = accepted, middle
             else:
                 refused = middle
         return longest
+
+    def _asked_prefix(self, candidates: Sequence[SubTable], length: int) -> Judgement | None:
+        """The judgement of a prefix that is accepted."""
+        judgement = self._ask(Release.of(candidates[:length]), "bisection", length, ())
+        return judgement if self.inquiry.accepts(judgement) else None
 
     def _extend(
         self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
