@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdc.feasible import walk_kernel
+from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.walk_kernel import MAX_CHANGED, MAX_FLIPS, Ints, Work
+from sdc.feasible.walk_cell_kernel import EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, Work
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
@@ -129,7 +129,7 @@ class _Search:
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
         self._schema, self._work = table.schema, _new_work(table, knowledge)
-        walk_kernel.fill(self._work, table.schema.keys.pack(table.codes), table.counts)
+        walk_cell_kernel.fill(self._work, table.schema.keys.pack(table.codes), table.counts)
 
     def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
@@ -170,7 +170,7 @@ def _new_work(table: Table, knowledge: Knowledge) -> Work:
         schema.keys.strides,
         *trie([s for s in knowledge.minimal_unreleased if st.dimension(s) <= MAX_FLIPS]),
         release.listed(len(schema)),
-        keys=np.full(slots, walk_kernel.EMPTY),
+        keys=np.full(slots, EMPTY),
         counts=np.zeros(slots, np.int64),
         totals=np.concatenate([np.zeros(0, np.uint8), *totals]),
         total=np.cumsum([0, *map(len, totals)])[:-1],
@@ -178,14 +178,14 @@ def _new_work(table: Table, knowledge: Knowledge) -> Work:
         part=np.cumsum([0, *map(st.dimension, frontier)]),
         reach=np.concatenate([np.zeros(0, np.int64), *(KeySpace(_sizes(schema, e)).strides for e in frontier)]),
         patterns=_patterns(knowledge.zeros, schema),
-        weighed=np.full(1 << min(bits, KEPT_BITS), walk_kernel.EMPTY),
+        weighed=np.full(1 << min(bits, KEPT_BITS), EMPTY),
         bits=np.array([(1 << bits) - 1, max(0, bits - KEPT_BITS)]),
-        changed=np.full(2 * MAX_CHANGED, walk_kernel.EMPTY),
-        state=np.zeros((2 * MAX_CHANGED, walk_kernel.WRONG + 1), np.int64),
+        changed=np.full(2 * MAX_CHANGED, EMPTY),
+        state=np.zeros((2 * MAX_CHANGED, WRONG + 1), np.int64),
         order=np.zeros(MAX_CHANGED, np.int64),
         wrong=np.zeros(MAX_CHANGED, np.int64),
         filled=np.zeros(2, np.int64),
-        trail=np.zeros((walk_kernel.MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
+        trail=np.zeros((MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
         best=np.zeros(1 + MAX_FLIPS, np.int64),
         flips=np.zeros((walk_kernel.MAX_LISTED, 3), np.int64),
         sets=np.zeros((walk_kernel.MAX_BLOCKS + 1, walk_kernel.MAX_BLOCK**walk_kernel.MAX_BLOCKS), np.int64),

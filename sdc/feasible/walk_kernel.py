@@ -8,284 +8,52 @@ mends one wrong cell after another by the cheapest move, as WalkSAT does clauses
 weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and a cell that
 stays wrong costs more and more.
 
-The table is a hash table of packed cells that never changes. Beside it is a small one of the cells that a walk has
-changed, emptied for each walk: so a target's answer does not depend on those before it, and none pays for a copy of
-the table. What a cell weighs follows from the true table alone, and is kept where it may be overwritten.
-
-Kernels that call each other stay in this one module, long as it is: Numba's cache does not see changes elsewhere. The
-inner loops are no functions of their own and get the arrays they use one by one: with all of `Work` handed over at
+The inner loops are no functions of their own and get the arrays they use one by one: with all of `Work` handed over at
 each cell that is looked at, the walk took six times as long.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
-
 import numba
 import numpy as np
-import numpy.typing as npt
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Key: TypeAlias = Any  # a packed cell, an int64 in the kernels
+from sdc.feasible.walk_cell_kernel import (
+    EMPTY,
+    FORBIDDEN,
+    HIGH,
+    LOW,
+    MAX_CHANGED,
+    MAX_FLIPS,
+    MAX_TRAIL,
+    MOST,
+    NEVER,
+    ODD,
+    SCATTER,
+    TABU_COST,
+    TERM,
+    TRUE,
+    UNKNOWN,
+    VALUE,
+    WEIGHT,
+    WRONG,
+    Flags,
+    Ints,
+    Key,
+    Work,
+    apply,
+    codes_of,
+    draw,
+    enter,
+    price,
+    price_anew,
+)
 
-EMPTY = -1
-MAX_FLIPS = 7  # 2^7 corners, half of which need a record: moves of more variables hardly ever have them
 MAX_BLOCKS = 6
 MAX_BLOCK = 3  # variables
 MAX_LISTED = 200  # flips of blocks that are put together
 BLOCK_NODES = 1000  # partial moves of blocks that are looked at for one step: 300 reach less, 4,000 hardly more
-MAX_TRAIL = 1024
-MAX_CHANGED = 2048
 LOOKUPS = 1000  # cells looked at that count as one node
-
-VALUE, TRUE, LOW, HIGH, WEIGHT, MOST, TABU, WRONG = range(8)
-NEVER, ENDLESS = 1 << 40, 1 << 60
-UNKNOWN = -NEVER
-HEAVIEST, LIGHTEST = 20, 4  # of an empty cell without occupied neighbours, and with many
-ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
-FORBIDDEN = 120  # of a cell that cannot be
-MOST_LEARNT = 60
-TABU_COST, TABU_STEPS = 3, 3
-# corner i of a move has those blocks flipped whose bits are set in i; the odd ones give where the cell is raised
-ODD = np.array([i.bit_count() % 2 == 1 for i in range(1 << MAX_FLIPS)])
-SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative hashing (Knuth, vol. 3, 6.4)
-FACTOR, TERM = 6364136223846793005, 1442695040888963407  # of a linear congruential generator (Knuth, vol. 2, 3.3.4)
-
-
-class Work(NamedTuple):
-    """What the kernels work on, one release and one table at a time.
-
-    sizes, strides         of the variables; the key of a cell is sum(code * stride)
-    variable, begin, end   the trie of the smallest unreleased sets: each node's variable, and from where to where its
-                           children are; a node without any ends a set
-    released               (2^variables,) whether each set of variables is released
-    keys, counts           the true table, a hash table
-    totals, total          released marginals, clipped, one after another, and where each begins
-    parts, part, reach     the variables of each of them, with strides, from part[e] to part[e + 1]
-    patterns               (structural zeros, variables, categories): whether a cell with that code may match
-    weighed, bits          what is kept of cells, by the scattered bits of their keys: see `_kept`
-    changed, state, order  cells that the walk has changed, a hash table; what is known of each, and where each is
-    wrong, filled          (wrong cells,) where they are; how many cells have been changed, and how many are wrong
-    trail                  moves made: cell, blocks flipped, direction, what each flip adds to a key
-    best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: variables, what it
-                           adds to a key, cost; released sets that meet each block of a partial move
-    random, looked         state of the generator; cells looked at
-    """
-
-    sizes: Ints
-    strides: Ints
-    variable: Ints
-    begin: Ints
-    end: Ints
-    released: Flags
-    keys: Ints
-    counts: Ints
-    totals: npt.NDArray[np.uint8]
-    total: Ints
-    parts: Ints
-    part: Ints
-    reach: Ints
-    patterns: Flags
-    weighed: Ints
-    bits: Ints
-    changed: Ints
-    state: Ints
-    order: Ints
-    wrong: Ints
-    filled: Ints
-    trail: Ints
-    best: Ints
-    flips: Ints
-    sets: Ints
-    random: Ints
-    looked: Ints
-
-
-# Cells
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _slot(keys: Ints, key: Key) -> int:
-    """Where the key is, or the empty slot where it would be."""
-    mask = len(keys) - 1
-    place = ((key * SCATTER) >> 24) & mask  # int64 wraps, as is meant; the lowest bits of a product are mixed least
-    while keys[place] != key and keys[place] != EMPTY:
-        place = (place + 1) & mask
-    return int(place)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def fill(work: Work, keys: Ints, counts: Ints) -> None:
-    """Puts in the true table: (n,) cells with (n,) counts."""
-    for i in range(len(keys)):
-        place = _slot(work.keys, keys[i])
-        work.keys[place], work.counts[place] = keys[i], counts[i]
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _draw(random: Ints, below: int) -> int:
-    random[0] = random[0] * FACTOR + TERM
-    return int(((random[0] >> 33) & 0x3FFFFFFF) % below)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _codes(key: Key, sizes: Ints, strides: Ints) -> Ints:
-    codes = np.empty(len(sizes), np.int64)
-    for v in range(len(codes)):
-        codes[v] = (key // strides[v]) % sizes[v]
-    return codes
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _is_impossible(work: Work, codes: Ints) -> bool:
-    for p in range(len(work.patterns)):
-        inside = True
-        for v in range(len(codes)):
-            inside &= work.patterns[p, v, codes[v]]
-        if inside:
-            return True
-    return False
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _smallest_total(work: Work, codes: Ints, enough: int) -> int:
-    """The smallest released total that a cell is part of; any other that is `enough`, where there is one."""
-    totals, total, parts, part, reach = work.totals, work.total, work.parts, work.part, work.reach
-    smallest = 255
-    for e in range(len(total)):
-        at = total[e]
-        for m in range(part[e], part[e + 1]):
-            at += codes[parts[m]] * reach[m]
-        smallest = min(smallest, int(totals[at]))
-        if smallest <= enough:
-            break
-    return smallest
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _weigh(work: Work, key: Key, count: int) -> int:
-    """How hard it is to give the cell a record: the fewer occupied cells are near it, and the smaller its totals."""
-    sizes, strides, keys, counts = work.sizes, work.strides, work.keys, work.counts
-    codes = _codes(key, sizes, strides)
-    if _is_impossible(work, codes):
-        return FORBIDDEN
-    near = 0
-    for v in range(len(codes)):
-        for other in range(sizes[v]):
-            if other != codes[v]:
-                near += counts[_slot(keys, key + (other - codes[v]) * strides[v])] > 0
-    weight = max(LIGHTEST, HEAVIEST - (3 * near) // 2)
-    smallest = _smallest_total(work, codes, count)
-    if smallest <= count:
-        return weight + ALONE
-    return weight + CLOSE if smallest <= count + CLOSE_BY else weight
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _kept(work: Work, key: Key) -> int:
-    """What is kept of a cell of the true table: twice its weight, and one more where it is occupied."""
-    # an odd factor is a permutation of the keys' bits: some of them say where, and the others whose it is. Where there
-    # are as many slots as keys no cell is ever weighed twice
-    scattered = (key * SCATTER) & work.bits[0]
-    place, whose = scattered >> work.bits[1], (scattered & ((1 << work.bits[1]) - 1)) << 8
-    if work.weighed[place] >> 8 << 8 != whose:
-        count = work.counts[_slot(work.keys, key)]
-        work.weighed[place] = whose | 2 * _weigh(work, key, count) | (count > 0)
-    return int(work.weighed[place] & 255)
-
-
-# Changes
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _look(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key: Key, up: bool, now: int) -> int:
-    """What it costs to change a cell by one: its weight where that makes it wrong, less that where it mends it.
-
-    UNKNOWN where nothing is kept of the cell; `free` where no cell is impossible.
-    """
-    place = _slot(changed, key)
-    if changed[place] == EMPTY:
-        if up and free:
-            return 0
-        scattered = (key * SCATTER) & bits[0]
-        kept = weighed[scattered >> bits[1]]
-        if kept >> 8 != scattered & ((1 << bits[1]) - 1):
-            return UNKNOWN
-        kept &= 255
-        if kept >= 2 * FORBIDDEN:
-            return 2 * NEVER  # whatever else is mended
-        return 0 if up or kept & 1 else kept >> 1
-    value, weight = int(state[place, VALUE]), int(state[place, WEIGHT])
-    if up:
-        return -weight if value < state[place, LOW] else weight if value >= state[place, HIGH] else 0
-    if value > state[place, HIGH]:
-        return -weight
-    # a cell just raised was missing a record: taking one from it again would go round in circles
-    return (TABU_COST if state[place, TABU] > now else 0) + (weight if value <= state[place, LOW] else 0)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _cost(work: Work, key: Key, up: bool, now: int, room: int) -> int:
-    """The same of a cell that nothing was kept of; where that is `room` or more it may be less than it is."""
-    # no empty cell weighs less, so that many need not be weighed
-    if not up and room <= LIGHTEST and work.counts[_slot(work.keys, key)] == 0:
-        return LIGHTEST
-    _kept(work, key)
-    free = len(work.patterns) == 0
-    return _look(work.changed, work.state, work.weighed, work.bits, free, key, up, now)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _enter(work: Work, key: Key) -> int:
-    """Where the state of a cell is, which begins as the true table has it."""
-    place = _slot(work.changed, key)
-    if work.changed[place] == EMPTY:
-        count, weight, state = work.counts[_slot(work.keys, key)], _kept(work, key) >> 1, work.state
-        work.changed[place] = key
-        work.order[work.filled[0]] = place
-        work.filled[0] += 1
-        state[place, VALUE] = state[place, TRUE] = count
-        state[place, LOW], state[place, HIGH] = 0, ENDLESS
-        state[place, WEIGHT], state[place, MOST] = weight, weight + MOST_LEARNT
-        state[place, TABU], state[place, WRONG] = 0, EMPTY
-    return int(place)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None:
-    """Changes a cell, and puts it on the list of wrong ones or takes it off."""
-    state[place, VALUE] += by
-    is_wrong = state[place, VALUE] < state[place, LOW] or state[place, VALUE] > state[place, HIGH]
-    if is_wrong and state[place, WRONG] == EMPTY:
-        state[place, WRONG] = filled[1]
-        wrong[filled[1]] = place
-        filled[1] += 1
-    elif not is_wrong and state[place, WRONG] != EMPTY:
-        filled[1] -= 1
-        last = wrong[filled[1]]
-        wrong[state[place, WRONG]] = last
-        state[last, WRONG] = state[place, WRONG]
-        state[place, WRONG] = EMPTY
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _apply(work: Work, key: Key, flipped: int, steps: Ints, up: bool, until: int) -> None:
-    """Makes a move; the cells that it raises are no cheap donors before the step `until`."""
-    corners = np.empty(1 << MAX_FLIPS, np.int64)
-    changed, state, wrong, filled = work.changed, work.state, work.wrong, work.filled
-    corners[0] = key
-    for i in range(1 << flipped):
-        for j in range(flipped):
-            if i >> j == 1:
-                corners[i] = corners[i - (1 << j)] + steps[j]
-        place = _slot(changed, corners[i])
-        if changed[place] == EMPTY:
-            place = _enter(work, corners[i])
-        raised = ODD[i] != up
-        _change(state, wrong, filled, place, 1 if raised else -1)
-        if raised:
-            state[place, TABU] = until
+TABU_STEPS = 3
 
 
 # Moves of single variables
@@ -300,9 +68,9 @@ def _next_to(work: Work, key: Key, own: Ints, up: bool, now: int) -> Ints:
     for v in range(len(own)):
         for other in range(sizes[v]):
             corner = key + (other - own[v]) * strides[v]
-            near[v, other] = _look(changed, state, weighed, bits, free, corner, up, now)
+            near[v, other] = price(changed, state, weighed, bits, free, corner, up, now)
             if near[v, other] == UNKNOWN:
-                near[v, other] = _cost(work, corner, up, now, NEVER)
+                near[v, other] = price_anew(work, corner, up, now, NEVER)
     work.looked[0] += sizes.sum()
     return near
 
@@ -317,13 +85,13 @@ def _cheapest(work: Work, key: Key, up: bool, now: int, most: int) -> int:
     # longer than a function should be, for the reason given at the top
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, variable, begin, end = work.sizes, work.strides, work.variable, work.begin, work.end
-    own = _codes(key, sizes, strides)
+    own = codes_of(key, sizes, strides)
     near = _next_to(work, key, own, not up, now)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     stack = np.zeros((MAX_FLIPS + 1, 5), np.int64)  # node, children seen, its child, categories left, cost
     step = np.zeros(MAX_FLIPS, np.int64)
     corners[0] = key
-    d, least, looked, turn = 0, NEVER, work.looked[0], _draw(work.random, 1 << 20)
+    d, least, looked, turn = 0, NEVER, work.looked[0], draw(work.random, 1 << 20)
     while d >= 0 and looked < most:
         if stack[d, 3] == 0:
             node, seen = stack[d, 0], stack[d, 1]
@@ -348,9 +116,9 @@ def _cheapest(work: Work, key: Key, up: bool, now: int, most: int) -> int:
             corners[i] = corners[i - half] + step[d]
             looked += 1
             raised = ODD[i] != up
-            one = _look(changed, state, weighed, bits, free, corners[i], raised, now)
+            one = price(changed, state, weighed, bits, free, corners[i], raised, now)
             if one == UNKNOWN:
-                one = _cost(work, corners[i], raised, now, least - cost)
+                one = price_anew(work, corners[i], raised, now, least - cost)
             cost += one
             if cost >= least:
                 break
@@ -373,7 +141,7 @@ def _cheapest(work: Work, key: Key, up: bool, now: int, most: int) -> int:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _list_flip(flips: Ints, random: Ints, found: int, variables: int, step: int, cost: int) -> int:
     """Lists a flip; where there is no room a random one goes, each equally likely (Vitter 1985, algorithm R)."""
-    at = found if found < len(flips) else _draw(random, found + 1)
+    at = found if found < len(flips) else draw(random, found + 1)
     if at < len(flips):
         flips[at, 0], flips[at, 1], flips[at, 2] = variables, step, cost
     return found + 1
@@ -384,7 +152,7 @@ def _list_flips(work: Work, key: Key, now: int, least: int, largest: int) -> int
     """Lists flips of up to `largest` variables, in random order: several only where the donor has a record to give."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, flips, random = work.sizes, work.strides, work.flips, work.random
-    own = _codes(key, sizes, strides)
+    own = codes_of(key, sizes, strides)
     stack = np.zeros((MAX_BLOCK + 1, 4), np.int64)  # next variable, its next category, variables flipped, their steps
     d = found = looked = 0
     while d >= 0:
@@ -400,9 +168,9 @@ def _list_flips(work: Work, key: Key, now: int, least: int, largest: int) -> int
             continue
         variables, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
         looked += 1
-        cost = _look(changed, state, weighed, bits, free, key + step, False, now)
+        cost = price(changed, state, weighed, bits, free, key + step, False, now)
         if cost == UNKNOWN:
-            cost = _cost(work, key + step, False, now, NEVER)
+            cost = price_anew(work, key + step, False, now, NEVER)
         if cost < least and (d == 0 or cost <= TABU_COST):
             found = _list_flip(flips, random, found, variables, step, cost)
         if d + 1 < largest:
@@ -411,7 +179,7 @@ def _list_flips(work: Work, key: Key, now: int, least: int, largest: int) -> int
     work.looked[0] += looked
     found = min(found, len(flips))
     for i in range(found - 1, 0, -1):
-        j = _draw(random, i + 1)
+        j = draw(random, i + 1)
         for k in range(3):
             flips[i, k], flips[j, k] = flips[j, k], flips[i, k]
     return found
@@ -463,9 +231,9 @@ def _cheapest_of_blocks(work: Work, key: Key, now: int, least: int, largest: int
         for i in range(half + 1, 2 * half):
             corners[i] = corners[i - half] + step[d]
             looked += 1
-            one = _look(changed, state, weighed, bits, free, corners[i], not ODD[i], now)
+            one = price(changed, state, weighed, bits, free, corners[i], not ODD[i], now)
             if one == UNKNOWN:
-                one = _cost(work, corners[i], not ODD[i], now, least - cost)
+                one = price_anew(work, corners[i], not ODD[i], now, least - cost)
             cost += one
             if cost >= least:
                 break
@@ -492,7 +260,7 @@ def _begin(work: Work, target: Key, by: int) -> int:
     for i in range(work.filled[0]):
         work.changed[work.order[i]] = EMPTY
     work.filled[0] = 0
-    goal = _enter(work, target)
+    goal = enter(work, target)
     work.state[goal, LOW] = work.state[goal, HIGH] = work.state[goal, TRUE] + by
     work.state[goal, WRONG], work.wrong[0], work.filled[1] = 0, goal, 1
     return goal
@@ -521,7 +289,7 @@ def _step(work: Work, place: int, now: int, largest: int, most: int, done: int) 
             state[at, WEIGHT] = min(state[at, WEIGHT] + 1, state[at, MOST])
     move[0], move[1], move[2] = key, best[0], up
     move[3:] = best[1:]
-    _apply(work, key, best[0], move[3:], up, now + TABU_STEPS + _draw(work.random, TABU_STEPS))
+    apply(work, key, best[0], move[3:], up, now + TABU_STEPS + draw(work.random, TABU_STEPS))
     return True
 
 
@@ -529,7 +297,7 @@ def _step(work: Work, place: int, now: int, largest: int, most: int, done: int) 
 def _go_back(work: Work, done: int, to: int) -> int:
     for at in range(done - 1, to - 1, -1):
         move = work.trail[at]
-        _apply(work, move[0], move[1], move[3:], move[2] == 0, 0)
+        apply(work, move[0], move[1], move[3:], move[2] == 0, 0)
     return to
 
 
@@ -551,7 +319,7 @@ def _repeat(work: Work, goal: int, by: int, begun: int, done: int) -> int:
         for at in range(done, done + moves):
             move = work.trail[at]
             move[:] = work.trail[at - moves]
-            _apply(work, move[0], move[1], move[3:], move[2] == 1, 0)
+            apply(work, move[0], move[1], move[3:], move[2] == 1, 0)
         if _gone(work, goal, by) <= before:
             _go_back(work, done + moves, done)
             break
@@ -568,7 +336,7 @@ def _walk(work: Work, target: Key, by: int, steps: int, largest: int, most: int)
     for now in range(1, steps + 1):
         if work.looked[0] >= most or not _has_room(work, done, 1):
             break
-        place = work.wrong[_draw(work.random, work.filled[1])]
+        place = work.wrong[draw(work.random, work.filled[1])]
         if not _step(work, place, now, largest, most, done):
             break
         done += 1

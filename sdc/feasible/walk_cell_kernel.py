@@ -1,0 +1,274 @@
+"""Cells of a walk, compiled: what each weighs, what it costs to change, and what a walk has changed.
+
+The table is a hash table of packed cells that never changes. Beside it is a small one of the cells that a walk has
+changed, emptied for each walk: so a target's answer does not depend on those before it, and none pays for a copy of
+the table. What a cell weighs follows from the true table alone, and is kept where it may be overwritten.
+
+Numba's cache does not see changes of one module in another: who changes this one touches `walk_kernel.py` too, or runs
+the tests, which keep kernels by what all of them say.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Key: TypeAlias = Any  # a packed cell, an int64 in the kernels
+
+EMPTY = -1
+MAX_FLIPS = 7  # 2^7 corners, half of which need a record: moves of more variables hardly ever have them
+MAX_TRAIL = 1024
+MAX_CHANGED = 2048
+
+VALUE, TRUE, LOW, HIGH, WEIGHT, MOST, TABU, WRONG = range(8)
+NEVER, ENDLESS = 1 << 40, 1 << 60
+UNKNOWN = -NEVER
+HEAVIEST, LIGHTEST = 20, 4  # of an empty cell without occupied neighbours, and with many
+ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
+FORBIDDEN = 120  # of a cell that cannot be
+MOST_LEARNT = 60
+TABU_COST = 3  # of taking a record from a cell that was just given one
+# corner i of a move has those blocks flipped whose bits are set in i; the odd ones give where the cell is raised
+ODD = np.array([i.bit_count() % 2 == 1 for i in range(1 << MAX_FLIPS)])
+SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative hashing (Knuth, vol. 3, 6.4)
+FACTOR, TERM = 6364136223846793005, 1442695040888963407  # of a linear congruential generator (Knuth, vol. 2, 3.3.4)
+
+
+class Work(NamedTuple):
+    """What the kernels work on, one release and one table at a time.
+
+    sizes, strides         of the variables; the key of a cell is sum(code * stride)
+    variable, begin, end   the trie of the smallest unreleased sets: each node's variable, and from where to where its
+                           children are; a node without any ends a set
+    released               (2^variables,) whether each set of variables is released
+    keys, counts           the true table, a hash table
+    totals, total          released marginals, clipped, one after another, and where each begins
+    parts, part, reach     the variables of each of them, with strides, from part[e] to part[e + 1]
+    patterns               (structural zeros, variables, categories): whether a cell with that code may match
+    weighed, bits          what is kept of cells, by the scattered bits of their keys: see `_kept`
+    changed, state, order  cells that the walk has changed, a hash table; what is known of each, and where each is
+    wrong, filled          (wrong cells,) where they are; how many cells have been changed, and how many are wrong
+    trail                  moves made: cell, blocks flipped, direction, what each flip adds to a key
+    best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: variables, what it
+                           adds to a key, cost; released sets that meet each block of a partial move
+    random, looked         state of the generator; cells looked at
+    """
+
+    sizes: Ints
+    strides: Ints
+    variable: Ints
+    begin: Ints
+    end: Ints
+    released: Flags
+    keys: Ints
+    counts: Ints
+    totals: npt.NDArray[np.uint8]
+    total: Ints
+    parts: Ints
+    part: Ints
+    reach: Ints
+    patterns: Flags
+    weighed: Ints
+    bits: Ints
+    changed: Ints
+    state: Ints
+    order: Ints
+    wrong: Ints
+    filled: Ints
+    trail: Ints
+    best: Ints
+    flips: Ints
+    sets: Ints
+    random: Ints
+    looked: Ints
+
+
+# Cells
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _slot(keys: Ints, key: Key) -> int:
+    """Where the key is, or the empty slot where it would be."""
+    mask = len(keys) - 1
+    place = ((key * SCATTER) >> 24) & mask  # int64 wraps, as is meant; the lowest bits of a product are mixed least
+    while keys[place] != key and keys[place] != EMPTY:
+        place = (place + 1) & mask
+    return int(place)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def fill(work: Work, keys: Ints, counts: Ints) -> None:
+    """Puts in the true table: (n,) cells with (n,) counts."""
+    for i in range(len(keys)):
+        place = _slot(work.keys, keys[i])
+        work.keys[place], work.counts[place] = keys[i], counts[i]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def draw(random: Ints, below: int) -> int:
+    random[0] = random[0] * FACTOR + TERM
+    return int(((random[0] >> 33) & 0x3FFFFFFF) % below)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def codes_of(key: Key, sizes: Ints, strides: Ints) -> Ints:
+    codes = np.empty(len(sizes), np.int64)
+    for v in range(len(codes)):
+        codes[v] = (key // strides[v]) % sizes[v]
+    return codes
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _is_impossible(work: Work, codes: Ints) -> bool:
+    for p in range(len(work.patterns)):
+        inside = True
+        for v in range(len(codes)):
+            inside &= work.patterns[p, v, codes[v]]
+        if inside:
+            return True
+    return False
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _smallest_total(work: Work, codes: Ints, enough: int) -> int:
+    """The smallest released total that a cell is part of; any other that is `enough`, where there is one."""
+    totals, total, parts, part, reach = work.totals, work.total, work.parts, work.part, work.reach
+    smallest = 255
+    for e in range(len(total)):
+        at = total[e]
+        for m in range(part[e], part[e + 1]):
+            at += codes[parts[m]] * reach[m]
+        smallest = min(smallest, int(totals[at]))
+        if smallest <= enough:
+            break
+    return smallest
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _weigh(work: Work, key: Key, count: int) -> int:
+    """How hard it is to give the cell a record: the fewer occupied cells are near it, and the smaller its totals."""
+    sizes, strides, keys, counts = work.sizes, work.strides, work.keys, work.counts
+    codes = codes_of(key, sizes, strides)
+    if _is_impossible(work, codes):
+        return FORBIDDEN
+    near = 0
+    for v in range(len(codes)):
+        for other in range(sizes[v]):
+            if other != codes[v]:
+                near += counts[_slot(keys, key + (other - codes[v]) * strides[v])] > 0
+    weight = max(LIGHTEST, HEAVIEST - (3 * near) // 2)
+    smallest = _smallest_total(work, codes, count)
+    if smallest <= count:
+        return weight + ALONE
+    return weight + CLOSE if smallest <= count + CLOSE_BY else weight
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _kept(work: Work, key: Key) -> int:
+    """What is kept of a cell of the true table: twice its weight, and one more where it is occupied."""
+    # an odd factor is a permutation of the keys' bits: some of them say where, and the others whose it is. Where there
+    # are as many slots as keys no cell is ever weighed twice
+    scattered = (key * SCATTER) & work.bits[0]
+    place, whose = scattered >> work.bits[1], (scattered & ((1 << work.bits[1]) - 1)) << 8
+    if work.weighed[place] >> 8 << 8 != whose:
+        count = work.counts[_slot(work.keys, key)]
+        work.weighed[place] = whose | 2 * _weigh(work, key, count) | (count > 0)
+    return int(work.weighed[place] & 255)
+
+
+# Changes
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def price(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key: Key, up: bool, now: int) -> int:
+    """What it costs to change a cell by one: its weight where that makes it wrong, less that where it mends it.
+
+    UNKNOWN where nothing is kept of the cell; `free` where no cell is impossible.
+    """
+    place = _slot(changed, key)
+    if changed[place] == EMPTY:
+        if up and free:
+            return 0
+        scattered = (key * SCATTER) & bits[0]
+        kept = weighed[scattered >> bits[1]]
+        if kept >> 8 != scattered & ((1 << bits[1]) - 1):
+            return UNKNOWN
+        kept &= 255
+        if kept >= 2 * FORBIDDEN:
+            return 2 * NEVER  # whatever else is mended
+        return 0 if up or kept & 1 else kept >> 1
+    value, weight = int(state[place, VALUE]), int(state[place, WEIGHT])
+    if up:
+        return -weight if value < state[place, LOW] else weight if value >= state[place, HIGH] else 0
+    if value > state[place, HIGH]:
+        return -weight
+    # a cell just raised was missing a record: taking one from it again would go round in circles
+    return (TABU_COST if state[place, TABU] > now else 0) + (weight if value <= state[place, LOW] else 0)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def price_anew(work: Work, key: Key, up: bool, now: int, room: int) -> int:
+    """The same of a cell that nothing was kept of; where that is `room` or more it may be less than it is."""
+    # no empty cell weighs less, so that many need not be weighed
+    if not up and room <= LIGHTEST and work.counts[_slot(work.keys, key)] == 0:
+        return LIGHTEST
+    _kept(work, key)
+    free = len(work.patterns) == 0
+    return price(work.changed, work.state, work.weighed, work.bits, free, key, up, now)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def enter(work: Work, key: Key) -> int:
+    """Where the state of a cell is, which begins as the true table has it."""
+    place = _slot(work.changed, key)
+    if work.changed[place] == EMPTY:
+        count, weight, state = work.counts[_slot(work.keys, key)], _kept(work, key) >> 1, work.state
+        work.changed[place] = key
+        work.order[work.filled[0]] = place
+        work.filled[0] += 1
+        state[place, VALUE] = state[place, TRUE] = count
+        state[place, LOW], state[place, HIGH] = 0, ENDLESS
+        state[place, WEIGHT], state[place, MOST] = weight, weight + MOST_LEARNT
+        state[place, TABU], state[place, WRONG] = 0, EMPTY
+    return int(place)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None:
+    """Changes a cell, and puts it on the list of wrong ones or takes it off."""
+    state[place, VALUE] += by
+    is_wrong = state[place, VALUE] < state[place, LOW] or state[place, VALUE] > state[place, HIGH]
+    if is_wrong and state[place, WRONG] == EMPTY:
+        state[place, WRONG] = filled[1]
+        wrong[filled[1]] = place
+        filled[1] += 1
+    elif not is_wrong and state[place, WRONG] != EMPTY:
+        filled[1] -= 1
+        last = wrong[filled[1]]
+        wrong[state[place, WRONG]] = last
+        state[last, WRONG] = state[place, WRONG]
+        state[place, WRONG] = EMPTY
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def apply(work: Work, key: Key, flipped: int, steps: Ints, up: bool, until: int) -> None:
+    """Makes a move; the cells that it raises are no cheap donors before the step `until`."""
+    corners = np.empty(1 << MAX_FLIPS, np.int64)
+    changed, state, wrong, filled = work.changed, work.state, work.wrong, work.filled
+    corners[0] = key
+    for i in range(1 << flipped):
+        for j in range(flipped):
+            if i >> j == 1:
+                corners[i] = corners[i - (1 << j)] + steps[j]
+        place = _slot(changed, corners[i])
+        if changed[place] == EMPTY:
+            place = enter(work, corners[i])
+        raised = ODD[i] != up
+        _change(state, wrong, filled, place, 1 if raised else -1)
+        if raised:
+            state[place, TABU] = until
