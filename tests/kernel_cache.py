@@ -27,7 +27,7 @@ from tests.kept import ROOT, kept_folder
 ROOTS = (ROOT, Path(sysconfig.get_path("purelib")))
 """Where `sdc` may be imported from: processes that tests start elsewhere have the installed one."""
 
-_KERNELS = re.compile(r"^(from|import) numba\b", re.MULTILINE)
+_KERNELS = re.compile(r"^(from sdc.compiled|import numba)\b", re.MULTILINE)
 
 
 def keep_kernels() -> None:

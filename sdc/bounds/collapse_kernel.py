@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from sdc.compiled import inner, kernel
 from sdc.model.table import Counts
 
 OWN, REST, SUM = 0, 1, 2  # digits of a super-cell's number in base 3
@@ -33,7 +33,7 @@ Stamps: TypeAlias = npt.NDArray[np.int32]
 # in ticks, one a variable and 32 a sweep: a triple none of whose rows has moved since it was last treated is skipped.
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def fill(state: SuperCells, total: int, columns: int) -> None:
     """[0, total] everywhere in the (tiles, rows of 2 LANES) state; lanes beyond the matrix are 0."""
     integer = state.dtype.type
@@ -46,7 +46,7 @@ def fill(state: SuperCells, total: int, columns: int) -> None:
                 bounds_of_row[LANES + i] = integer(total) if i < lanes else integer(0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def publish(
     state: SuperCells, supports: npt.NDArray[np.int64], own: Counts, powers: npt.NDArray[np.int64], columns: int
 ) -> None:
@@ -74,13 +74,13 @@ def publish(
             rests = (rests - support) & support
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _lower(state: SuperCells, place: int, columns: int) -> int:
     column = place % columns
     return int(state[column // LANES, place // columns * 2 * LANES + column % LANES])
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) -> None:
     """Sets the bounds of the super-cell with this number."""
     column = place % columns
@@ -89,7 +89,7 @@ def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) 
     state[column // LANES, at + LANES] = upper
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def settle(state: SuperCells, columns: int, most: int) -> int:
     """Narrows the state to the fixed point, which does not depend on the order, or until `most` sweeps a tile are done.
 
@@ -138,7 +138,7 @@ def settle(state: SuperCells, columns: int, most: int) -> int:
                 return -swept if crossed else swept
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _stamp_columns(for_columns: Flags, first: int, lanes: int, stamp: Stamps) -> bool:
     """Stamp the columns of every tile that has moved in these matrix rows, and take its flags down; whether any has."""
     any_moved = False
@@ -152,7 +152,7 @@ def _stamp_columns(for_columns: Flags, first: int, lanes: int, stamp: Stamps) ->
     return any_moved
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _stamp_rows(for_rows: Flags, stamp: Stamps) -> bool:
     """Stamp the rows that have moved, and take their flags down; whether any has."""
     any_moved = False
@@ -163,7 +163,7 @@ def _stamp_rows(for_rows: Flags, stamp: Stamps) -> bool:
     return any_moved
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _transpose(state: SuperCells, across: SuperCells, first: int, lanes: int) -> None:
     """Matrix rows from `first` on, out of the stored tiles into a tile with a lane a row."""
     for t in range(len(state)):
@@ -175,7 +175,7 @@ def _transpose(state: SuperCells, across: SuperCells, first: int, lanes: int) ->
                 out[start + row] = tile[row * 2 * LANES + lane]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _transpose_back(
     state: SuperCells, across: SuperCells, stamp: Stamps, since: int, first: int, lanes: int, for_rows: Flags
 ) -> None:
@@ -200,7 +200,7 @@ def _transpose_back(
             for_rows[t, first + row] |= moved != 0
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _descend(tile: SuperCells, length: int) -> None:
     """Upper bounds of own and rest at most that of their sum, one variable after another: minima of public margins."""
     stride = 1
@@ -216,7 +216,7 @@ def _descend(tile: SuperCells, length: int) -> None:
         stride *= 3
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _settle_tile(tile: SuperCells, stamp: Stamps, length: int, most: int) -> int:
     """Sweep until nothing moves, `most` times, or until bounds have crossed, which may never settle; how many sweeps.
 
@@ -240,7 +240,7 @@ def _settle_tile(tile: SuperCells, stamp: Stamps, length: int, most: int) -> int
             return tick // TICKS
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _latest(stamp: Stamps, first: int, last: int) -> int:
     latest = np.int32(-1)
     for i in range(first, last):
@@ -248,7 +248,7 @@ def _latest(stamp: Stamps, first: int, last: int) -> int:
     return int(latest)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _sweep(tile: SuperCells, stamp: Stamps, length: int, stride: int, tick: int) -> bool:
     """One pass over the variables from that stride on; whether anything moved.
 
@@ -288,7 +288,7 @@ def _sweep(tile: SuperCells, stamp: Stamps, length: int, stride: int, tick: int)
     return bool(moved != 0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _has_crossed(tile: SuperCells, length: int) -> bool:
     """Whether a lower bound has passed its upper bound in the tile."""
     for row in range(length):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from sdc.compiled import inner, kernel
 
 SMALL = 10.0  # records; what follows and is larger is hardly made negative by rounding the others
 
@@ -17,7 +18,7 @@ Reals: TypeAlias = npt.NDArray[np.float64]
 Codings: TypeAlias = npt.NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def transformed(dense: npt.NDArray[Any], sizes: Codings, summing: bool) -> npt.NDArray[Any]:
     """(cells,) each the sum over the cells that have its levels where they are not 0; not summing: the transpose.
 
@@ -35,7 +36,7 @@ def transformed(dense: npt.NDArray[Any], sizes: Codings, summing: bool) -> npt.N
     return back
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _transform(dense: npt.NDArray[Any], sizes: Codings, step: int, summing: bool) -> None:
     """In place, along variables of which the last has the given step (Yates)."""
     for v in range(len(sizes) - 1, -1, -1):
@@ -52,7 +53,7 @@ def _transform(dense: npt.NDArray[Any], sizes: Codings, step: int, summing: bool
         step = span
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def incidence(codes: Codings, levels: Codings) -> Reals:
     """(n, rows) 1 where a cell lies in a row: it has the row's levels where these are not 0."""
     within = np.ones((len(codes), len(levels)))
@@ -65,7 +66,7 @@ def incidence(codes: Codings, levels: Codings) -> Reals:
     return within
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def factorise(matrix: Reals) -> None:
     """In place: the upper Cholesky factor of a (rows, rows) matrix; a pivot that is not positive is made infinite."""
     # LAPACK's gives up at a dependent row; with an infinite pivot its multiplier is 0, and the others are as without it
@@ -84,7 +85,7 @@ def factorise(matrix: Reals) -> None:
             matrix[j, j] = np.inf
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def solved(factor: Reals, right: Reals) -> Reals:
     """(rows,) the solution of factor' factor x = right, with the factor as `factorise` leaves it."""
     rows = len(factor)
@@ -100,7 +101,7 @@ def solved(factor: Reals, right: Reals) -> Reals:
     return x
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def room(value: Reals, change: Reals, allowed: npt.NDArray[np.bool_]) -> float:
     """The largest multiple of the (cells,) change that keeps every allowed value from falling below 0."""
     room = np.inf
@@ -110,7 +111,7 @@ def room(value: Reals, change: Reals, allowed: npt.NDArray[np.bool_]) -> float:
     return room
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def exchange(effect: Reals, owed: Reals, free: Codings, following: Codings, x: Reals) -> None:
     """In place: cells that follow and are small in x change places with larger free ones, by pivots of 1 or -1."""
     for i in np.argsort(x[following]):
@@ -127,7 +128,7 @@ def exchange(effect: Reals, owed: Reals, free: Codings, following: Codings, x: R
             free[chosen], following[i] = following[i], free[chosen]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _pivot(effect: Reals, owed: Reals, i: int, j: int) -> None:
     """following = owed - effect @ free, solved for free j instead of following i, where effect[i, j] is 1 or -1."""
     one = effect[i, j]
@@ -142,7 +143,7 @@ def _pivot(effect: Reals, owed: Reals, i: int, j: int) -> None:
     effect[i, j] = one
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def rounded(x: Reals, effect: Reals, following: Reals, owed: Reals, steps: int) -> tuple[Codings, Codings]:
     """Integers next to (n,) x, and the (rows,) counts that follow: owed less effect @ integers."""
     counts = _rounded_one_by_one(x, effect, following)
@@ -169,7 +170,7 @@ def rounded(x: Reals, effect: Reals, following: Reals, owed: Reals, steps: int) 
     return counts, left
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _rounded_one_by_one(x: Reals, effect: Reals, following: Reals) -> Codings:
     """Down or up, whichever leaves the smaller squared error in what follows, by its size."""
     counts = np.empty(len(x), np.int64)
@@ -189,7 +190,7 @@ def _rounded_one_by_one(x: Reals, effect: Reals, following: Reals) -> Codings:
     return counts
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _best_move(
     counts: Codings, effect: Reals, left: Codings, weights: Reals, waiting: Codings, step: int
 ) -> tuple[int, int]:

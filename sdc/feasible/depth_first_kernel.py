@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from sdc.compiled import inner, kernel
 from sdc.model.table import Counts
 
 Arrays: TypeAlias = tuple[Counts, Counts, Counts, Counts, Counts, Counts]
@@ -19,7 +19,7 @@ EMPTY, SETTLED, STOPPED = 0, 1, 2  # how a propagation ends: no table is left, n
 UNLIMITED = 1 << 62
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def settle(
     lower: Counts,
     upper: Counts,
@@ -43,7 +43,7 @@ def settle(
     return _settled(lower, upper, cells, most, arrays, waiting, queue, len(totals))
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _settled(
     lower: Counts,
     upper: Counts,
@@ -66,7 +66,7 @@ def _settled(
     return treated + abs(more), SETTLED if more >= 0 else EMPTY
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _queue_all(waiting: npt.NDArray[np.bool_], queue: Counts) -> int:
     """Let every equation wait; how many they are."""
     for e in range(len(queue)):
@@ -74,7 +74,7 @@ def _queue_all(waiting: npt.NDArray[np.bool_], queue: Counts) -> int:
     return len(queue)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _propagate(
     lower: Counts,
     upper: Counts,
@@ -139,7 +139,7 @@ def _propagate(
     return treated
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def narrowest(lower: Counts, upper: Counts, cells: int) -> int:
     """The free cell with the narrowest interval, -1 where none is free.
 
@@ -153,7 +153,7 @@ def narrowest(lower: Counts, upper: Counts, cells: int) -> int:
     return best
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _next_value(lower: int, upper: int, near: int, tried: int) -> tuple[int, int]:
     """The next value of the interval by distance from `near`, and the count of values tried by then."""
     # near, near + 1, near - 1, ...: the true table is feasible, and so tables near to it are found soonest
@@ -166,7 +166,7 @@ def _next_value(lower: int, upper: int, near: int, tried: int) -> tuple[int, int
     return lower - 1, tried
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def advance(
     lower: npt.NDArray[np.int64],
     upper: npt.NDArray[np.int64],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from sdc.compiled import inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -14,7 +15,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative hashing (Knuth, vol. 3, 6.4)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _agree(cells: Ints, one: int, other: int, members: Ints) -> bool:
     """Whether two entries fall on the same marginal cell."""
     equal = True
@@ -23,7 +24,7 @@ def _agree(cells: Ints, one: int, other: int, members: Ints) -> bool:
     return equal
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _cancel(cells: Ints, changes: Ints, begin: int, end: int, members: Ints, first: Ints, sums: Ints) -> bool:
     """Whether the changes of the entries from begin to end sum to zero in each marginal cell.
 
@@ -47,7 +48,7 @@ def _cancel(cells: Ints, changes: Ints, begin: int, end: int, members: Ints, fir
     return others == 0
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def preserved(
     start: Ints, cells: Ints, changes: Ints, varying: Ints, elements: Ints, parts: Ints, part: Ints, public: Flags
 ) -> Flags:

@@ -10,10 +10,10 @@ import itertools
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from sdc.compiled import kernel
 from sdc.feasible.differences import Differences
 from sdc.feasible.walk import Moved
 from sdc.model.keys import KeySpace
@@ -216,7 +216,7 @@ def _offsets(sizes: tuple[int, ...], radius: int) -> Ints:
     return np.concatenate(parts)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def _incidence(
     offsets: Ints, masks: Ints, strides: Ints, sorted_keys: Ints, order: Ints, released: npt.NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
@@ -252,7 +252,7 @@ def _incidence(
     return start, rows
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def _peel(start: Ints, rows: Ints, counts: Counts, alive: npt.NDArray[np.bool_]) -> bool:
     """Takes away the cells that cannot change: alone in a marginal cell, or in one without a donor.
 

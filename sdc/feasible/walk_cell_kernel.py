@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from sdc.compiled import inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -91,7 +92,7 @@ class Work(NamedTuple):
 # Cells
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _slot(keys: Ints, key: Key) -> int:
     """Where the key is, or the empty slot where it would be."""
     mask = len(keys) - 1
@@ -101,7 +102,7 @@ def _slot(keys: Ints, key: Key) -> int:
     return int(place)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def fill(work: Work, keys: Ints, counts: Ints) -> None:
     """Puts in the true table: (n,) cells with (n,) counts."""
     for i in range(len(keys)):
@@ -109,13 +110,13 @@ def fill(work: Work, keys: Ints, counts: Ints) -> None:
         work.keys[place], work.counts[place] = keys[i], counts[i]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def draw(random: Ints, below: int) -> int:
     random[0] = random[0] * FACTOR + TERM
     return int(((random[0] >> 33) & 0x3FFFFFFF) % below)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def codes_of(key: Key, sizes: Ints, strides: Ints) -> Ints:
     codes = np.empty(len(sizes), np.int64)
     for v in range(len(codes)):
@@ -123,7 +124,7 @@ def codes_of(key: Key, sizes: Ints, strides: Ints) -> Ints:
     return codes
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _is_impossible(work: Work, codes: Ints) -> bool:
     for p in range(len(work.patterns)):
         inside = True
@@ -134,7 +135,7 @@ def _is_impossible(work: Work, codes: Ints) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _smallest_total(work: Work, codes: Ints, enough: int) -> int:
     """The smallest released total that a cell is part of; any other that is `enough`, where there is one."""
     totals, total, parts, part, reach = work.totals, work.total, work.parts, work.part, work.reach
@@ -149,7 +150,7 @@ def _smallest_total(work: Work, codes: Ints, enough: int) -> int:
     return smallest
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _weigh(work: Work, key: Key, count: int) -> int:
     """How hard it is to give the cell a record: the fewer occupied cells are near it, and the smaller its totals."""
     sizes, strides, keys, counts = work.sizes, work.strides, work.keys, work.counts
@@ -168,7 +169,7 @@ def _weigh(work: Work, key: Key, count: int) -> int:
     return weight + CLOSE if smallest <= count + CLOSE_BY else weight
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _kept(work: Work, key: Key) -> int:
     """What is kept of a cell of the true table: twice its weight, and one more where it is occupied."""
     # an odd factor is a permutation of the keys' bits: some of them say where, and the others whose it is. Where there
@@ -184,7 +185,7 @@ def _kept(work: Work, key: Key) -> int:
 # Changes
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def price(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key: Key, up: bool, now: int) -> int:
     """What it costs to change a cell by one: its weight where that makes it wrong, less that where it mends it.
 
@@ -211,7 +212,7 @@ def price(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key
     return (TABU_COST if state[place, TABU] > now else 0) + (weight if value <= state[place, LOW] else 0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def price_anew(work: Work, key: Key, up: bool, now: int, room: int) -> int:
     """The same of a cell that nothing was kept of; where that is `room` or more it may be less than it is."""
     # no empty cell weighs less, so that many need not be weighed
@@ -222,7 +223,7 @@ def price_anew(work: Work, key: Key, up: bool, now: int, room: int) -> int:
     return price(work.changed, work.state, work.weighed, work.bits, free, key, up, now)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def enter(work: Work, key: Key) -> int:
     """Where the state of a cell is, which begins as the true table has it."""
     place = _slot(work.changed, key)
@@ -238,7 +239,7 @@ def enter(work: Work, key: Key) -> int:
     return int(place)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None:
     """Changes a cell, and puts it on the list of wrong ones or takes it off."""
     state[place, VALUE] += by
@@ -255,7 +256,7 @@ def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None
         state[place, WRONG] = EMPTY
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def apply(work: Work, key: Key, flipped: int, steps: Ints, up: bool, until: int) -> None:
     """Makes a move; the cells that it raises are no cheap donors before the step `until`."""
     corners = np.empty(1 << MAX_FLIPS, np.int64)

@@ -14,9 +14,9 @@ each cell that is looked at, the walk took six times as long.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from sdc.compiled import inner, kernel
 from sdc.feasible.walk_cell_kernel import (
     EMPTY,
     FORBIDDEN,
@@ -59,7 +59,7 @@ TABU_STEPS = 3
 # Moves of single variables
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _next_to(work: Work, key: Key, own: Ints, up: bool, now: int) -> Ints:
     """(variables, categories) what it costs to change each cell next to one."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
@@ -75,7 +75,7 @@ def _next_to(work: Work, key: Key, own: Ints, up: bool, now: int) -> Ints:
     return near
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _cheapest(work: Work, key: Key, up: bool, now: int, most: int) -> int:
     """The cheapest move that flips single variables of a cell, into `best`; its cost, NEVER where there is none.
 
@@ -138,7 +138,7 @@ def _cheapest(work: Work, key: Key, up: bool, now: int, most: int) -> int:
 # Moves of blocks
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _list_flip(flips: Ints, random: Ints, found: int, variables: int, step: int, cost: int) -> int:
     """Lists a flip; where there is no room a random one goes, each equally likely (Vitter 1985, algorithm R)."""
     at = found if found < len(flips) else draw(random, found + 1)
@@ -147,7 +147,7 @@ def _list_flip(flips: Ints, random: Ints, found: int, variables: int, step: int,
     return found + 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _list_flips(work: Work, key: Key, now: int, least: int, largest: int) -> int:
     """Lists flips of up to `largest` variables, in random order: several only where the donor has a record to give."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
@@ -185,7 +185,7 @@ def _list_flips(work: Work, key: Key, now: int, least: int, largest: int) -> int
     return found
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _meeting(released: Flags, sets: Ints, d: int, number: int, block: int) -> int:
     """Of the released sets of one variable of each of d blocks those that stay so with one of the next; how many."""
     kept = 0
@@ -200,7 +200,7 @@ def _meeting(released: Flags, sets: Ints, d: int, number: int, block: int) -> in
     return kept
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _cheapest_of_blocks(work: Work, key: Key, now: int, least: int, largest: int, most: int) -> int:
     """The cheapest move of blocks that raises a cell, where it costs less than `least`, into `best`; the lower cost.
 
@@ -254,7 +254,7 @@ def _cheapest_of_blocks(work: Work, key: Key, now: int, least: int, largest: int
 # The walk
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _begin(work: Work, target: Key, by: int) -> int:
     """Back at the true table, with the target alone wrong: where it is."""
     for i in range(work.filled[0]):
@@ -266,13 +266,13 @@ def _begin(work: Work, target: Key, by: int) -> int:
     return goal
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _has_room(work: Work, done: int, moves: int) -> bool:
     """Whether further moves fit the trail and the cells that are changed."""
     return bool(done + moves <= MAX_TRAIL and work.filled[0] + (moves << MAX_FLIPS) <= MAX_CHANGED)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _step(work: Work, place: int, now: int, largest: int, most: int, done: int) -> bool:
     """Mends a wrong cell by the cheapest move, which is written down; False where there is none."""
     key, state, best, move = work.changed[place], work.state, work.best, work.trail[done]
@@ -293,7 +293,7 @@ def _step(work: Work, place: int, now: int, largest: int, most: int, done: int) 
     return True
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _go_back(work: Work, done: int, to: int) -> int:
     for at in range(done - 1, to - 1, -1):
         move = work.trail[at]
@@ -301,7 +301,7 @@ def _go_back(work: Work, done: int, to: int) -> int:
     return to
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _gone(work: Work, goal: int, by: int) -> int:
     """How far the target has gone its way where nothing else is wrong; else, and where too far, nothing."""
     if work.filled[1] > 1 or (work.filled[1] == 1 and work.wrong[0] != goal):
@@ -310,7 +310,7 @@ def _gone(work: Work, goal: int, by: int) -> int:
     return int(gone) if 0 < gone <= abs(by) else 0
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _repeat(work: Work, goal: int, by: int, begun: int, done: int) -> int:
     """The moves from `begun` on once more and more, while the target gets farther: no search. The trail's length."""
     moves = done - begun
@@ -327,7 +327,7 @@ def _repeat(work: Work, goal: int, by: int, begun: int, done: int) -> int:
     return done
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _walk(work: Work, target: Key, by: int, steps: int, largest: int, most: int) -> int:
     """How far the target was changed with no count wrong; where that is, the walk ends."""
     goal, reached, length, done = _begin(work, target, by), 0, 0, 0
@@ -349,7 +349,7 @@ def _walk(work: Work, target: Key, by: int, steps: int, largest: int, most: int)
     return reached
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _write(work: Work, keys: Ints, changes: Ints, begin: int) -> int:
     """What the walk has changed, from `begin` on; where it ends."""
     for i in range(work.filled[0]):
@@ -361,7 +361,7 @@ def _write(work: Work, keys: Ints, changes: Ints, begin: int) -> int:
     return begin
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def shift(work: Work, targets: Ints, wanted: Ints, tries: Ints, nodes: Ints, found: Ints, keys: Ints, by: Ints) -> None:
     """Changes (n,) targets by what is wanted of each, or as far as one of the tries gets, each from the true table.
 

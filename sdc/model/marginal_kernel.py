@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from sdc.compiled import inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Columns: TypeAlias = npt.NDArray[np.uint16]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def add_counts(sums: Ints, columns: Columns, counts: Ints, kept: Ints, sizes: Ints) -> None:
     """Adds the (n,) counts of cells with (variables, n) columns to the (prod of the kept sizes,) sums.
 
@@ -24,7 +25,7 @@ def add_counts(sums: Ints, columns: Columns, counts: Ints, kept: Ints, sizes: In
         sums[keys[i]] += counts[i]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def sums_at(sums: Ints, columns: Columns, kept: Ints, sizes: Ints) -> Ints:
     """(n,) the sums at cells with (variables, n) columns."""
     keys = _keys(columns, kept, sizes)
@@ -34,7 +35,7 @@ def sums_at(sums: Ints, columns: Columns, kept: Ints, sizes: Ints) -> Ints:
     return found
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _keys(columns: Columns, kept: Ints, sizes: Ints) -> npt.NDArray[np.int32]:
     # 32 bits, twice as many of which a register holds; a sub-table that is summed densely has far fewer cells
     keys = np.zeros(columns.shape[1], np.int32)

@@ -22,7 +22,8 @@ Kernels that call each other stay in this one module: Numba's cache does not see
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sdc.compiled import inner, kernel
 
 FAR = np.int64(1 << 60)  # above any count, and one bit: `D & FAR` tells that a row has no at-risk cell
 ONE = np.uint64(1)
@@ -30,8 +31,8 @@ ONE = np.uint64(1)
 # All sub-tables
 
 
-@njit(cache=True)
-def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, both):  # type: ignore[no-untyped-def]
+@inner
+def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, both):
     """Level j to level j - 1 without its variable: merge the rows that differed in it only."""
     v, offset = j - 1, start[j]
     k = -1
@@ -58,8 +59,8 @@ def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, bo
     return k + 1
 
 
-@njit(cache=True)
-def _take(j, rows, start, up, code, group, node, count, least, spare, both, place, last):  # type: ignore[no-untyped-def]
+@inner
+def _take(j, rows, start, up, code, group, node, count, least, spare, both, place, last):
     """Level j to level j - 1 with its variable taken: a stable pass by category."""
     v, offset = j - 1, start[j]
     # counting sort: rows are sorted by (group, prefix), and being stable keeps them so within each category
@@ -85,8 +86,8 @@ def _take(j, rows, start, up, code, group, node, count, least, spare, both, plac
     return rows
 
 
-@njit(cache=True)
-def _last_pair(rows, start, cost, total, group, node, count, least, spare, both):  # type: ignore[no-untyped-def]
+@inner
+def _last_pair(rows, start, cost, total, group, node, count, least, spare, both):
     """Critical widths of T and of T with variable 0, from the rows of level 1."""
     offset, without, with_it = start[1], FAR, FAR
     before = np.int32(-1)
@@ -109,8 +110,8 @@ def _last_pair(rows, start, cost, total, group, node, count, least, spare, both)
     return min(without, n | (d & FAR), m, d, b - n), with_it
 
 
-@njit(cache=True)
-def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):  # type: ignore[no-untyped-def]
+@kernel
+def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):
     """All sub-tables of one sub-lattice: of the last `depth` variables exactly those of `taken` are kept.
 
     start, up, cost, code  see `PrefixTrie`; the codes are below `cats`
@@ -164,8 +165,8 @@ def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):
 # Sub-tables that reach a floor
 
 
-@njit(cache=True)
-def _counts_reach(floor, column, categories, first, stop, row, value):  # type: ignore[no-untyped-def]
+@inner
+def _counts_reach(floor, column, categories, first, stop, row, value):
     """(smallest, largest) n_{T+v} at the at-risk cells, v the column's; (-1, 0) at the first below the floor."""
     count, at_risk = np.empty(categories, np.int64), np.empty(categories, np.int64)
     low, high = FAR, np.int64(0)
@@ -183,8 +184,8 @@ def _counts_reach(floor, column, categories, first, stop, row, value):  # type: 
     return low, high
 
 
-@njit(cache=True)
-def _refine(column, categories, first, stop, row, value, top):  # type: ignore[no-untyped-def]
+@inner
+def _refine(column, categories, first, stop, row, value, top):
     """The groups of T as those of T with the column's variable, in place: (first, stop), the smallest count first.
 
     Groups without an at-risk cell have nothing more to say and are left out. Rows from `top` on are overwritten.
@@ -217,8 +218,8 @@ def _refine(column, categories, first, stop, row, value, top):  # type: ignore[n
     return firsts[order], stops[order]
 
 
-@njit(cache=True)
-def _merge(lower, codes, cats, first, stop, row, value, top):  # type: ignore[no-untyped-def]
+@inner
+def _merge(lower, codes, cats, first, stop, row, value, top):
     """Rows of T that agree on the variables `lower` as one, from `top` on: (first, stop, top after them).
 
     A row is one of those it stands for, and has their codes of what can still be added. Merged where that at
@@ -253,8 +254,8 @@ def _merge(lower, codes, cats, first, stop, row, value, top):  # type: ignore[no
     return firsts, stops, top
 
 
-@njit(cache=True)
-def _groups(subtable, codes, rows, cats):  # type: ignore[no-untyped-def]
+@inner
+def _groups(subtable, codes, rows, cats):
     """The groups of a sub-table from all rows: (first, stop, row, value), with room for as many rows again.
 
     A value is twice the count, and 1 more where a cell of the row is at risk.
@@ -270,8 +271,8 @@ def _groups(subtable, codes, rows, cats):  # type: ignore[no-untyped-def]
     return first, stop, row, value
 
 
-@njit(cache=True)
-def _width_by_rows(subtable, codes, rows, ways, cats, total):  # type: ignore[no-untyped-def]
+@inner
+def _width_by_rows(subtable, codes, rows, ways, cats, total):
     """The critical width, row by row."""
     first, stop, row, _ = _groups(subtable, codes, rows, cats)
     width = FAR
@@ -290,8 +291,8 @@ def _width_by_rows(subtable, codes, rows, ways, cats, total):  # type: ignore[no
     return width
 
 
-@njit(cache=True)
-def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, ways, cats, lowest, nearest, total):  # type: ignore[no-untyped-def]
+@inner
+def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, ways, cats, lowest, nearest, total):
     """The critical width of a sub-table where it reaches the floor, else -1.
 
     The groups are those of the sub-table without the column's variable. `lowest` and `nearest` are the
@@ -312,8 +313,8 @@ def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, 
     return width if width >= floor else np.int64(-1)
 
 
-@njit(cache=True)
-def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats, lowest, nearest, total):  # type: ignore[no-untyped-def]
+@kernel
+def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats, lowest, nearest, total):
     """The sub-tables above `start` with some of the candidates that reach the floor, depth first.
 
     T gets only variables below the lowest that was added, and of these only those with which T without that lowest
@@ -380,8 +381,8 @@ def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats,
     return found[:size], widths[:size], visited
 
 
-@njit(cache=True)
-def _highest(variables):  # type: ignore[no-untyped-def]
+@inner
+def _highest(variables):
     v = -1
     while variables:
         variables >>= ONE
@@ -389,7 +390,7 @@ def _highest(variables):  # type: ignore[no-untyped-def]
     return v
 
 
-@njit(cache=True)
-def _is_among(subtable, ascending):  # type: ignore[no-untyped-def]
+@inner
+def _is_among(subtable, ascending):
     at = np.searchsorted(ascending, subtable)
     return at < len(ascending) and ascending[at] == subtable

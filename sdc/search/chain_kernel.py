@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from sdc.compiled import inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 MarginalCounts: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else int64
@@ -93,7 +94,7 @@ class Work(NamedTuple):
     numbers: Ints
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _uniform(work: Work) -> float:
     """The next number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), the upper 53 bits."""
     # a generator of one word: it is saved with the chain, and put back where a proposal has to begin again
@@ -108,7 +109,7 @@ def _uniform(work: Work) -> float:
 # The graph
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _is_separated(neighbours: Ints, u: int, v: int, separator: int) -> bool:
     """Whether every path from u to v goes through the separator."""
     reached = fresh = 1 << u
@@ -124,7 +125,7 @@ def _is_separated(neighbours: Ints, u: int, v: int, separator: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _is_complete(neighbours: Ints, subtable: int) -> bool:
     complete = True
     for w in range(len(neighbours)):
@@ -133,7 +134,7 @@ def _is_complete(neighbours: Ints, subtable: int) -> bool:
     return complete
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _status(work: Work, pair: int) -> int:
     """Whether the edge may be added, or deleted, so that the graph stays chordal."""
     u, v = work.first[pair], work.second[pair]
@@ -144,7 +145,7 @@ def _status(work: Work, pair: int) -> int:
     return LEGAL if _is_separated(work.neighbours, u, v, common) else ILLEGAL
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _forget_moves(work: Work, u: int, v: int, common: int, added: bool) -> None:
     """Which pairs must be looked at again after uv was toggled.
 
@@ -166,7 +167,7 @@ def _forget_moves(work: Work, u: int, v: int, common: int, added: bool) -> None:
             work.status[pair] = UNKNOWN
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _draw_move(work: Work) -> int:
     """One of the legal moves, all with the same probability: pairs are drawn until one is legal."""
     # Drawing again needs no list of the legal moves, which each accepted one would change; and a status is worked out
@@ -179,7 +180,7 @@ def _draw_move(work: Work) -> int:
             return pair
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _toggle(work: Work, pair: int, rows: tuple[int, int, int, int], added: bool) -> None:
     """The graph with the edge added or deleted: terms, legal moves, value and fingerprint."""
     u, v = work.first[pair], work.second[pair]
@@ -197,7 +198,7 @@ def _toggle(work: Work, pair: int, rows: tuple[int, int, int, int], added: bool)
     _forget_moves(work, u, v, common, added)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _value(work: Work, u: int, v: int, common: int) -> float:
     """Value of the complete sets S' + u + v, S' within S: w_u w_v prod_S (1 + w_s), and what listed ones are beside."""
     value = float(work.weights[u] * work.weights[v])
@@ -211,7 +212,7 @@ def _value(work: Work, u: int, v: int, common: int) -> float:
     return value
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
     """Adds the sub-table's counts, in this row, to the sum of the lower bound ([DKS] theorem 1), or takes them away.
 
@@ -238,7 +239,7 @@ def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
 # Marginals at the at-risk cells
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _slot(keys: Ints, subtable: int) -> int:
     """Where the sub-table is, or the empty slot where it would be."""
     mask = len(keys) - 1
@@ -248,14 +249,14 @@ def _slot(keys: Ints, subtable: int) -> int:
     return place
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def remember(work: Work, subtable: int, place: int) -> None:
     """Notes the row of a sub-table, or that it is NARROW."""
     slot = _slot(work.keys, subtable)
     work.keys[slot], work.places[slot] = subtable, place
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def row_of(work: Work, subtable: int) -> int:
     """The row of a sub-table, NARROW, or EMPTY where neither is known: it is then needed."""
     slot = _slot(work.keys, subtable)
@@ -267,7 +268,7 @@ def row_of(work: Work, subtable: int) -> int:
     return int(work.places[slot])
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _is_wide(work: Work, cell: int, rows: tuple[int, int, int, int], required: int) -> bool:
     """Whether the cell keeps the required width when the clique in the first of the rows is added."""
     high = int(work.rows[rows[0], cell])
@@ -280,7 +281,7 @@ def _is_wide(work: Work, cell: int, rows: tuple[int, int, int, int], required: i
     return bool(high - max(0, low) >= required)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _all_wide(work: Work, rows: tuple[int, int, int, int], required: int) -> bool:
     """Whether every cell keeps the required width when the clique in the first of the rows is added."""
     for j in range(-1, work.numbers[TERMS]):
@@ -296,7 +297,7 @@ def _all_wide(work: Work, rows: tuple[int, int, int, int], required: int) -> boo
 # The chain
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
     """Rows of C = S + u + v, S, S + u and S + v; as soon as one is EMPTY or NARROW it stands for the first."""
     # the whole clique first: most that are refused are narrow by their critical width, and need no other row
@@ -310,7 +311,7 @@ def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
     return whole, rest, one, other
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _try_addition(work: Work, pair: int, required: int) -> bool:
     """One proposal to add an edge: it is taken where all widths allow. False where a row is missing."""
     # weights are above 0, so that an addition never loses value and Metropolis always accepts it
@@ -328,7 +329,7 @@ def _try_addition(work: Work, pair: int, required: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _delete(work: Work, pair: int) -> bool:
     """Deletes an edge. False where a row is missing."""
     # no width is tested: with less public no interval is narrower
@@ -341,7 +342,7 @@ def _delete(work: Work, pair: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def temperature(cooling: Cooling, step: int) -> float:
     """Temperature at a step, in units of utility: every cycle begins at the start again ([KDSF] section 5.1)."""
     passed = (step % cooling.length) / cooling.length
@@ -350,7 +351,7 @@ def temperature(cooling: Cooling, step: int) -> float:
     return float(cooling.start * (cooling.end / cooling.start) ** passed)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _loses_little(work: Work, pair: int, temperature: float) -> bool:
     """Metropolis: whether a deletion is accepted."""
     u, v = work.first[pair], work.second[pair]
@@ -358,7 +359,7 @@ def _loses_little(work: Work, pair: int, temperature: float) -> bool:
     return bool(temperature > 0 and _uniform(work) < np.exp(-loss / temperature))
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@inner
 def _is_new_on_top(work: Work) -> bool:
     """Whether the graph is as good as the best, within rounding, and was not looked at before."""
     # ties go to the larger width, which only the caller works out: each tie costs it a pass over all cells, and a cold
@@ -368,7 +369,7 @@ def _is_new_on_top(work: Work) -> bool:
     return bool(work.seen[_slot(work.seen, work.numbers[FINGERPRINT] & 0x7FFFFFFFFFFFFFFF)] == EMPTY)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def mark_seen(work: Work) -> None:
     """The current graph was looked at; the set begins anew when it is half full, which costs time and nothing else."""
     if work.numbers[SEEN] >= SEEN_SLOTS // 2:
@@ -379,7 +380,7 @@ def mark_seen(work: Work) -> None:
     work.numbers[SEEN] += 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def advance(work: Work, cooling: Cooling, required: int, step: int, until: int) -> tuple[int, int]:
     """Proposals from `step` on, and why it stopped: DONE, MISSING a row, or a graph ON_TOP that is to be looked at."""
     while step < until:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
+from sdc.compiled import kernel
 
 LANES = 4
 
 
-@njit(cache=True)
-def rescale(values, before, factor, after, lanes):  # type: ignore[no-untyped-def]
+@kernel
+def rescale(values, before, factor, after, lanes):
     """Multiplies each cell by the factor of its group in `before`, and sums the new values by group in `after`.
 
     A step of IPF ([DKS] section 3.2) with the division left to the caller; exact but for rounding, whatever the order.
