@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import atexit
 import os
-import pickle
 import platform
 import re
 import shutil
 import sysconfig
 import tempfile
-import time
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-from filelock import FileLock
 
 from tests.kept import ROOT, kept_folder
 
@@ -34,7 +28,6 @@ def keep_kernels() -> None:
     """Lets Numba, which is not imported yet, find and leave compiled kernels there; or where the environment says."""
     if "NUMBA_CACHE_DIR" not in os.environ:
         _choose_folder()
-    _take_turns()
 
 
 def _choose_folder() -> None:
@@ -43,7 +36,6 @@ def _choose_folder() -> None:
     os.environ["NUMBA_CACHE_DIR"] = named = tempfile.mkdtemp(prefix="sdc-kernels-")
     atexit.register(shutil.rmtree, named, ignore_errors=True)
     _name_by_path(kept, Path(named))
-    _drop_mixed_up(kept)
 
 
 def kernel_sources() -> list[Path]:
@@ -61,45 +53,3 @@ def _name_by_path(kept: Path, named: Path) -> None:
         for root in ROOTS:
             name = UserProvidedCacheLocator.get_suitable_cache_subpath(str(root / package / "kernel.py"))
             (named / name).symlink_to(folder)
-
-
-# Two processes that have compiled one function for different arguments at the same moment may leave the code of the one
-# under the name of the other, for Numba writes its index and its code one after the other. Processes of a test run take
-# turns; of others, which do not, the next run drops what was mixed up.
-
-
-def _take_turns() -> None:
-    from numba.core.caching import IndexDataCacheFile
-
-    save = IndexDataCacheFile.save
-
-    def save_alone(self: Any, key: Any, data: Any) -> None:
-        with FileLock(Path(self._cache_path) / "lock"):
-            save(self, key, data)
-
-    IndexDataCacheFile.save = save_alone
-
-
-def _drop_mixed_up(kept: Path) -> None:
-    checked = kept / "checked"
-    since, begun = checked.stat().st_mtime if checked.exists() else 0.0, time.time()
-    for index in kept.rglob("*.nbi"):
-        if index.stat().st_mtime >= since and not all(_is_for(key, code) for key, code in _codes(index)):
-            index.unlink()
-    checked.touch()
-    os.utime(checked, (begun, begun))
-
-
-def _codes(index: Path) -> Iterator[tuple[Any, Path]]:
-    with index.open("rb") as file:
-        pickle.load(file)  # Numba's version, which is that of this state
-        _, names = pickle.load(file)
-    yield from ((key, index.parent / name) for key, name in names.items())
-
-
-def _is_for(key: Any, code: Path) -> bool:
-    """Whether code is for the arguments that its index says; what is not there is compiled again."""
-    if not code.exists():
-        return True
-    signature = pickle.loads(code.read_bytes())[3]
-    return bool(signature.args == key[0])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numba
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
-from numba.core.caching import IndexDataCacheFile
 
 from tests import kept, kernel_cache, nightly, processes, profiles, soaks
 
@@ -55,23 +51,6 @@ def test_every_file_with_kernels_is_known() -> None:
     names = {path.name for path in kernel_cache.kernel_sources()}
     assert {"chain_kernel.py", "ipf_kernel.py", "walk_kernel.py", "width_kernel.py"} <= names
     assert "connection.py" not in names  # it only names the package
-
-
-def test_code_under_the_name_of_other_arguments_is_dropped(tmp_path: Path) -> None:
-    """As two processes leave it that write at the same moment."""
-    twice = numba.njit(lambda x: x + x)
-    for values in (np.ones(2), np.ones(2, np.int64)):
-        twice(values)
-    file = IndexDataCacheFile(str(tmp_path), "twice", "stamp")
-    for signature, compiled in twice.overloads.items():
-        file.save((signature, "machine"), (None, None, None, compiled.signature))
-    kernel_cache._drop_mixed_up(tmp_path)
-    assert len(file._load_index()) == 2
-    code = sorted(tmp_path.glob("*.nbc"))
-    shutil.copy(code[0], code[1])
-    os.utime(tmp_path / "checked", (0, 0))
-    kernel_cache._drop_mixed_up(tmp_path)
-    assert file._load_index() == {}
 
 
 def test_examples_are_scaled_once_and_few_are_all_taken() -> None:
