@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,11 @@ ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"
 CZECH_YAML = ROOT / "configs" / "czech_auto_workers.yaml"
 
+for number in (signal.SIGINT, signal.SIGHUP):
+    # under `nohup` or in the background of a script they are ignored, and commands that tests start would inherit that;
+    # a handler is not inherited
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 keep_kernels()  # before any of them is imported
 register_profiles()
 
