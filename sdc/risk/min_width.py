@@ -27,6 +27,8 @@ FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, 
 MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
 FIRST_BATCH, LAST_BATCH = 2, 32
 WALK_STEPS = 10_000  # most nodes of one cell's walks: 1 s
+# brief: a walk that succeeds mostly has after 700, and a search asks dozens of questions that end with one that fails
+BRIEF_STEPS = 4_000
 MAX_WITNESSES = 20
 
 
@@ -235,6 +237,7 @@ class _Case:
 
     def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
         steps = self._effort.budget.steps_per_cell
+        most = BRIEF_STEPS if self._effort.depth is Depth.BRIEF else WALK_STEPS
         # a linear program costs more than a walk, whatever is allowed for a cell
         if shift is Shift.SPARSEST_UP and steps <= WALK_STEPS:
             return
@@ -244,7 +247,7 @@ class _Case:
                 inside = np.flatnonzero(held.holds(frame.cells[cells], frame.table.schema))
                 for piece in cut(inside, MOST_PER_UNIT[shift]):
                     moved = frame.cells[cells[piece]], changes[piece]
-                    yield component, MoveUnit(frame.variables, known, held, *moved, shift, min(WALK_STEPS, steps))
+                    yield component, MoveUnit(frame.variables, known, held, *moved, shift, min(most, steps))
 
     # Bounding
 
