@@ -6,6 +6,7 @@ from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.risk.units import bytes_of_search
+from sdc.search.growth import fits_a_worker
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 HERE_BYTES = 390 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
@@ -36,8 +37,9 @@ def worker_bytes(table: Table, cells_per_slice: int) -> int:
     """Of a worker: the table mapped, and either a slice with the component it is of, or a marginal being made."""
     # a slice is copied out of its component, which is then in memory beside it
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
+    grown = _search_bytes(table, len(table)) if fits_a_worker(table) else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
-    return WORKER_BYTES + _table_bytes(table) + max(in_slice, MARGINAL_BYTES * len(table))
+    return WORKER_BYTES + _table_bytes(table) + grown + max(in_slice, MARGINAL_BYTES * len(table))
 
 
 def sweep_bytes_allowed(table: Table, allowed: int) -> int:
@@ -54,10 +56,13 @@ def _table_bytes(table: Table) -> int:
 
 def here_bytes(table: Table, small_count: int, floor: int) -> int:
     """Of this process: cells and at-risk cells as columns of int64, marginals kept, and the list of widths."""
-    variables, at_risk = len(table.schema), len(table.at_risk(small_count))
+    return HERE_BYTES + _search_bytes(table, len(table.at_risk(small_count))) + WIDTH_BYTES * listed(table, floor)
+
+
+def _search_bytes(table: Table, at_risk: int) -> int:
+    variables = len(table.schema)
     columns = 3 * 8 * variables * (len(table) + at_risk)
-    kept = min(KEPT_BYTES, 8 * at_risk * min(KEPT_MARGINALS, 1 << variables))
-    return HERE_BYTES + columns + kept + WIDTH_BYTES * listed(table, floor)
+    return columns + min(KEPT_BYTES, 8 * at_risk * min(KEPT_MARGINALS, 1 << variables))
 
 
 def listed(table: Table, floor: int) -> int:

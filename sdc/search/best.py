@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError
 from sdc.model.release import Release
+from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import smallest_graph
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
+from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -63,6 +66,8 @@ class ReleaseSearch:
         if method == "decomposable":
             return self.by_annealing(resume)
         annealed = self.by_annealing(resume) if self.can_anneal() else None
+        if annealed and self.ordered.extend and fits_a_worker(self.ordered.inquiry.table):
+            return _better(*self._grown_side_by_side(annealed), annealed)
         return self.best_of(self.by_order(), annealed)
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
@@ -88,16 +93,36 @@ class ReleaseSearch:
         """The one of higher rank, after the decomposable one too was extended, where the ordered search extends."""
         if annealed is None:
             return replace(ordered, method="best", reason=_alone(ordered))
-        other = self.extended(annealed) if self.ordered.extend else annealed
-        winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
-        reason = _reason(winner, loser)
-        return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason)
+        return _better(ordered, self.extended(annealed) if self.ordered.extend else annealed, annealed)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with all that can be added, so that it is maximal; the questions asked are added to its steps."""
         larger = replace(self.ordered, inquiry=self._inquiry()).extended(found.judgement)
         value = self._value(larger.release)
         return replace(found, judgement=larger.judgement, value=value, steps=(*found.steps, *larger.steps))
+
+    def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
+        """The ordered release and the annealed one extended, each by a worker."""
+        inquiry = self.ordered.inquiry
+        effort = replace(inquiry.effort, executor=IN_PROCESS)
+        alone = Growth(inquiry.criterion, inquiry.policy, effort, self.ordered.widths)
+        start = Grown(annealed.release, annealed.proof)
+        ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, replace(alone, start=start)])
+        return (
+            FoundRelease(self._proven(ordered), "ordered", self._value(ordered.release), ordered.steps),
+            replace(annealed, judgement=self._proven(other), value=self._value(other.release), steps=other.steps),
+        )
+
+    def _proven(self, grown: Grown) -> Judgement:
+        """The judgement of what a worker found, by its proof and no further search."""
+        for step in grown.steps:
+            self.ordered.on_step(step)
+        inquiry = self._inquiry()
+        inquiry.learn(grown.proof, grown.release)
+        judgement = inquiry.ask(grown.release, Depth.REFUTE)
+        if not inquiry.accepts(judgement):
+            raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
+        return judgement
 
     def _inquiry(self) -> Inquiry:
         return self.ordered.inquiry.anew()
@@ -111,6 +136,13 @@ def require_method(method: str) -> None:
     """ConfigError for a method that there is not."""
     if method not in METHODS:
         raise ConfigError(f"release method {method!r} is unknown; choose one of {', '.join(METHODS)}")
+
+
+def _better(ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) -> FoundRelease:
+    """The one of higher rank, with the chains that led to the other one."""
+    winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
+    reason = _reason(winner, loser)
+    return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason)
 
 
 def _alone(ordered: FoundRelease) -> str:

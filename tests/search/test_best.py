@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import find_release
+from sdc.executor import IN_PROCESS, Executor, InProcess
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.verdict import Policy
 from sdc.search.annealing import Schedule
 from sdc.search.best import FoundRelease, ReleaseSearch
 from sdc.search.decomposable import SearchState
+from sdc.search.growth import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.search.test_decomposable import annealed_search
 from tests.search.test_ordered import sharp_min_width
-from tests.strategies import inquiry_of, small_tables
+from tests.strategies import inquiry_of, scattered, shown_by, small_tables
 
 
 def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing: object) -> ReleaseSearch:
@@ -154,6 +159,41 @@ def test_chains_go_on_where_they_were(czech: Table) -> None:
     resumed = search.run("best", kept[2])
     assert len(kept) == 5 + 2
     assert (resumed.release, resumed.trace, resumed.steps) == (whole.release, whole.trace, whole.steps)
+
+
+def asked_by(executor: Executor, table: Table, policy: Policy = Policy.REFUSE) -> ReleaseSearch:
+    search, inquiry = search_of(table, 3), inquiry_of(table, 3, executor=executor, policy=policy)
+    return ReleaseSearch(replace(search.ordered, inquiry=inquiry), replace(search.decomposable, inquiry=inquiry))
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_side_by_side_is_found_what_is_found_in_turn(policy: Policy, two_workers: Executor) -> None:
+    table, said = scattered(), []
+    search = asked_by(IN_PROCESS, table, policy)
+    ordered, annealed = search.run("ordered"), search.run("decomposable")
+    in_turn = search.best_of(ordered, annealed)
+    listened = replace(search, ordered=replace(search.ordered, on_step=said.append))
+    for found in (listened.run("best"), asked_by(two_workers, table, policy).run("best")):
+        assert (found.release, found.steps, found.reason) == (in_turn.release, in_turn.steps, in_turn.reason)
+        assert found.assessment == in_turn.assessment
+        shown = [shown_by(table, found.release, table.codes, proof) for proof in (found.proof, in_turn.proof)]
+        assert (shown[0] == shown[1]).all()
+    assert said == [*ordered.steps, *search.extended(annealed).steps]
+
+
+def test_a_worker_is_not_believed() -> None:
+    """It says that more was found than what it sends shows."""
+
+    class Boasting:
+        workers, scratch = 1, None
+
+        def run(self, function: Callable[..., Any], table: Table, units: Sequence[Any]) -> Iterator[Any]:
+            results = InProcess().run(function, table, units)
+            everything = Release.of([(1 << len(table.schema)) - 1])
+            return (replace(r, release=everything) if isinstance(r, Grown) else r for r in results)
+
+    with pytest.raises(RuntimeError, match="a worker's release is not proven by what it sent"):
+        asked_by(Boasting(), scattered()).run("best")
 
 
 def test_an_unknown_method(czech: Table) -> None:

@@ -1,0 +1,55 @@
+"""Growths as units: a worker grows a whole release by itself, side by side with others that grow another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdc.bounds.method import is_small
+from sdc.feasible.proof import Proof
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
+from sdc.search.ordered import OrderedSearch, SearchStep
+
+MOST_CELLS = 100_000  # non-zero cells: the worker has for itself what the build's process has of a larger table
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A release, what shows that it is safe, and the steps that led to it."""
+
+    release: Release
+    proof: Proof
+    steps: tuple[SearchStep, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """An ordered search from nothing, or where there is a `start` from a release that was accepted."""
+
+    criterion: MinWidth
+    policy: Policy
+    effort: Effort
+    widths: CriticalWidths
+    start: Grown | None = None
+
+
+def fits_a_worker(table: Table) -> bool:
+    """Whether growths are units; of small tables every question is answered at once, so they are none."""
+    return len(table) <= MOST_CELLS and not is_small(table.schema)
+
+
+def grow(table: Table, growth: Growth) -> Grown:
+    """What the search finds; its answers are to be asked for again by whoever relies on them."""
+    inquiry = Inquiry(table, growth.criterion, growth.policy, growth.effort)
+    search = OrderedSearch(inquiry, growth.widths)
+    if growth.start is None:
+        found = search.run()
+    else:
+        inquiry.learn(growth.start.proof, growth.start.release)
+        found = search.extended(inquiry.ask(growth.start.release))
+    return Grown(found.release, found.proof, found.steps)
