@@ -16,6 +16,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.report import exposure, figures, graphs
 from sdc.report.evidence import Audit
 from sdc.report.lattice import Level, most_dangerous
@@ -226,10 +227,9 @@ def _last_answers(audit: Audit) -> dict[st.SubTable, SearchStep]:
 
 
 def _step(audit: Audit, k: int, step: SearchStep, figure: Markup) -> StepRow:
-    label = ", ".join(st.label(t, audit.table.schema) for t in step.added[:MOST_ADDED])
-    if len(step.added) > MOST_ADDED:
-        label += f" and {len(step.added) - MOST_ADDED} more"
-    return StepRow(k, step.length, label, answer(step), step.min_width, step.undecided_cells, figure)
+    return StepRow(
+        k, step.length, few(step.added, audit.table.schema), answer(step), step.min_width, step.undecided_cells, figure
+    )
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,12 @@ def border(audit: Audit) -> list[BorderRow]:
         BorderRow(st.label(t, audit.table.schema), known.get(t), _reason(last.get(t), known.get(t), audit))
         for t in rows
     ]
+
+
+def few(subtables: Sequence[st.SubTable], schema: Schema) -> str:
+    """The labels of the first, and how many more there are."""
+    named = ", ".join(st.label(t, schema) for t in subtables[:MOST_ADDED])
+    return named if len(subtables) <= MOST_ADDED else f"{named} and {len(subtables) - MOST_ADDED} more"
 
 
 def _just_outside(audit: Audit) -> list[st.SubTable]:

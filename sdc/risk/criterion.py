@@ -124,8 +124,9 @@ class Assessment:
 class Judgement:
     """The answer to one question, with all it rests on: it stays proven whatever is asked later.
 
-    bank   what was known before and what was found; of a safe release what its proof needs, and no more
-    spent  steps that it took
+    bank      what was known before and what was found; of a safe release what its proof needs, and no more
+    spent     steps that it took
+    blockers  codes of at-risk cells that stopped the release: refuted ones, or those that the search gave up
     """
 
     criterion: Criterion
@@ -133,6 +134,7 @@ class Judgement:
     assessment: Assessment
     bank: Bank
     spent: int = 0
+    blockers: tuple[tuple[int, ...], ...] = ()
 
     @property
     def release(self) -> Release:

@@ -118,7 +118,7 @@ class _Case:
         self._bank, self._support = bank, Support(knowledge, bank, effort.cells_per_slice)
         self._is_exact = is_small(table.schema)
         self._missed = dict(bank.missed)
-        self._spent = 0
+        self._spent, self._given_up = 0, list[int]()
         # only its outer ends: inner ones must be those that a proof can show, see `bounds`
         cheap = cheap_bounds(bank.at_risk, knowledge)
         self._methods, self._outer = dict.fromkeys([cheap.method]), cheap.outer
@@ -136,7 +136,16 @@ class _Case:
         elif self._verdict is Verdict.UNDECIDED or self._effort.depth is Depth.EVERY:
             self._decide()
         answer = self._criterion.assess(self.bounds)
-        return Judgement(self._criterion, self._knowledge, answer, self._bank_of(answer.verdict), self._spent)
+        bank, stopped = self._bank_of(answer.verdict), self._blockers(answer)
+        return Judgement(self._criterion, self._knowledge, answer, bank, self._spent, stopped)
+
+    def _blockers(self, answer: Assessment) -> tuple[tuple[int, ...], ...]:
+        """Of an unsafe release the cells that refute it, of an undecided one those that were given up."""
+        if answer.verdict is Verdict.UNSAFE:
+            return tuple(witness.cell for witness in answer.witnesses)
+        open_ = self._short(np.array(self._given_up, np.int64))
+        cells = self._bank.at_risk.cells[open_[:MAX_WITNESSES]]
+        return tuple(tuple(cell) for cell in cells.tolist())
 
     def _bank_of(self, verdict: Verdict) -> Bank:
         """Of a safe release what its proof needs, for larger ones are asked about next; else all that was found."""
@@ -221,6 +230,7 @@ class _Case:
     def _note_missed(self, rows: CellRows) -> int:
         """Counts those of the cells that are open still; how many."""
         failed = self._short(rows)
+        self._given_up += failed.tolist()
         for row in failed.tolist():
             self._missed[row] = self._missed.get(row, 0) + 1
         return len(failed)

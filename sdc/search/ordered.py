@@ -31,6 +31,7 @@ class SearchStep:
     length     bisection: length of the prefix asked about; else sub-tables released so far
     added      the sub-tables tried together; none for a prefix
     answer     True releasable, False refuted, None undecided
+    blockers   codes of the at-risk cells that stopped it, see `Judgement`
     """
 
     phase: str
@@ -39,6 +40,7 @@ class SearchStep:
     answer: bool | None
     min_width: tuple[int, int]
     undecided_cells: int
+    blockers: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +193,8 @@ class OrderedSearch:
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
         judgement = self.inquiry.ask(release, depth)
         answer = judgement.assessment
-        step = SearchStep(phase, length, added, answer.releasable, answer.min_width, answer.undecided_cells)
+        facts = answer.releasable, answer.min_width, answer.undecided_cells
+        step = SearchStep(phase, length, added, *facts, judgement.blockers)
         self._steps.append(step)
         self.on_step(step)
         return judgement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ from sdc.run_format import (
     variable_columns,
 )
 from sdc.search.best import FoundRelease
+from sdc.search.blockers import Cell, blockers
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
@@ -40,6 +41,7 @@ from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
+MOST_BLOCKERS = 20
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
 
 
@@ -68,7 +70,7 @@ def read_widths(folder: Path) -> CriticalWidths:
 
 
 def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
-    """The released frontier, every step that led to it, and of chains their best graph and their trace."""
+    """The released frontier, every step that led to it, what stopped it, and of chains best graph and trace."""
     steps = [{**asdict(step), "added": [st.names(t, schema) for t in step.added]} for step in found.steps]
     content = {"method": found.method, **release_facts(found.release, schema), "steps": steps}
     if found.graph is not None:
@@ -77,6 +79,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
         write_columns(folder / TRACE, {name: np.array([getattr(r, name) for r in found.trace]) for name in names})
     if found.reason is not None:
         content["reason"] = found.reason
+    content["blockers"] = [_blocker(cell, stopped, schema) for cell, stopped in blockers(found.steps)[:MOST_BLOCKERS]]
     write_json(folder / SEARCH_FILE, content)
 
 
@@ -139,10 +142,16 @@ def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
     return [st.names(clique, schema) for clique in graph.cliques]
 
 
+def _blocker(cell: Cell, stopped: Iterable[SubTable], schema: Schema) -> dict[str, Any]:
+    named = {variable.name: variable.categories[code] for code, variable in zip(cell, schema.variables, strict=True)}
+    return {"cell": named, "stopped": [st.names(t, schema) for t in stopped]}
+
+
 def _step(step: dict[str, Any], schema: Schema) -> SearchStep:
     added = tuple(_bits(names, schema) for names in step["added"])
     low, high = step["min_width"]
-    return SearchStep(**{**step, "added": added, "min_width": (low, high)})
+    blockers = tuple(map(tuple, step["blockers"]))
+    return SearchStep(**{**step, "added": added, "min_width": (low, high), "blockers": blockers})
 
 
 def release_facts(release: Release, schema: Schema) -> dict[str, Any]:

@@ -281,6 +281,20 @@ def test_extension_after_annealing(decomposable: Audit) -> None:
     assert "refuted: with the release a cell has outer width 5" in text
 
 
+def test_the_cells_that_stopped_most(czech: Audit) -> None:
+    """The cell without records in most of what is around it comes with what it stopped."""
+    schema = czech.table.schema
+    cell = tuple(czech.table.codes[czech.table.at_risk(2)][0].tolist())
+    stopped = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F")]
+    steps = [SearchStep("extension", 60, (t,), False, (0, 5), 0, (cell,)) for t in stopped]
+    page = Page(render(replace(czech, search_steps=tuple(steps))))
+    distance = (czech.table.codes != np.array(cell)).sum(axis=1)
+    labels = ", ".join(st.label(t, schema) for t in stopped)
+    assert f" {(distance == 1).sum()} {(distance == 2).sum()} 2 {labels}" in page.text
+    assert "blockers" in page.ids
+    assert "blockers" not in Page(render(czech)).ids
+
+
 def test_iteration_that_did_not_converge_is_said_plainly(wide: Audit) -> None:
     text = Page(render(wide)).text
     assert "The largest deviation from a released count is 31.2 records. ◇ The iteration did not converge:" in text

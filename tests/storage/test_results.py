@@ -19,6 +19,7 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
+from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
 from sdc.storage import results
 from sdc.storage.run_folder import folder_digest
@@ -53,6 +54,18 @@ def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_pa
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
     assert content["sub_tables_with_total"] == found.release.sub_tables_with_total
+
+
+def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, "ordered", min_width=10)
+    results.write_search(found, czech.schema, tmp_path)
+    told = json.loads((tmp_path / "search.json").read_text())["blockers"]
+    stopped = blockers(found.steps)
+    assert len(told) == len(stopped) > 0
+    for (cell, sub_tables), blocker in zip(stopped, told, strict=True):
+        codes = [v.categories.index(blocker["cell"][v.name]) for v in czech.schema.variables]
+        assert tuple(codes) == cell
+        assert [st.of(map(czech.schema.index, names)) for names in blocker["stopped"]] == list(sub_tables)
 
 
 @pytest.mark.parametrize("method", ["decomposable", "best"])
