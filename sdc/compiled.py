@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -55,13 +55,11 @@ def _in_turn(dispatcher: Any) -> Callable[[Any], Any]:
 def _held(path: Path) -> Iterator[None]:
     """The lock of a file; nothing where there can be none, or where whoever has it does not end."""
     lock = FileLock(path, timeout=PATIENCE)
-    try:
+    # without it the kernel is compiled once more than it need be, and is right
+    with suppress(OSError, NotImplementedError, Timeout):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except (OSError, NotImplementedError, Timeout):
-        yield
-        return
     try:
         yield
     finally:
-        lock.release()
+        lock.release()  # nothing where it is not held
