@@ -45,10 +45,9 @@ def blockers(audit: Audit) -> list[BlockerRow]:
 
 def occupied_near(table: Table, cells: Sequence[Cell]) -> list[tuple[int, int]]:
     """Of each cell how many cells with records differ from it in one variable, and in two."""
-    near = np.zeros((len(cells), len(table.schema) + 1), np.int64)
+    # at least three columns: a table of one variable has no cell that differs in two
+    near = np.zeros((len(cells), max(3, len(table.schema) + 1)), np.int64)
     for codes, _ in table.chunks():
         for k, cell in enumerate(cells):
             near[k] += np.bincount((codes != np.array(cell)).sum(axis=1), minlength=near.shape[1])
-    # a table of one variable has no cell that differs in two
-    padded = np.concatenate([near, np.zeros((len(cells), 1), np.int64)], axis=1)
-    return [(int(one), int(two)) for one, two in padded[:, 1:3]]
+    return [(one, two) for one, two in near[:, 1:3].tolist()]

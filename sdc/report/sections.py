@@ -23,6 +23,7 @@ from sdc.report.lattice import Level, most_dangerous
 from sdc.report.scale import Scale
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
+from sdc.search.blockers import tried
 from sdc.search.ordered import SearchStep
 
 MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
@@ -197,9 +198,9 @@ def extension(audit: Audit) -> Extension:
     """The sub-tables tried once the bisection ended, each by its last answer."""
     last = _last_answers(audit)
     refused = [step for step in last.values() if not _passed(audit, step)]
-    added = [step for step in _tried(audit) if _passed(audit, step)]
+    added = [step for step in tried(audit.search_steps) if _passed(audit, step)]
     return Extension(
-        any(step.phase == "growth" for step in _tried(audit)),
+        any(step.phase == "growth" for step in tried(audit.search_steps)),
         len(last),
         sum(step.answer is False for step in refused),
         sum(step.answer is None for step in refused),
@@ -212,17 +213,10 @@ def _passed(audit: Audit, step: SearchStep) -> bool:
     return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
 
 
-def _tried(audit: Audit) -> list[SearchStep]:
-    """The steps that added sub-tables, or tried to, on the way to the release: the prefix extended, or growth."""
-    steps = [step for step in audit.search_steps if step.added]
-    # of the two ways to grow only one led to the release, and its steps are the last
-    return [step for step in steps if step.phase == steps[-1].phase]
-
-
 def _last_answers(audit: Audit) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
     # a refusal of several together says nothing of each; the search asked again with fewer
-    steps = [step for step in _tried(audit) if len(step.added) == 1 or _passed(audit, step)]
+    steps = [step for step in tried(audit.search_steps) if len(step.added) == 1 or _passed(audit, step)]
     return {t: step for step in steps for t in step.added}
 
 

@@ -10,14 +10,19 @@ from sdc.search.ordered import SearchStep
 Cell = tuple[int, ...]
 
 
+def tried(steps: Iterable[SearchStep]) -> list[SearchStep]:
+    """The steps that added sub-tables, or tried to, on the way to the release: the prefix extended, or growth."""
+    adding = [step for step in steps if step.added]
+    # of the two ways to grow only one led to the release, and its steps are the last
+    return [step for step in adding if step.phase == adding[-1].phase]
+
+
 def blockers(steps: Iterable[SearchStep]) -> list[tuple[Cell, tuple[SubTable, ...]]]:
     """Codes of each cell with the sub-tables that it stopped; those that stopped most come first.
 
     A sub-table counts by the last question that tried it alone on the way to the release.
     """
-    tried = [step for step in steps if step.added]
-    # of the two ways to grow only one led to the release, and its steps are the last
-    last = {step.added[0]: step for step in tried if len(step.added) == 1 and step.phase == tried[-1].phase}
+    last = {step.added[0]: step for step in tried(steps) if len(step.added) == 1}
     stopped: dict[Cell, list[SubTable]] = {}
     for sub_table, step in last.items():
         for cell in step.blockers:

@@ -282,7 +282,7 @@ def test_extension_after_annealing(decomposable: Audit) -> None:
 
 
 def test_the_cells_that_stopped_most(czech: Audit) -> None:
-    """The cell without records in most of what is around it comes with what it stopped."""
+    """Each comes with how many occupied cells are near it, and with what it stopped."""
     schema = czech.table.schema
     cell = tuple(czech.table.codes[czech.table.at_risk(2)][0].tolist())
     stopped = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F")]

@@ -7,23 +7,27 @@ from typing import Any
 import pytest
 
 from sdc.api import cell_bounds, ordered_release
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
+from sdc.risk.critical_width import critical_widths
 from sdc.search.blockers import blockers
 from sdc.search.ordered import SearchStep
-from tests.strategies import scattered
+from tests.strategies import inquiry_of, scattered
 
 
-def test_each_refused_question_names_cells_that_refute_it(czech: Table) -> None:
-    """Judged by the sharp bounds of the cell under what was asked about."""
-    found = ordered_release(czech, min_width=10)
-    stopped = blockers(found.steps)
-    assert stopped
-    for cell, sub_tables in stopped:
-        for sub_table in sub_tables:
-            sharp = cell_bounds(czech, found.release.add(sub_table), method="shuttle")
-            row = [tuple(other) for other in sharp.cells.tolist()].index(cell)
-            assert sharp.outer_width[row] < 10
+@pytest.mark.parametrize("min_width", [6, 10, 30, 53])
+def test_an_unsafe_release_names_cells_that_refute_it(min_width: int, czech: Table) -> None:
+    """Judged by the sharp bounds under the release asked about."""
+    listed = critical_widths(czech).reaching(min_width)
+    for number in range(1, len(listed) + 1):
+        release = Release.of(listed[:number])
+        judgement = inquiry_of(czech, min_width).ask(release)
+        sharp = cell_bounds(czech, release)
+        assert sharp.exact.all()
+        narrow = {tuple(cell) for cell in sharp.cells[sharp.outer_width < min_width].tolist()}
+        assert set(judgement.blockers) <= narrow
+        assert bool(judgement.blockers) == bool(narrow)
 
 
 def test_an_undecided_question_names_cells_that_were_given_up() -> None:
