@@ -685,6 +685,14 @@ def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
     assert [path.name for path in build.folder.path.iterdir() if path.is_dir()] == ["table"]
 
 
+def test_a_release_that_grows_on_a_worker_is_planned_for(tmp_path: Path) -> None:
+    table, workers = scattered(1), {"cluster": "local", "workers": 1, "memory_per_worker": "512MiB"}
+    open_build(write_config(tmp_path, execution=workers, release={"method": "ordered"})).require_memory(table)
+    best = open_build(write_config(tmp_path, execution=workers, release={"method": "best"}))
+    with pytest.raises(SdcError, match=r"a worker needs \d+ MiB, 409 MiB are allowed; raise its memory_per_worker"):
+        best.require_memory(table)
+
+
 def test_a_rerun_with_less_memory_is_refused_before_its_first_new_stage(tmp_path: Path) -> None:
     run_all(open_build(write_config(tmp_path)), IN_PROCESS)
     less = open_build(write_config(tmp_path, execution={"memory_per_worker": "256MiB"}, risk={"min_width": 7}))

@@ -34,6 +34,13 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     return CellBounds(cells, counts, outer, np.stack([counts, counts], axis=1), "collapse")
 
 
+def bytes_of_collapse(table: Table) -> int:
+    """Memory of the largest collapsed table around a cell, of which a process has one at a time."""
+    variables, dichotomous = len(table.schema), sum(size == 2 for size in table.schema.sizes)
+    limit = MAX_DICHOTOMOUS if dichotomous >= MAX_DICHOTOMOUS else MAX_VARIABLES
+    return int(3 ** min(variables, limit) * 2 * _count_type(table).itemsize)
+
+
 class Collapse:
     """Outer bounds of cells of one table for whoever knows one thing of it.
 
@@ -134,9 +141,8 @@ class _Collapsed:
         self._number_of_super_cells = int(3 ** len(members))
         self._columns = 3 ** (len(members) // 2)
         shape = -(-self._columns // LANES), self._number_of_super_cells // self._columns * 2 * LANES
-        # two counts are added before they are compared: below 2^30 that fits 32 bits
         self._most_sweeps = LEAST_SWEEPS + SWEEPS_A_BIT * table.total.bit_length()
-        self._state: SuperCells = np.empty(shape, np.int32 if table.total < 1 << 30 else np.int64)
+        self._state: SuperCells = np.empty(shape, _count_type(table))
 
     def settle_around(self, cell: npt.NDArray[np.integer]) -> None:
         """Narrow the bounds of all super-cells around the cell by own + rest = sum, to the fixed point mostly."""
@@ -188,3 +194,8 @@ def _public_supports(release: Release, members: tuple[int, ...]) -> npt.NDArray[
     """
     kept = (st.of(k for k, v in enumerate(members) if st.has(element, v)) for element in release.frontier)
     return np.flatnonzero(Release.of(kept).listed(len(members)))
+
+
+def _count_type(table: Table) -> np.dtype[np.signedinteger]:
+    # two counts are added before they are compared: below 2^30 that fits 32 bits
+    return np.dtype(np.int32 if table.total < 1 << 30 else np.int64)

@@ -86,7 +86,8 @@ class Build:
 
     def worker_bytes(self, table: Table) -> int:
         """What a worker needs that searches for feasible tables."""
-        return worker_bytes(table, self.config.release.cells_per_slice)
+        release = self.config.release
+        return worker_bytes(table, release.cells_per_slice, grows=release.method == "best")
 
     def require_memory(self, table: Table) -> None:
         """SdcError where the table is too much for this process, or a slice of it for a worker."""

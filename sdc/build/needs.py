@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdc.bounds.collapse import bytes_of_collapse
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
@@ -9,7 +10,8 @@ from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
-HERE_BYTES = 390 * MIB  # measured: this process with Prefect, Dask, Arrow and the kernels
+HERE_BYTES = 480 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
+GROWTH_BYTES = 470 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
 KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-risk cells that a search keeps
 MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
@@ -33,13 +35,19 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
         )
 
 
-def worker_bytes(table: Table, cells_per_slice: int) -> int:
-    """Of a worker: the table mapped, and either a slice with the component it is of, or a marginal being made."""
+def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:
+    """Of a worker: the table mapped, and the largest of what it does one after the other.
+
+    That is a slice with the component it is of, a collapsed table, a marginal being made, or a growth where it `grows`
+    releases.
+    """
     # a slice is copied out of its component, which is then in memory beside it
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
-    grown = _search_bytes(table, len(table)) if fits_a_worker(table) else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
-    return WORKER_BYTES + _table_bytes(table) + grown + max(in_slice, MARGINAL_BYTES * len(table))
+    needs = [in_slice, bytes_of_collapse(table), MARGINAL_BYTES * len(table)]
+    if grows and fits_a_worker(table):
+        needs.append(GROWTH_BYTES + _search_bytes(table, len(table)) + bytes_of_collapse(table))
+    return WORKER_BYTES + _table_bytes(table) + max(needs)
 
 
 def sweep_bytes_allowed(table: Table, allowed: int) -> int:
@@ -55,8 +63,9 @@ def _table_bytes(table: Table) -> int:
 
 
 def here_bytes(table: Table, small_count: int, floor: int) -> int:
-    """Of this process: cells and at-risk cells as columns of int64, marginals kept, and the list of widths."""
-    return HERE_BYTES + _search_bytes(table, len(table.at_risk(small_count))) + WIDTH_BYTES * listed(table, floor)
+    """Of this process: cells and at-risk cells as columns of int64, marginals kept, a collapsed table, the widths."""
+    searched = _search_bytes(table, len(table.at_risk(small_count))) + bytes_of_collapse(table)
+    return HERE_BYTES + searched + WIDTH_BYTES * listed(table, floor)
 
 
 def _search_bytes(table: Table, at_risk: int) -> int:

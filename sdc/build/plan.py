@@ -183,7 +183,8 @@ class _Projection:
             return self.tried["start"].bytes  # the worker has counted the records before
         if name == "widths":
             return self.tried["widths"].bytes
-        return max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES
+        tried = max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES
+        return max(tried, self.build.worker_bytes(self.table))  # a growth is tried by no trial
 
     def _seconds(self, name: str) -> tuple[float, bool]:
         # at an address one, for its scheduler is not asked: a time that more of them shorten

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/plan.py
 
-Four builds of different kinds, each planned and then run on two workers. Some ten minutes.
+Five builds of different kinds, each planned and then run on two workers. Some ten minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def builds(folder: Path) -> dict[str, dict[str, Any]]:
-    """Configs by name: ordered marginals of 13 and of 16 variables, annealing of 14 and of 30."""
+    """Configs by name: ordered marginals of 13 and of 16 variables, the best of both, annealing of 14 and of 30."""
     chains = {"method": "decomposable", "annealing": {"steps": 20_000}}
     ordered = {"method": "ordered", "seconds": 60.0}
     return {
@@ -44,6 +44,11 @@ def builds(folder: Path) -> dict[str, dict[str, Any]]:
             "table": {"path": str(data_file("cps13.parquet"))},
             "risk": {"min_width": 10},
             "release": ordered,
+        },
+        "cps13, best": {
+            "table": {"path": str(data_file("cps13.parquet"))},
+            "risk": {"min_width": 3},
+            "release": {"method": "best", "seconds": 60.0},
         },
         "nltcs, ordered": {
             "table": {"path": str(data_file("nltcs_cells.parquet"))},

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import collapse, shuttle
-from sdc.bounds.collapse import Collapse
+from sdc.bounds.collapse import Collapse, bytes_of_collapse
 from sdc.bounds.nested import frontier_bounds
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
@@ -54,6 +56,21 @@ def test_cells_that_share_a_collapsed_table_have_the_bounds_of_their_own(example
     cells = every_cell(table.schema)
     collapsed = Collapse(table, knows(table, release))
     assert collapsed.outer(cells).tolist() == [list(collapsed.at(cell)) for cell in cells]
+
+
+@pytest.mark.parametrize("counts", [3, 1 << 40])
+def test_its_memory_is_known_before(counts: int) -> None:
+    schema = schema_of([2, 3] * 6)
+    table = Table(schema, np.array([[0] * 12, [1] * 12]), np.array([1, counts]))
+    collapsed = Collapse(table, knows(table, Release.of([st.full(12)])))
+    collapsed.at(table.codes[0])  # compiled now
+    tracemalloc.start()
+    try:
+        collapsed.at(table.codes[0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert bytes_of_collapse(table) <= peak < bytes_of_collapse(table) + (2 << 20)
 
 
 @pytest.mark.parametrize("variables", range(1, 12))
