@@ -208,8 +208,9 @@ class _Case:
 
     def _certify_briefly(self, waiting: CellRows) -> None:
         for rows in batches(waiting, FIRST_ROUND, LAST_ROUND):
-            if self._left > 0:
-                self._search(rows, Shift.DOWN, Shift.UP)
+            if self._left <= 0:
+                return  # who is not tried is not missed
+            self._search(rows, Shift.DOWN, Shift.UP)
             # few at a time, because one that stays open is enough
             for batch in batches(self._short(rows), FIRST_BATCH, LAST_BATCH):
                 if self._left > 0:
