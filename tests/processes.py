@@ -1,4 +1,4 @@
-"""Which process runs which test, where there are two: what is dear to open is opened by one of them, and once."""
+"""Which process runs which test, where there are several: what is dear to open is opened by one of them, and once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-PROCESSES = 2
+PROCESSES = 3  # on two cores: tests of processes and servers wait, and one more runs meanwhile
 TOGETHER = {
     "clusters": (
         "tests/build/",
@@ -30,5 +30,5 @@ class Together(LoadScopeScheduling):
 
 
 def processes(config: pytest.Config) -> int:
-    """Folders are tested by two processes; single files by this one, where they can be stopped and looked into."""
+    """Folders are tested by several processes; single files by this one, where they can be stopped and looked into."""
     return PROCESSES if any(Path(argument).is_dir() for argument in config.args) else 0
