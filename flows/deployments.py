@@ -11,10 +11,10 @@ from zoneinfo import available_timezones
 
 import typer
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import AfterValidator, Field, StrictBool, ValidationError
 
 from sdc.build.build import open_build
-from sdc.config import Positive, Text, Workers
+from sdc.config import Positive, Section, Text, Workers
 from sdc.config_file import load_yaml, validated
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError
@@ -39,11 +39,7 @@ def _timezone(value: str) -> str:
     return value
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Schedule(_Section):
+class Schedule(Section):
     cron: Annotated[
         Text, AfterValidator(_cron), Field(description="minute, hour, day, month and weekday, as '0 2 * * *'")
     ]
@@ -51,7 +47,7 @@ class Schedule(_Section):
     active: Annotated[StrictBool, Field(description="true or false")] = True
 
 
-class Parameters(_Section):
+class Parameters(Section):
     """Of both flows."""
 
     config: Annotated[Text, Field(description="the config of the build, relative to the folder of the run")]
@@ -59,20 +55,22 @@ class Parameters(_Section):
     workers: Annotated[Workers | None, Field(description="worker processes instead of the config's")] = None
 
 
-class Concurrency(_Section):
+class Concurrency(Section):
     limit: Annotated[Positive, Field(description="the runs of this deployment at once, at least 1")]
     collision_strategy: Annotated[
         Literal["ENQUEUE", "CANCEL_NEW"], Field(description="what happens to one run more: ENQUEUE or CANCEL_NEW")
     ]
 
 
-class PoolOfDeployment(_Section):
+class PoolOfDeployment(Section):
     name: Annotated[Text, Field(description="one of work_pools")]
     work_queue_name: Annotated[Text | None, Field(description="a queue of the pool, default its own")] = None
-    job_variables: Annotated[dict[str, Any], Field(description="what a job of the pool is given, such as env")] = {}
+    job_variables: dict[str, Any] = Field(
+        default_factory=dict, description="what a job of the pool is given, such as env"
+    )
 
 
-class Deployment(_Section):
+class Deployment(Section):
     name: Annotated[Text, Field(pattern=r"^[^/%&<>]+$", description="a name without / % & < >")]
     entrypoint: Annotated[
         Literal["flows.release_build.release_build", "flows.width_sweep.width_sweep"],
@@ -86,14 +84,14 @@ class Deployment(_Section):
     tags: Annotated[tuple[Text, ...], Field(description="a list of words")] = ()
 
 
-class WorkPool(_Section):
+class WorkPool(Section):
     """Of processes: its worker starts each run as a process beside it."""
 
     name: Annotated[Text, Field(description="the name by which a worker is started")]
     concurrency_limit: Annotated[Positive, Field(description="the runs of all deployments at once, at least 1")]
 
 
-class PrefectFile(_Section):
+class PrefectFile(Section):
     """What is read of a prefect.yaml; Prefect itself leaves `work_pools` alone."""
 
     name: Annotated[Text, Field(description="of the project")]

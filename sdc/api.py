@@ -26,7 +26,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.search.annealing import Schedule
+from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
@@ -162,7 +162,7 @@ def decomposable_release(
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not.
     """
-    criterion, annealing = MinWidth(small_count, min_width), Annealing(Schedule(steps), chains, seed)
+    criterion, annealing = MinWidth(small_count, min_width), Annealing(CoolingSchedule(steps), chains, seed)
     settings = _settings(table, criterion, Effort(executor=executor), annealing, start, weights)
     return release_search(table, settings, no_widths(), on_round=on_round).decomposable.run()
 
@@ -198,7 +198,7 @@ def find_release(
     """
     require_method(method)
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    annealing = Annealing(Schedule(steps), chains, seed)
+    annealing = Annealing(CoolingSchedule(steps), chains, seed)
     settings = _settings(table, MinWidth(small_count, min_width), effort, annealing, start, weights)
     widths = no_widths() if method == "decomposable" else settings.widths(table)
     return release_search(table, settings, widths, on_step, on_round).run(method)
@@ -227,7 +227,7 @@ def risk_utility_curve(
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    annealing = Annealing(Schedule(steps), chains, seed)
+    annealing = Annealing(CoolingSchedule(steps), chains, seed)
     least = MinWidth(small_counts[0], min(min_widths))
     settings = _settings(table, least, effort, annealing, weights=weights)
     search = release_search(table, settings, settings.widths(table))

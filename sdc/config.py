@@ -71,7 +71,9 @@ Memory = Annotated[Text, AfterValidator(_memory)]
 Workers = Annotated[StrictInt, Field(ge=1, le=1024)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of a file of settings: what it does not name is refused, and nothing changes it."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -105,7 +107,7 @@ def _others(values: Any) -> Any:
     return OTHERS if values == "*" else values
 
 
-class RecodeConfig(_Section):
+class RecodeConfig(Section):
     """From the values of a column to fewer categories: bins, groups, or codes at the ends."""
 
     column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
@@ -132,7 +134,7 @@ class RecodeConfig(_Section):
         return self
 
 
-class TableConfig(_Section):
+class TableConfig(Section):
     path: Annotated[
         Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
     ]
@@ -177,7 +179,7 @@ class TableConfig(_Section):
         return recodes
 
 
-class RiskConfig(_Section):
+class RiskConfig(Section):
     min_width: Annotated[
         Positive, Field(description="the smallest width allowed of the bounds of an at-risk cell, at least 1")
     ]
@@ -190,7 +192,7 @@ class RiskConfig(_Section):
     ] = "refuse"
 
 
-class AnnealingConfig(_Section):
+class AnnealingConfig(Section):
     """Chains over decomposable graphs. A value that does not fit another one is the fault of the later one."""
 
     model_config = ConfigDict(validate_default=True)
@@ -253,7 +255,7 @@ class AnnealingConfig(_Section):
         return value
 
 
-class WeightsConfig(_Section):
+class WeightsConfig(Section):
     variables: Annotated[
         dict[Text, Weight],
         Field(
@@ -266,7 +268,7 @@ class WeightsConfig(_Section):
     ] = {}
 
 
-class ReleaseConfig(_Section):
+class ReleaseConfig(Section):
     method: Annotated[
         SearchMethod,
         Field(description="how the release is searched: ordered, decomposable, or best: the better of both"),
@@ -297,7 +299,7 @@ class ReleaseConfig(_Section):
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
 
 
-class PublicationConfig(_Section):
+class PublicationConfig(Section):
     title: Annotated[Text | None, Field(description="the title of what is published, default the name")] = None
     formulas: Annotated[
         Literal["quote", "refuse"],
@@ -308,7 +310,7 @@ class PublicationConfig(_Section):
     ] = "quote"
 
 
-class CurveConfig(_Section):
+class CurveConfig(Section):
     """The risk-utility curve: the best release of each method for every width and small count."""
 
     min_width: Annotated[
@@ -327,7 +329,7 @@ class CurveConfig(_Section):
     ] = ("ordered", "decomposable")
 
 
-class WidthsConfig(_Section):
+class WidthsConfig(Section):
     floor: Annotated[
         NotNegative | None,
         Field(
@@ -337,7 +339,7 @@ class WidthsConfig(_Section):
     ] = None
 
 
-class ExecutionConfig(_Section):
+class ExecutionConfig(Section):
     cluster: Annotated[
         Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
     ] = "local"
@@ -353,11 +355,11 @@ class ExecutionConfig(_Section):
     ] = "auto"
 
 
-class OutputConfig(_Section):
+class OutputConfig(Section):
     folder: Annotated[Text, Field(description="where run folders go, relative to the current directory")] = "runs"
 
 
-class BuildConfig(_Section):
+class BuildConfig(Section):
     """One build. `name` is the folder of its runs; every section but `table` and `risk` has defaults."""
 
     name: Annotated[

@@ -15,7 +15,7 @@ from hypothesis import strategies as hs
 from sdc.bounds.decomposable import explicit_bounds
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences
-from sdc.feasible.proof import Part, Proof
+from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
@@ -249,7 +249,7 @@ def shown_by(table: Table, release: Release, cells: Codes, proof: Proof) -> Inte
     return np.array(shown, np.int64).reshape(-1, 2)
 
 
-def _shown_by_part(table: Table, release: Release, cells: Codes, part: Part) -> list[tuple[int, int]]:
+def _shown_by_part(table: Table, release: Release, cells: Codes, part: ComponentProof) -> list[tuple[int, int]]:
     kept = [v for v in range(len(table.schema)) if part.variables >> v & 1]
     inside = table.marginal(part.variables)
     public = rewritten(release.frontier, part.variables)

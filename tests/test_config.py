@@ -13,7 +13,7 @@ from sdc.ingest.reading import read_table
 from sdc.model.errors import ConfigError
 from sdc.risk.criterion import Budget
 from sdc.risk.slices import CELLS_PER_SLICE
-from sdc.search.annealing import Schedule
+from sdc.search.annealing import CoolingSchedule
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -59,13 +59,13 @@ def test_defaults(file: Path) -> None:
             "seconds": Budget().seconds,
             "annealing": {
                 "chains": 4,
-                "steps": Schedule().steps,
+                "steps": CoolingSchedule().steps,
                 "rounds": 20,
                 "patience": 8,
                 "seed": 0,
-                "schedule": Schedule().kind,
-                "start_temperature": Schedule().start,
-                "end_temperature": Schedule().end,
+                "schedule": CoolingSchedule().kind,
+                "start_temperature": CoolingSchedule().start,
+                "end_temperature": CoolingSchedule().end,
                 "cycles": 1,
                 "tempering": False,
                 "start": None,

@@ -31,7 +31,7 @@ from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences
-from sdc.feasible.proof import Part, Proof
+from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -81,16 +81,16 @@ def evidence(table: Table, release: Release, small_count: int, min_width: int) -
     cover = graph.perfect_sequence(graph.chordal_cover(informed, len(table.schema)).frontier)
     widths = np.full(len(cells), table.total)
     found = walk.find(table, knows(table, release), cells, widths, nodes=10**5)
-    whole = Part(st.full(len(table.schema)), cover, found.differences)
+    whole = ComponentProof(st.full(len(table.schema)), cover, found.differences)
     return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()))
 
 
 def alone(table: Table, cover: Decomposition | None, differences: Differences) -> Proof:
     """All variables in one component."""
-    return Proof((Part(st.full(len(table.schema)), cover, differences),), ())
+    return Proof((ComponentProof(st.full(len(table.schema)), cover, differences),), ())
 
 
-def only(certificate: Certificate) -> Part:
+def only(certificate: Certificate) -> ComponentProof:
     """The part of a certificate that has one."""
     (part,) = certificate.proof.parts
     return part
@@ -636,7 +636,7 @@ def test_the_honest_certificate_of_components_is_accepted(honest_split: Path) ->
     }  # fmt: skip
 
 
-def swapped(parts: Sequence[Part]) -> tuple[Part, ...]:
+def swapped(parts: Sequence[ComponentProof]) -> tuple[ComponentProof, ...]:
     """The differences of the first two under each other's name."""
     one, other, *rest = parts
     return replace(one, differences=other.differences), replace(other, differences=one.differences), *rest
@@ -652,7 +652,7 @@ def of_parts(*variables: str, separators: tuple[str, ...] | None = None) -> Tamp
     def tamper(proof: Proof) -> Proof:
         parts = tuple(st.of(map("ABCDEF".index, names)) for names in variables)
         between = None if separators is None else tuple(st.of(map("ABCDEF".index, names)) for names in separators)
-        empty = (Part(part, None, Differences.none(st.dimension(part))) for part in parts)
+        empty = (ComponentProof(part, None, Differences.none(st.dimension(part))) for part in parts)
         return Proof(tuple(empty), shared(parts) if between is None else between)
 
     return proof_with(tamper)
@@ -854,8 +854,8 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
     cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.uint16)
     exchange = Differences(np.array([0, 4]), cells, np.array([-1, 1, 1, -1]))
     apart = Decomposition((0b01, 0b10), (0,))
-    part = Part(0b101, None, exchange) if as_difference else Part(0b101, apart, Differences.none(2))
-    proof = Proof((part, Part(0b010, None, Differences.none(1))), (0,))
+    part = ComponentProof(0b101, None, exchange) if as_difference else ComponentProof(0b101, apart, Differences.none(2))
+    proof = Proof((part, ComponentProof(0b010, None, Differences.none(1))), (0,))
     found = verify(forged(tmp_path / "run", table, Certificate(table.digest, release, 2, 1, proof), sharp))
     assert found.certified_cells == 0
     assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
@@ -974,17 +974,17 @@ def random_parts(rng: np.random.Generator, variables: int, release: Release) -> 
     return [part for part in parts if part]
 
 
-def random_part(rng: np.random.Generator, table: Table, release: Release, variables: int) -> Part:
+def random_part(rng: np.random.Generator, table: Table, release: Release, variables: int) -> ComponentProof:
     """Of a component, mostly with a true cover and true differences among any others."""
     inside, public = table.marginal(variables), rewritten(release.frontier, variables)
     honest = only(evidence(inside, public, 2, 1)) if len(inside.at_risk(2)) else alone_in(inside)
     cover = honest.cover if rng.random() < 0.7 else random_cover(rng, len(inside.schema))
     kinds = [honest.differences, random_differences(rng, inside)]
-    return Part(variables, cover, Differences.concatenated(kinds if rng.random() < 0.5 else kinds[:1]))
+    return ComponentProof(variables, cover, Differences.concatenated(kinds if rng.random() < 0.5 else kinds[:1]))
 
 
-def alone_in(table: Table) -> Part:
-    return Part(0, None, Differences.none(len(table.schema)))
+def alone_in(table: Table) -> ComponentProof:
+    return ComponentProof(0, None, Differences.none(len(table.schema)))
 
 
 @settings(max_examples=300)

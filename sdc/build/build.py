@@ -29,7 +29,7 @@ from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.search.annealing import Schedule
+from sdc.search.annealing import CoolingSchedule
 from sdc.search.decomposable import Annealing
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
@@ -135,7 +135,7 @@ class Build:
     def settings(self, executor: Executor = IN_PROCESS) -> SearchSettings:
         """The config as the searches take it."""
         release, annealing = self.config.release, self.config.release.annealing
-        schedule = Schedule(
+        schedule = CoolingSchedule(
             annealing.steps,
             annealing.start_temperature,
             annealing.end_temperature,

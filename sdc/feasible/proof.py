@@ -10,7 +10,7 @@ from sdc.model.subtable import SubTable
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ComponentProof:
     """How far the marginal cells of one component can move.
 
     variables    the component
@@ -31,7 +31,7 @@ class Part:
 class Proof:
     """The parts in perfect order, and the released separators between them, one for each part but the first."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ComponentProof, ...]
     separators: tuple[SubTable, ...]
 
     @property

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.walk_cell_kernel import EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, Work
+from sdc.feasible.walk_cell_kernel import EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, WalkWork
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
@@ -99,9 +99,9 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
 
 
 @lru_cache(maxsize=2)
-def _search(table: Table, knowledge: Knowledge) -> _Search:
+def _search(table: Table, knowledge: Knowledge) -> _Walker:
     # units of one round come to a process one by one, each with a copy of what is known
-    return _Search(table, knowledge)
+    return _Walker(table, knowledge)
 
 
 def forget() -> None:
@@ -119,7 +119,7 @@ class _Shifted(NamedTuple):
     nodes: Ints
 
 
-class _Search:
+class _Walker:
     """What the searches of one process share: the moves that keep what is known, and the true table as a hash table."""
 
     def __init__(self, table: Table, knowledge: Knowledge) -> None:
@@ -158,14 +158,14 @@ class _Search:
         return _Shifted(Differences(start, self._schema.keys.unpack(cells), by), moved, gone, used)
 
 
-def _new_work(table: Table, knowledge: Knowledge) -> Work:
+def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
     """Room for the search of a table under what is known of it, with nothing in the table yet."""
     schema, release = table.schema, knowledge.essential
     # a quarter full at most, so that a probe mostly ends at its first slot
     slots, bits = 1 << int(4 * len(table) + 1).bit_length(), (schema.cells - 1).bit_length()
     frontier = [element for element in release.frontier if KeySpace(_sizes(schema, element)).cells <= MAX_TOTALS]
     totals = [_totals(table, element) for element in frontier]
-    return Work(
+    return WalkWork(
         np.array(schema.sizes),
         schema.keys.strides,
         *trie([s for s in knowledge.minimal_unreleased if st.dimension(s) <= MAX_FLIPS]),

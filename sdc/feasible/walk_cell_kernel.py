@@ -40,7 +40,7 @@ SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative has
 FACTOR, TERM = 6364136223846793005, 1442695040888963407  # of a linear congruential generator (Knuth, vol. 2, 3.3.4)
 
 
-class Work(NamedTuple):
+class WalkWork(NamedTuple):
     """What the kernels work on, one release and one table at a time.
 
     sizes, strides         of the variables; the key of a cell is sum(code * stride)
@@ -103,7 +103,7 @@ def _slot(keys: Ints, key: Key) -> int:
 
 
 @kernel
-def fill(work: Work, keys: Ints, counts: Ints) -> None:
+def fill(work: WalkWork, keys: Ints, counts: Ints) -> None:
     """Puts in the true table: (n,) cells with (n,) counts."""
     for i in range(len(keys)):
         place = _slot(work.keys, keys[i])
@@ -125,7 +125,7 @@ def codes_of(key: Key, sizes: Ints, strides: Ints) -> Ints:
 
 
 @inner
-def _is_impossible(work: Work, codes: Ints) -> bool:
+def _is_impossible(work: WalkWork, codes: Ints) -> bool:
     for p in range(len(work.patterns)):
         inside = True
         for v in range(len(codes)):
@@ -136,7 +136,7 @@ def _is_impossible(work: Work, codes: Ints) -> bool:
 
 
 @inner
-def _smallest_total(work: Work, codes: Ints, enough: int) -> int:
+def _smallest_total(work: WalkWork, codes: Ints, enough: int) -> int:
     """The smallest released total that a cell is part of; any other that is `enough`, where there is one."""
     totals, total, parts, part, reach = work.totals, work.total, work.parts, work.part, work.reach
     smallest = 255
@@ -151,7 +151,7 @@ def _smallest_total(work: Work, codes: Ints, enough: int) -> int:
 
 
 @inner
-def _weigh(work: Work, key: Key, count: int) -> int:
+def _weigh(work: WalkWork, key: Key, count: int) -> int:
     """How hard it is to give the cell a record: the fewer occupied cells are near it, and the smaller its totals."""
     sizes, strides, keys, counts = work.sizes, work.strides, work.keys, work.counts
     codes = codes_of(key, sizes, strides)
@@ -170,7 +170,7 @@ def _weigh(work: Work, key: Key, count: int) -> int:
 
 
 @inner
-def _kept(work: Work, key: Key) -> int:
+def _kept(work: WalkWork, key: Key) -> int:
     """What is kept of a cell of the true table: twice its weight, and one more where it is occupied."""
     # an odd factor is a permutation of the keys' bits: some of them say where, and the others whose it is. Where there
     # are as many slots as keys no cell is ever weighed twice
@@ -213,7 +213,7 @@ def price(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key
 
 
 @inner
-def price_anew(work: Work, key: Key, up: bool, now: int, room: int) -> int:
+def price_anew(work: WalkWork, key: Key, up: bool, now: int, room: int) -> int:
     """The same of a cell that nothing was kept of; where that is `room` or more it may be less than it is."""
     # no empty cell weighs less, so that many need not be weighed
     if not up and room <= LIGHTEST and work.counts[_slot(work.keys, key)] == 0:
@@ -224,7 +224,7 @@ def price_anew(work: Work, key: Key, up: bool, now: int, room: int) -> int:
 
 
 @inner
-def enter(work: Work, key: Key) -> int:
+def enter(work: WalkWork, key: Key) -> int:
     """Where the state of a cell is, which begins as the true table has it."""
     place = _slot(work.changed, key)
     if work.changed[place] == EMPTY:
@@ -257,7 +257,7 @@ def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None
 
 
 @inner
-def apply(work: Work, key: Key, flipped: int, steps: Ints, up: bool, until: int) -> None:
+def apply(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool, until: int) -> None:
     """Makes a move; the cells that it raises are no cheap donors before the step `until`."""
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     changed, state, wrong, filled = work.changed, work.state, work.wrong, work.filled

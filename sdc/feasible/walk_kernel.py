@@ -8,8 +8,8 @@ mends one wrong cell after another by the cheapest move, as WalkSAT does clauses
 weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and a cell that
 stays wrong costs more and more.
 
-The inner loops are no functions of their own and get the arrays they use one by one: with all of `Work` handed over at
-each cell that is looked at, the walk took six times as long.
+The inner loops are no functions of their own and get the arrays they use one by one: with all of `WalkWork` handed
+over at each cell that is looked at, the walk took six times as long.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sdc.feasible.walk_cell_kernel import (
     Flags,
     Ints,
     Key,
-    Work,
+    WalkWork,
     apply,
     codes_of,
     draw,
@@ -60,7 +60,7 @@ TABU_STEPS = 3
 
 
 @inner
-def _next_to(work: Work, key: Key, own: Ints, up: bool, now: int) -> Ints:
+def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
     """(variables, categories) what it costs to change each cell next to one."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides = work.sizes, work.strides
@@ -76,7 +76,7 @@ def _next_to(work: Work, key: Key, own: Ints, up: bool, now: int) -> Ints:
 
 
 @inner
-def _cheapest(work: Work, key: Key, up: bool, now: int, most: int) -> int:
+def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     """The cheapest move that flips single variables of a cell, into `best`; its cost, NEVER where there is none.
 
     The cell's own change is not counted. Depth first over the trie with the best so far as the bound: what a partial
@@ -148,7 +148,7 @@ def _list_flip(flips: Ints, random: Ints, found: int, variables: int, step: int,
 
 
 @inner
-def _list_flips(work: Work, key: Key, now: int, least: int, largest: int) -> int:
+def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) -> int:
     """Lists flips of up to `largest` variables, in random order: several only where the donor has a record to give."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, flips, random = work.sizes, work.strides, work.flips, work.random
@@ -201,7 +201,7 @@ def _meeting(released: Flags, sets: Ints, d: int, number: int, block: int) -> in
 
 
 @inner
-def _cheapest_of_blocks(work: Work, key: Key, now: int, least: int, largest: int, most: int) -> int:
+def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest: int, most: int) -> int:
     """The cheapest move of blocks that raises a cell, where it costs less than `least`, into `best`; the lower cost.
 
     Blocks of up to `largest` variables, disjoint. A released sub-table meets every block exactly where it has some
@@ -255,7 +255,7 @@ def _cheapest_of_blocks(work: Work, key: Key, now: int, least: int, largest: int
 
 
 @inner
-def _begin(work: Work, target: Key, by: int) -> int:
+def _begin(work: WalkWork, target: Key, by: int) -> int:
     """Back at the true table, with the target alone wrong: where it is."""
     for i in range(work.filled[0]):
         work.changed[work.order[i]] = EMPTY
@@ -267,13 +267,13 @@ def _begin(work: Work, target: Key, by: int) -> int:
 
 
 @inner
-def _has_room(work: Work, done: int, moves: int) -> bool:
+def _has_room(work: WalkWork, done: int, moves: int) -> bool:
     """Whether further moves fit the trail and the cells that are changed."""
     return bool(done + moves <= MAX_TRAIL and work.filled[0] + (moves << MAX_FLIPS) <= MAX_CHANGED)
 
 
 @inner
-def _step(work: Work, place: int, now: int, largest: int, most: int, done: int) -> bool:
+def _step(work: WalkWork, place: int, now: int, largest: int, most: int, done: int) -> bool:
     """Mends a wrong cell by the cheapest move, which is written down; False where there is none."""
     key, state, best, move = work.changed[place], work.state, work.best, work.trail[done]
     up = state[place, VALUE] < state[place, LOW]
@@ -294,7 +294,7 @@ def _step(work: Work, place: int, now: int, largest: int, most: int, done: int) 
 
 
 @inner
-def _go_back(work: Work, done: int, to: int) -> int:
+def _go_back(work: WalkWork, done: int, to: int) -> int:
     for at in range(done - 1, to - 1, -1):
         move = work.trail[at]
         apply(work, move[0], move[1], move[3:], move[2] == 0, 0)
@@ -302,7 +302,7 @@ def _go_back(work: Work, done: int, to: int) -> int:
 
 
 @inner
-def _gone(work: Work, goal: int, by: int) -> int:
+def _gone(work: WalkWork, goal: int, by: int) -> int:
     """How far the target has gone its way where nothing else is wrong; else, and where too far, nothing."""
     if work.filled[1] > 1 or (work.filled[1] == 1 and work.wrong[0] != goal):
         return 0
@@ -311,7 +311,7 @@ def _gone(work: Work, goal: int, by: int) -> int:
 
 
 @inner
-def _repeat(work: Work, goal: int, by: int, begun: int, done: int) -> int:
+def _repeat(work: WalkWork, goal: int, by: int, begun: int, done: int) -> int:
     """The moves from `begun` on once more and more, while the target gets farther: no search. The trail's length."""
     moves = done - begun
     while work.filled[1] and _has_room(work, done, moves):
@@ -328,7 +328,7 @@ def _repeat(work: Work, goal: int, by: int, begun: int, done: int) -> int:
 
 
 @inner
-def _walk(work: Work, target: Key, by: int, steps: int, largest: int, most: int) -> int:
+def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: int) -> int:
     """How far the target was changed with no count wrong; where that is, the walk ends."""
     goal, reached, length, done = _begin(work, target, by), 0, 0, 0
     if work.state[goal, WEIGHT] >= FORBIDDEN:
@@ -350,7 +350,7 @@ def _walk(work: Work, target: Key, by: int, steps: int, largest: int, most: int)
 
 
 @inner
-def _write(work: Work, keys: Ints, changes: Ints, begin: int) -> int:
+def _write(work: WalkWork, keys: Ints, changes: Ints, begin: int) -> int:
     """What the walk has changed, from `begin` on; where it ends."""
     for i in range(work.filled[0]):
         place = work.order[i]
@@ -362,7 +362,9 @@ def _write(work: Work, keys: Ints, changes: Ints, begin: int) -> int:
 
 
 @kernel
-def shift(work: Work, targets: Ints, wanted: Ints, tries: Ints, nodes: Ints, found: Ints, keys: Ints, by: Ints) -> None:
+def shift(
+    work: WalkWork, targets: Ints, wanted: Ints, tries: Ints, nodes: Ints, found: Ints, keys: Ints, by: Ints
+) -> None:
     """Changes (n,) targets by what is wanted of each, or as far as one of the tries gets, each from the true table.
 
     tries     (tries, 3): its number, steps, variables of a block

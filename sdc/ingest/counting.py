@@ -98,7 +98,7 @@ def _merged(pieces: Sequence[Array]) -> Array:
 
 
 @dataclass(frozen=True)
-class Run:
+class SortedRun:
     """So many cells that were spilled, packed by `sizes`; `codes` has the tally's code for each of the run's."""
 
     path: Path
@@ -114,7 +114,7 @@ class Tally:
     codings: Sequence[Coding]
     memory: int
     folder: Path
-    runs: list[Run] = field(default_factory=list)
+    runs: list[SortedRun] = field(default_factory=list)
     total: int = 0
     rows: int = 0
 
@@ -159,7 +159,7 @@ class Tally:
         if self.cells.shape[1]:
             # running codes of now: vocabularies only grow, so that a code once given stays
             codes = tuple(np.arange(size) for size in self.packing.sizes)
-            self.runs.append(Run(save(self.cells, self.folder), self.cells.shape[1], self.packing.sizes, codes))
+            self.runs.append(SortedRun(save(self.cells, self.folder), self.cells.shape[1], self.packing.sizes, codes))
             self.cells = _no_cells(self.packing)
 
     def _grow(self, rows: int, total: int) -> None:
@@ -235,7 +235,7 @@ class Settled:
     packing: Packing
     codes: tuple[Array, ...]
 
-    def of(self, run: Run) -> Settled:
+    def of(self, run: SortedRun) -> Settled:
         """The same for the codes of a run."""
         return Settled(self.packing, tuple(own[its] for own, its in zip(self.codes, run.codes, strict=True)))
 
@@ -285,7 +285,7 @@ def merge(tally: Tally, settled: Settled, executor: Executor) -> tuple[Iterator[
     return (_mapped(path) for path in executor.run(merge_range, None, ranges)), faults
 
 
-def sort_run(table: None, unit: tuple[Run, Settled, Path]) -> tuple[Path, Faults]:
+def sort_run(table: None, unit: tuple[SortedRun, Settled, Path]) -> tuple[Path, Faults]:
     """Writes a run in final order."""
     run, settled, folder = unit
     cells, faults = settle_cells(_mapped(run.path), Packing(run.sizes), settled)

@@ -31,7 +31,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Block:
+class Box:
     """A box of wrapped names with its top left corner in the drawing."""
 
     x: float
@@ -92,7 +92,7 @@ def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
     """A row a clique, indented below its parent, with the separator on the edge between them."""
     nodes, cliques = hung_up(graph), graph.cliques
     indent = min(INDENT, DEEPEST / max(1, *(node.depth for node in nodes)))
-    boxes: dict[int, Block] = {}
+    boxes: dict[int, Box] = {}
     branches: list[Markup] = []
     drawn: list[Markup] = []
     y = 2.0
@@ -100,13 +100,13 @@ def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
         x = 2 + indent * node.depth
         if node.parent is not None:
             separator = cliques[node.clique] & cliques[node.parent]
-            on_edge = Block(x, y, _names(separator, schema, x), 0)
+            on_edge = Box(x, y, _names(separator, schema, x), 0)
             edge = list(_branch(boxes[node.parent], on_edge, "branch" if separator else "branch none"))
             # pale lines of empty separators first, so that the others cross over them
             branches = [*branches, *edge] if separator else [*edge, *branches]
             drawn += _separator(on_edge, separator)
             y += on_edge.height + GAP / 2
-        boxes[node.clique] = box = Block(x, y, _names(cliques[node.clique], schema, x + BADGE), BADGE)
+        boxes[node.clique] = box = Box(x, y, _names(cliques[node.clique], schema, x + BADGE), BADGE)
         drawn += _clique(box, node.clique, cliques[node.clique], schema)
         y += box.height + GAP
     return svg.figure(
@@ -120,7 +120,7 @@ def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
     )
 
 
-def _branch(parent: Block, on_edge: Block, class_: str) -> Iterator[Markup]:
+def _branch(parent: Box, on_edge: Box, class_: str) -> Iterator[Markup]:
     """From below the parent to the separator, and from that to the box under it."""
     x, y = parent.x + 10, on_edge.y + on_edge.height / 2
     yield svg.path([(x, parent.y + parent.height), (x, y), (on_edge.x, y)], class_)
@@ -128,17 +128,17 @@ def _branch(parent: Block, on_edge: Block, class_: str) -> Iterator[Markup]:
     yield svg.path([(on_edge.x + 10, bottom), (on_edge.x + 10, bottom + GAP / 2)], class_)
 
 
-def _separator(block: Block, separator: SubTable) -> Iterator[Markup]:
+def _separator(box: Box, separator: SubTable) -> Iterator[Markup]:
     class_ = "separator" if separator else "separator none"
-    yield svg.box(block.x, block.y, block.width, block.height, "#fff", rx=8, class_=class_)
-    yield from block.words
+    yield svg.box(box.x, box.y, box.width, box.height, "#fff", rx=8, class_=class_)
+    yield from box.words
 
 
-def _clique(block: Block, position: int, clique: SubTable, schema: Schema) -> Iterator[Markup]:
+def _clique(box: Box, position: int, clique: SubTable, schema: Schema) -> Iterator[Markup]:
     title = f"clique {position + 1}: {st.label(clique, schema)}"
-    yield svg.box(block.x, block.y, block.width, block.height, "#d4e5f3", title, class_="node")
-    yield svg.text(block.x + BADGE - 6, block.y + LINE - 1, position + 1, "t strong", anchor="end")
-    yield from block.words
+    yield svg.box(box.x, box.y, box.width, box.height, "#d4e5f3", title, class_="node")
+    yield svg.text(box.x + BADGE - 6, box.y + LINE - 1, position + 1, "t strong", anchor="end")
+    yield from box.words
 
 
 def _names(subtable: SubTable, schema: Schema, x: float) -> tuple[str, ...]:

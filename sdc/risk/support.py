@@ -11,7 +11,7 @@ import numpy as np
 from sdc.bounds.decomposable import covering_bounds
 from sdc.feasible.bank import Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences
-from sdc.feasible.proof import Part, Proof
+from sdc.feasible.proof import ComponentProof, Proof
 from sdc.feasible.walk import FIRST, OTHERS
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals, combine
@@ -107,9 +107,9 @@ class Component:
         """What its inner ends rest on."""
         return self.evidence.settled(self.knowledge.release, self._kept)
 
-    def part(self) -> Part:
+    def part(self) -> ComponentProof:
         """What its inner ends rest on, with the cover, as a certificate has it."""
-        return Part(self.frame.variables, self.knowledge.cover, self.settled().differences)
+        return ComponentProof(self.frame.variables, self.knowledge.cover, self.settled().differences)
 
 
 class Support:
@@ -181,9 +181,9 @@ class Support:
         tree = self.knowledge.components
         return Proof(tuple(self._part(variables) for variables in tree.cliques), tree.separators)
 
-    def _part(self, variables: SubTable) -> Part:
+    def _part(self, variables: SubTable) -> ComponentProof:
         if variables in self._open:
             return self._open[variables].part()
         # a released component is its own cover: one clique, whose marginal is known
         number = st.dimension(variables)
-        return Part(variables, Decomposition((st.full(number),), ()), Differences.none(number))
+        return ComponentProof(variables, Decomposition((st.full(number),), ()), Differences.none(number))

@@ -27,7 +27,7 @@ KINDS = ("geometric", "linear")
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CoolingSchedule:
     """Temperatures of a chain, in units of utility: `start` at the first step, towards `end` at the last.
 
     kind    "geometric" (end above 0) or "linear" (the paper's T -> 0)
@@ -119,7 +119,7 @@ class Chain:
 
     small_count: int
     min_width: int
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
     weights: Weights | None = None
     max_bytes: int = MAX_BYTES
 
@@ -333,13 +333,13 @@ class Workspace:
         return f"the cell {named} (count {self.counts[cell]}) has the width {widths[cell]}"
 
 
-def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) -> kernel.Work:
+def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) -> kernel.ChainWork:
     ends = np.array(list(combinations(range(variables), 2)), np.int64).reshape(-1, 2)
     # rows of a graph's terms and of one proposal must fit together, whatever memory is allowed
     least = 2 * variables + 16
     # no more than there are sub-tables, nor than memory allows
     slots = min(max(least, max_bytes // (cells * dtype.itemsize)), max(least, 1 << min(variables, 24)))
-    return kernel.Work(
+    return kernel.ChainWork(
         neighbours=np.zeros(variables, np.int64),
         fixed=np.zeros(variables, np.int64),
         weights=np.ones(variables),

@@ -50,7 +50,7 @@ class Cooling(NamedTuple):
     is_linear: bool
 
 
-class Work(NamedTuple):
+class ChainWork(NamedTuple):
     """What the kernels work on: one chain over one table.
 
     neighbours, fixed    (K,) bit sets; edges that may not be deleted
@@ -95,7 +95,7 @@ class Work(NamedTuple):
 
 
 @inner
-def _uniform(work: Work) -> float:
+def _uniform(work: ChainWork) -> float:
     """The next number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), the upper 53 bits."""
     # a generator of one word: it is saved with the chain, and put back where a proposal has to begin again
     work.random[0] += GOLDEN
@@ -135,7 +135,7 @@ def _is_complete(neighbours: Ints, subtable: int) -> bool:
 
 
 @inner
-def _status(work: Work, pair: int) -> int:
+def _status(work: ChainWork, pair: int) -> int:
     """Whether the edge may be added, or deleted, so that the graph stays chordal."""
     u, v = work.first[pair], work.second[pair]
     common = work.neighbours[u] & work.neighbours[v]
@@ -146,7 +146,7 @@ def _status(work: Work, pair: int) -> int:
 
 
 @inner
-def _forget_moves(work: Work, u: int, v: int, common: int, added: bool) -> None:
+def _forget_moves(work: ChainWork, u: int, v: int, common: int, added: bool) -> None:
     """Which pairs must be looked at again after uv was toggled.
 
     An edge ab may have changed where it has an end in {u, v} or both in S; a pair that is no edge where it has an end
@@ -168,7 +168,7 @@ def _forget_moves(work: Work, u: int, v: int, common: int, added: bool) -> None:
 
 
 @inner
-def _draw_move(work: Work) -> int:
+def _draw_move(work: ChainWork) -> int:
     """One of the legal moves, all with the same probability: pairs are drawn until one is legal."""
     # Drawing again needs no list of the legal moves, which each accepted one would change; and a status is worked out
     # only where it is drawn.
@@ -181,7 +181,7 @@ def _draw_move(work: Work) -> int:
 
 
 @inner
-def _toggle(work: Work, pair: int, rows: tuple[int, int, int, int], added: bool) -> None:
+def _toggle(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: bool) -> None:
     """The graph with the edge added or deleted: terms, legal moves, value and fingerprint."""
     u, v = work.first[pair], work.second[pair]
     common = work.neighbours[u] & work.neighbours[v]
@@ -199,7 +199,7 @@ def _toggle(work: Work, pair: int, rows: tuple[int, int, int, int], added: bool)
 
 
 @inner
-def _value(work: Work, u: int, v: int, common: int) -> float:
+def _value(work: ChainWork, u: int, v: int, common: int) -> float:
     """Value of the complete sets S' + u + v, S' within S: w_u w_v prod_S (1 + w_s), and what listed ones are beside."""
     value = float(work.weights[u] * work.weights[v])
     for w in range(len(work.weights)):
@@ -213,7 +213,7 @@ def _value(work: Work, u: int, v: int, common: int) -> float:
 
 
 @kernel
-def add_term(work: Work, subtable: int, row: int, sign: int) -> None:
+def add_term(work: ChainWork, subtable: int, row: int, sign: int) -> None:
     """Adds the sub-table's counts, in this row, to the sum of the lower bound ([DKS] theorem 1), or takes them away.
 
     What cancels is dropped. At most 2 K + 4 terms, which the cliques and separators of K variables never exceed.
@@ -250,14 +250,14 @@ def _slot(keys: Ints, subtable: int) -> int:
 
 
 @kernel
-def remember(work: Work, subtable: int, place: int) -> None:
+def remember(work: ChainWork, subtable: int, place: int) -> None:
     """Notes the row of a sub-table, or that it is NARROW."""
     slot = _slot(work.keys, subtable)
     work.keys[slot], work.places[slot] = subtable, place
 
 
 @kernel
-def row_of(work: Work, subtable: int) -> int:
+def row_of(work: ChainWork, subtable: int) -> int:
     """The row of a sub-table, NARROW, or EMPTY where neither is known: it is then needed."""
     slot = _slot(work.keys, subtable)
     if work.keys[slot] == EMPTY:
@@ -269,7 +269,7 @@ def row_of(work: Work, subtable: int) -> int:
 
 
 @inner
-def _is_wide(work: Work, cell: int, rows: tuple[int, int, int, int], required: int) -> bool:
+def _is_wide(work: ChainWork, cell: int, rows: tuple[int, int, int, int], required: int) -> bool:
     """Whether the cell keeps the required width when the clique in the first of the rows is added."""
     high = int(work.rows[rows[0], cell])
     low = high + work.rows[rows[1], cell] - work.rows[rows[2], cell] - work.rows[rows[3], cell]
@@ -282,7 +282,7 @@ def _is_wide(work: Work, cell: int, rows: tuple[int, int, int, int], required: i
 
 
 @inner
-def _all_wide(work: Work, rows: tuple[int, int, int, int], required: int) -> bool:
+def _all_wide(work: ChainWork, rows: tuple[int, int, int, int], required: int) -> bool:
     """Whether every cell keeps the required width when the clique in the first of the rows is added."""
     for j in range(-1, work.numbers[TERMS]):
         if j >= 0 and work.signs[j] < 0:
@@ -298,7 +298,7 @@ def _all_wide(work: Work, rows: tuple[int, int, int, int], required: int) -> boo
 
 
 @inner
-def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
+def _rows(work: ChainWork, u: int, v: int, common: int) -> tuple[int, int, int, int]:
     """Rows of C = S + u + v, S, S + u and S + v; as soon as one is EMPTY or NARROW it stands for the first."""
     # the whole clique first: most that are refused are narrow by their critical width, and need no other row
     whole = row_of(work, common | 1 << u | 1 << v)
@@ -312,7 +312,7 @@ def _rows(work: Work, u: int, v: int, common: int) -> tuple[int, int, int, int]:
 
 
 @inner
-def _try_addition(work: Work, pair: int, required: int) -> bool:
+def _try_addition(work: ChainWork, pair: int, required: int) -> bool:
     """One proposal to add an edge: it is taken where all widths allow. False where a row is missing."""
     # weights are above 0, so that an addition never loses value and Metropolis always accepts it
     if work.status[pair] == REFUSED:
@@ -330,7 +330,7 @@ def _try_addition(work: Work, pair: int, required: int) -> bool:
 
 
 @inner
-def _delete(work: Work, pair: int) -> bool:
+def _delete(work: ChainWork, pair: int) -> bool:
     """Deletes an edge. False where a row is missing."""
     # no width is tested: with less public no interval is narrower
     u, v = work.first[pair], work.second[pair]
@@ -352,7 +352,7 @@ def temperature(cooling: Cooling, step: int) -> float:
 
 
 @inner
-def _loses_little(work: Work, pair: int, temperature: float) -> bool:
+def _loses_little(work: ChainWork, pair: int, temperature: float) -> bool:
     """Metropolis: whether a deletion is accepted."""
     u, v = work.first[pair], work.second[pair]
     loss = _value(work, u, v, work.neighbours[u] & work.neighbours[v])
@@ -360,7 +360,7 @@ def _loses_little(work: Work, pair: int, temperature: float) -> bool:
 
 
 @inner
-def _is_new_on_top(work: Work) -> bool:
+def _is_new_on_top(work: ChainWork) -> bool:
     """Whether the graph is as good as the best, within rounding, and was not looked at before."""
     # ties go to the larger width, which only the caller works out: each tie costs it a pass over all cells, and a cold
     # chain is on the same few graphs for thousands of steps
@@ -370,7 +370,7 @@ def _is_new_on_top(work: Work) -> bool:
 
 
 @kernel
-def mark_seen(work: Work) -> None:
+def mark_seen(work: ChainWork) -> None:
     """The current graph was looked at; the set begins anew when it is half full, which costs time and nothing else."""
     if work.numbers[SEEN] >= SEEN_SLOTS // 2:
         work.seen[:] = EMPTY
@@ -381,7 +381,7 @@ def mark_seen(work: Work) -> None:
 
 
 @kernel
-def advance(work: Work, cooling: Cooling, required: int, step: int, until: int) -> tuple[int, int]:
+def advance(work: ChainWork, cooling: Cooling, required: int, step: int, until: int) -> tuple[int, int]:
     """Proposals from `step` on, and why it stopped: DONE, MISSING a row, or a graph ON_TOP that is to be looked at."""
     while step < until:
         before, accepted = work.random[0], work.numbers[ACCEPTED]

@@ -13,7 +13,7 @@ from sdc.model.errors import InputError
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.annealing import Best, Chain, ChainState, Schedule
+from sdc.search.annealing import Best, Chain, ChainState, CoolingSchedule
 from sdc.search.found import Found
 from sdc.utility.measures import Weights
 
@@ -90,7 +90,7 @@ class Annealing:
                and let neighbours exchange their graphs between rounds
     """
 
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
     chains: int = 4
     seed: int = 0
     rounds: int = 20
@@ -190,7 +190,7 @@ class DecomposableSearch:
         schedule = self.annealing.schedule
         if self.annealing.tempering:
             kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.annealing.chains - 1))
-            schedule = Schedule(schedule.steps, kept, kept)
+            schedule = CoolingSchedule(schedule.steps, kept, kept)
         criterion = self.inquiry.criterion
         return Chain(criterion.small_count, criterion.min_width, schedule, self.weights)
 

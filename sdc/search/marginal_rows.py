@@ -24,7 +24,7 @@ class MarginalRows:
     # `CellMarginals` counts them, and keeps none: the kernel reads rows at every proposal, so they are one array with a
     # hash table that compiled code can ask, and with each row come its exposed cells, mostly all that is read of it.
 
-    def __init__(self, table: Table, at_risk: npt.NDArray[np.int64], min_width: int, work: kernel.Work) -> None:
+    def __init__(self, table: Table, at_risk: npt.NDArray[np.int64], min_width: int, work: kernel.ChainWork) -> None:
         self._min_width, self._work = min_width, work
         self.marginals = CellMarginals(table, table.codes[at_risk])
         self._free = list(range(len(work.rows)))
@@ -35,7 +35,7 @@ class MarginalRows:
         self._lacking = [table.total - counts for counts in one_way]
 
     def of(self, subtable: SubTable) -> int:
-        """The row of a sub-table, whatever its critical width: where in `Work.rows` its counts at the cells are."""
+        """The row of a sub-table, whatever its critical width: where in `work.rows` its counts at the cells are."""
         row = int(kernel.row_of(self._work, subtable))
         return row if row >= 0 else self._keep(subtable, self.marginals.count(subtable))
 

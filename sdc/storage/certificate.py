@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences
-from sdc.feasible.proof import Part, Proof
+from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
@@ -98,7 +98,7 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
     return certificate
 
 
-def _number(part: Part) -> int:
+def _number(part: ComponentProof) -> int:
     """Differences that are not empty."""
     return len(np.unique(part.differences.of))
 
@@ -138,7 +138,7 @@ def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
     return tuple(st.of(schema.index(name) for name in names) for names in listed)
 
 
-def _part_facts(part: Part, schema: Schema) -> dict[str, Any]:
+def _part_facts(part: ComponentProof, schema: Schema) -> dict[str, Any]:
     inside = schema.restrict(st.members(part.variables))
     cover = part.cover and {
         "cliques": _named(part.cover.cliques, inside),
@@ -155,7 +155,7 @@ def _proof(content: dict[str, Any], schema: Schema, folder: Path) -> Proof:
     return Proof(parts, _bits(content["separators"], schema))
 
 
-def _part(facts: dict[str, Any], schema: Schema, path: Path) -> Part:
+def _part(facts: dict[str, Any], schema: Schema, path: Path) -> ComponentProof:
     # the cover numbers variables as the component's marginal table has them, so names are looked up in that schema
     (variables,) = _bits([facts["variables"]], schema)
     if not variables:
@@ -165,7 +165,7 @@ def _part(facts: dict[str, Any], schema: Schema, path: Path) -> Part:
     differences = _differences(path, inside) if claimed else Differences.none(len(inside))
     if len(differences) != claimed:
         raise ValueError(f"{path.name} has {len(differences)} differences, {claimed} are claimed")
-    return Part(variables, _cover(facts["cover"], inside), differences)
+    return ComponentProof(variables, _cover(facts["cover"], inside), differences)
 
 
 def _cover(content: Any, schema: Schema) -> Decomposition | None:
@@ -174,7 +174,7 @@ def _cover(content: Any, schema: Schema) -> Decomposition | None:
     return Decomposition(_bits(content["cliques"], schema), _bits(content["separators"], schema))
 
 
-def _write_differences(part: Part, schema: Schema, path: Path) -> None:
+def _write_differences(part: ComponentProof, schema: Schema, path: Path) -> None:
     found, names = part.differences, _column_names(schema.restrict(st.members(part.variables)))
     # numbered without gaps: an empty difference has no row, and would be one that is claimed and not there
     _, number = np.unique(found.of, return_inverse=True)

@@ -27,14 +27,15 @@ SubTable = frozenset[str]
 Fault = tuple[str, Any]  # what is wrong, and whether it is
 Cells = dict[str, Array]  # the codes of each variable, a cell a row
 Claims = namedtuple("Claims", "table small_count min_width release separators parts")  # those of a certificate
-Part = namedtuple("Part", "variables cover of cells changes")  # difference of[e] changes cells[e] by changes[e]
+# difference of[e] changes cells[e] by changes[e]
+ComponentProof = namedtuple("ComponentProof", "variables cover of cells changes")
 Variable = namedtuple("Variable", "name categories")
 Schema = namedtuple("Schema", "variables")
 StructuralZeros = namedtuple("StructuralZeros", "patterns")  # the digest of a table is over how these three print
 AGAIN, MAX_TOTAL = "run the build again", 1 << 53
 
 
-class Evidence:
+class EvidenceFolder:
     """A run folder: the claims in it that failed, its table, and what is proven of its at-risk cells.
 
     What cannot be read raises ValueError or what its reader raises, and `path` is the file it was met in.
@@ -124,14 +125,16 @@ class Evidence:
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
         return Claims(table, small_count, min_width, release, between, parts)
 
-    def part(self, facts: Any, number: int) -> Part:
+    def part(self, facts: Any, number: int) -> ComponentProof:
         """A component of the certificate, its cover and its differences."""
         (variables,) = self.subtables([facts["variables"]], self.categories)
         _check(variables, "a component has no variables")
         inside, cover, claimed = [v for v in self.categories if v in variables], facts["cover"], facts["differences"]
         tree = cover and [self.subtables(cover[key], inside) for key in ("cliques", "separators")]
         if claimed == 0:
-            return Part(variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0])
+            return ComponentProof(
+                variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0]
+            )
         columns = self.read_columns(names.ASSESSMENT, names.DIFFERENCES.format(number))
         own = names.variable_columns(inside, names.OF_DIFFERENCES)
         _check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
@@ -141,7 +144,7 @@ class Evidence:
         _check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
         _check(size_of(of) == claimed, f"{self.path.name} has {size_of(of)} differences, {claimed} are claimed")
         self.path = self.path.with_name(names.CERTIFICATE)
-        return Part(variables, tree, of, cells, changes)
+        return ComponentProof(variables, tree, of, cells, changes)
 
     def published(self) -> list[SubTable]:
         """What release/ holds: exact marginals of the table, and no other file."""
@@ -179,7 +182,7 @@ class Evidence:
         low, high = zip(*(self.reached(part, {s & part.variables for s in release}) for part in parts), strict=True)
         return np.maximum(sum(low) - sum(self.at(s, self.cells) for s in between), 0), np.min(high, axis=0)
 
-    def reached(self, part: Part, release: set[SubTable]) -> tuple[Array, Array]:
+    def reached(self, part: ComponentProof, release: set[SubTable]) -> tuple[Array, Array]:
         """The same of their marginal cells in a component, by its differences and its cover."""
         cover, cells, kept = part.cover, part.cells, self.feasible(part, release)
         # one grouping of at-risk cells and changed cells: the least and the largest value of each is what is reached
@@ -195,7 +198,7 @@ class Evidence:
         lower = np.maximum(sum(at_cliques) - sum(at_separators), 0) * is_bound
         return np.minimum(low, lower), np.maximum(high, np.min(at_cliques, axis=0))
 
-    def feasible(self, part: Part, release: set[SubTable]) -> Array:
+    def feasible(self, part: ComponentProof, release: set[SubTable]) -> Array:
         """(entries,) which belong to a difference that leads to a feasible table of the component."""
         variables, _, of, cells, changes = part
         # first, so that no later sum of a change and a count can wrap around

@@ -19,7 +19,7 @@ from sdc.verify.proof import (
     MAX_TOTAL,
     Array,
     Claims,
-    Evidence,
+    EvidenceFolder,
     SubTable,
     codes_of,
     is_within,
@@ -66,7 +66,7 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
     if not (folder / names.MANIFEST).is_file():
         lacks = f"{folder} is no run folder: it has no {names.MANIFEST}"
         raise UnreadableError(f"{lacks}; name one that sdc run has made")
-    evidence = Evidence(folder)
+    evidence = EvidenceFolder(folder)
     try:
         say("verify: the files against the manifest")
         risk = _checked_stages(evidence)
@@ -84,7 +84,7 @@ def verify_release(folder: Path, release: Path, small_count: int, min_width: int
 
     Nothing else that is stored is read: no verdict, no digest, nothing of the search. `uncertified` is empty.
     """
-    evidence = Evidence(folder, release)
+    evidence = EvidenceFolder(folder, release)
     try:
         evidence.read_table(small_count)
         claims = evidence.claims()
@@ -97,13 +97,13 @@ def verify_release(folder: Path, release: Path, small_count: int, min_width: int
     return Verification(cells, certified, differences, tuple(evidence.failures))
 
 
-def _damage(evidence: Evidence, error: Exception) -> str:
+def _damage(evidence: EvidenceFolder, error: Exception) -> str:
     of_another = " or of another table" if evidence.path.name == names.CERTIFICATE else ""
     how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is damaged{of_another}"
     return f"{evidence.path} {how}: {type(error).__name__}: {error}; {AGAIN}"
 
 
-def _checked_stages(evidence: Evidence) -> dict[str, Any]:
+def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     """What the manifest says of the risk; the files of each stage are those that it recorded."""
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
@@ -134,7 +134,7 @@ def _digest_of(folder: Path) -> tuple[str, list[str]]:
     return sha.hexdigest(), [path.name for path in entries]
 
 
-def _verification(evidence: Evidence, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
+def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
     """What the certificate proves, and with it whether all else that is claimed holds."""
     known, claims = len(evidence.failures), evidence.claims()
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
@@ -156,7 +156,7 @@ def _verification(evidence: Evidence, risk: dict[str, Any], say: Callable[[str],
     return Verification(cells, cells - len(narrow), differences, tuple(evidence.failures), tuple(lines), tuple(notes))
 
 
-def _check_same_run(evidence: Evidence, claims: Claims, risk: dict[str, Any]) -> None:
+def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, Any]) -> None:
     """The certificate is of this table, this risk, and the release that the search found and release/ publishes."""
     for key, own in (
         ("table", evidence.digest),
@@ -172,14 +172,14 @@ def _check_same_run(evidence: Evidence, claims: Claims, risk: dict[str, Any]) ->
         _check_same_release(evidence, claims, "what release/ publishes", evidence.published())
 
 
-def _check_same_release(evidence: Evidence, claims: Claims, what: str, other: list[SubTable]) -> None:
+def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:
     lacks = [f"lacks {evidence.label(s)}" for s in other if not is_within(s, claims.release)]
     adds = [f"adds {evidence.label(s)}" for s in claims.release if not is_within(s, [frozenset(), *other])]
     how = " and ".join(lacks[:5] + adds[:5])
     evidence.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
 
 
-def _check_assessment(evidence: Evidence, min_width: int, low: Array, high: Array, unproven: int) -> None:
+def _check_assessment(evidence: EvidenceFolder, min_width: int, low: Array, high: Array, unproven: int) -> None:
     """What is claimed of all at-risk cells together and of each is no more than what is proven."""
     content, cells = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), len(low)
     least, required, listed = content["min_width"][0], content["min_width_required"], content["at_risk_cells"]
@@ -208,6 +208,6 @@ def _check_assessment(evidence: Evidence, min_width: int, low: Array, high: Arra
         evidence.holds((f"{where}: row {first} {what}; so {flags.sum()} of {cells} rows", flags.any()))
 
 
-def _cell(evidence: Evidence, k: int, low: Array, high: Array) -> str:
+def _cell(evidence: EvidenceFolder, k: int, low: Array, high: Array) -> str:
     named = " ".join(f"{v}={categories[evidence.cells[v][k]]}" for v, categories in evidence.categories.items())
     return f"{named}: count {evidence.small[k]}, values {low[k]} to {high[k]} proven"

@@ -22,12 +22,12 @@ from sdc.model import subtable as st
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
-from sdc.search.annealing import Chain, Schedule
+from sdc.search.annealing import Chain, CoolingSchedule
 
 SMALL_COUNT = 3
 MIN_WIDTHS = (3, 4, 5)
 CHAINS = 4
-SCHEDULE = Schedule(steps=300_000, start=30.0, end=0.5)
+SCHEDULE = CoolingSchedule(steps=300_000, start=30.0, end=0.5)
 PLAIN_STEPS = 100_000
 THIRTY_STEPS = 100_000
 THIRTY_SECONDS = 600.0
@@ -48,7 +48,7 @@ def beside_plain(table: Table, pinned: str) -> None:
     for min_width in MIN_WIDTHS:
         ours = [annealed(table, min_width, seed) for seed in range(CHAINS)]
         plain = PlainChain(table, min_width)
-        rate, best = plain.rate(Schedule(PLAIN_STEPS, SCHEDULE.start, SCHEDULE.end))
+        rate, best = plain.rate(CoolingSchedule(PLAIN_STEPS, SCHEDULE.start, SCHEDULE.end))
         warm = max(steps_per_second for steps_per_second, _ in ours[1:])
         check(all(value >= best for _, value in ours), "plain chain found more sub-tables")
         utilities = " ".join(f"{value:.0f}" for _, value in ours)
@@ -82,7 +82,7 @@ class PlainChain:
         self.lower = sum(self.marginals.at(c) for c in self.cliques) - (self.variables - 1) * table.total
         self.utility = self.variables
 
-    def rate(self, schedule: Schedule) -> tuple[float, int]:
+    def rate(self, schedule: CoolingSchedule) -> tuple[float, int]:
         """Proposals a second, and the best utility."""
         draw, best, moves = random.Random(1), self.utility, self.legal_moves()
         begun = time.perf_counter()
@@ -146,7 +146,7 @@ class PlainChain:
 def anneal_thirty() -> tuple[int, int, float, float, float]:
     """At-risk cells, steps, best utility, seconds and the peak of memory."""
     table = latent_classes(records=300_000, variables=30, categories=4, classes=12, generator=np.random.default_rng(30))
-    chain = Chain(2, 3, Schedule(THIRTY_STEPS, SCHEDULE.start, SCHEDULE.end))
+    chain = Chain(2, 3, CoolingSchedule(THIRTY_STEPS, SCHEDULE.start, SCHEDULE.end))
     begun = time.perf_counter()
     state = chain.step(table, chain.init(table, 1), THIRTY_STEPS)
     return len(table.at_risk(2)), THIRTY_STEPS, state.best.value, time.perf_counter() - begun, peak_mib()

@@ -23,7 +23,7 @@ from sdc.build.build import Build, open_build
 from sdc.build.stages import run_all, stages_of
 from sdc.executor import IN_PROCESS
 from sdc.feasible.differences import Differences
-from sdc.feasible.proof import Part, Proof
+from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, SdcError
 from sdc.model.graph import Decomposition
@@ -89,25 +89,25 @@ def kept(table: Table, release: Release, honest: Proof) -> Proof:
 
 
 def nothing(table: Table, release: Release, honest: Proof) -> Proof:
-    return Proof((Part(FULL, None, Differences.none(4)),), ())
+    return Proof((ComponentProof(FULL, None, Differences.none(4)),), ())
 
 
 def invented(table: Table, release: Release, honest: Proof) -> Proof:
     """Differences that give every at-risk cell ten records more, out of nowhere."""
     cells = table.codes[table.at_risk(SMALL_COUNT)]
     differences = Differences(np.arange(len(cells) + 1), cells, np.full(len(cells), 10))
-    return Proof((Part(FULL, None, differences),), ())
+    return Proof((ComponentProof(FULL, None, differences),), ())
 
 
 def apart(table: Table, release: Release, honest: Proof) -> Proof:
     """A cover that says that the variables have nothing to do with each other."""
     cover = Decomposition((0b0001, 0b0010, 0b0100, 0b1000), (0, 0, 0))
-    return Proof((Part(FULL, cover, Differences.none(4)),), ())
+    return Proof((ComponentProof(FULL, cover, Differences.none(4)),), ())
 
 
 def components_apart(table: Table, release: Release, honest: Proof) -> Proof:
     """The same of components."""
-    parts = (Part(1 << v, Decomposition((1,), ()), Differences.none(1)) for v in range(4))
+    parts = (ComponentProof(1 << v, Decomposition((1,), ()), Differences.none(1)) for v in range(4))
     return Proof(tuple(parts), (0, 0, 0))
 
 

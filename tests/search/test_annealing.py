@@ -23,11 +23,11 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.search import chain_kernel
-from sdc.search.annealing import Chain, Schedule, Workspace
+from sdc.search.annealing import Chain, CoolingSchedule, Workspace
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.strategies import dense, knows, schema_of, small_tables, structural_zeros
 
-HOT = Schedule(steps=400, start=20.0, end=2.0)
+HOT = CoolingSchedule(steps=400, start=20.0, end=2.0)
 
 
 def random_table(seed: int, sizes: list[int], records: int) -> Table:
@@ -109,7 +109,7 @@ def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tabl
 def test_memory_is_bounded_and_changes_nothing() -> None:
     """With room for few rows, and for few keys, the chain forgets and asks again."""
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(2, 1, Schedule(3000, 20.0, 2.0))
+    chain = Chain(2, 1, CoolingSchedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     scarce = replace(chain, max_bytes=1)
     workspace = scarce._workspace(table)
@@ -119,7 +119,7 @@ def test_memory_is_bounded_and_changes_nothing() -> None:
 
 def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(2, 1, Schedule(3000, 20.0, 2.0))
+    chain = Chain(2, 1, CoolingSchedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     monkeypatch.setattr("sdc.search.marginal_rows.MAX_KEYS", 64)
     scarce = replace(chain, max_bytes=2)
@@ -136,7 +136,7 @@ def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) ->
 
 def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
     """So hot that every legal move is accepted: from one graph each of its neighbours equally often (chi-squared)."""
-    chain = Chain(2, 1, Schedule(2, 1e9, 1e9))
+    chain = Chain(2, 1, CoolingSchedule(2, 1e9, 1e9))
     start = DecomposableGraph.parse("[A,B] [B,C] [D,E]", czech.schema)
     state = chain.init(czech, 1, start)
     seeds = np.random.default_rng(1).integers(1 << 62, size=2000).tolist()
@@ -173,11 +173,11 @@ def test_one_variable_has_no_move() -> None:
 
 
 def test_temperatures() -> None:
-    cooling = Schedule(steps=100, start=8.0, end=2.0, cycles=2)
+    cooling = CoolingSchedule(steps=100, start=8.0, end=2.0, cycles=2)
     assert [cooling.temperature(step) for step in (0, 25, 50, 75)] == [8.0, 4.0, 8.0, 4.0]
-    linear = Schedule(steps=100, start=10.0, end=0.0, kind="linear")
+    linear = CoolingSchedule(steps=100, start=10.0, end=0.0, kind="linear")
     assert [linear.temperature(step) for step in (0, 50, 90)] == pytest.approx([10.0, 5.0, 1.0])
-    constant = Schedule(steps=10, start=3.0, end=3.0)
+    constant = CoolingSchedule(steps=10, start=3.0, end=3.0)
     assert {constant.temperature(step) for step in range(10)} == {3.0}
 
 
@@ -206,7 +206,7 @@ def test_the_state_says_where_the_chain_is(czech: Table) -> None:
 )
 def test_faulty_schedules(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Schedule(**values)  # type: ignore[arg-type]
+        CoolingSchedule(**values)  # type: ignore[arg-type]
 
 
 def test_a_width_that_no_release_reaches(czech: Table) -> None:
@@ -276,7 +276,7 @@ def test_63_variables() -> None:
     generator = np.random.default_rng(7)
     schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
     table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
-    chain = Chain(2, 3, Schedule(3000, 5.0, 1.0))
+    chain = Chain(2, 3, CoolingSchedule(3000, 5.0, 1.0))
     state = chain.step(table, chain.init(table, 1), 3000)
     assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
     assert state.value == state.graph.complete_sets > 63

@@ -22,14 +22,14 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
-from sdc.search.annealing import Chain, Schedule
+from sdc.search.annealing import Chain, CoolingSchedule
 from sdc.search.decomposable import Annealing, DecomposableRelease, DecomposableSearch, SearchState
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.profiles import scaled
 from tests.search.test_annealing import random_table
 from tests.strategies import inquiry_of, schema_of
 
-SHORT = Schedule(steps=3000, start=20.0, end=0.5)
+SHORT = CoolingSchedule(steps=3000, start=20.0, end=0.5)
 
 # [KDSF] section 5.1: frontier, sub-tables without the total, and their numbers by dimension where printed
 PUBLISHED_CPS = [
@@ -132,7 +132,7 @@ def test_random_tables_of_more_variables(sizes: list[int], min_width: int, seed:
     table = random_table(seed, sizes, 1500)
     best = optimum(table, 2, min_width)
     assert best > len(sizes) + 2  # at width 110 the last table has none but the one-way sub-tables
-    assert searched(table, min_width, schedule=Schedule(10_000, 20.0, 0.5)).value == best
+    assert searched(table, min_width, schedule=CoolingSchedule(10_000, 20.0, 0.5)).value == best
 
 
 @pytest.mark.parametrize(("text", "sub_tables", "by_dimension"), PUBLISHED_CPS)
@@ -170,7 +170,7 @@ def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
 
 @pytest.mark.parametrize("tempering", [False, True])
 def test_any_number_of_workers(czech: Table, two_workers: Executor, tempering: bool) -> None:
-    settings = {"schedule": Schedule(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
+    settings = {"schedule": CoolingSchedule(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
     alone = annealed_search(inquiry_of(czech, 11), **settings).run()
     both = annealed_search(inquiry_of(czech, 11, executor=two_workers), **settings).run()
     assert same(alone, both)
@@ -186,7 +186,7 @@ def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
 @pytest.mark.parametrize("by", ["pickle", "json"])
 def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> None:
     kept: list[SearchState] = []
-    annealing = Annealing(Schedule(300, 20.0, 1.0), rounds=6, patience=0, tempering=tempering)
+    annealing = Annealing(CoolingSchedule(300, 20.0, 1.0), rounds=6, patience=0, tempering=tempering)
     search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
     whole = search.run()
     assert [state.round for state in kept] == [1, 2, 3, 4, 5, 6]
@@ -239,14 +239,14 @@ def test_the_trace_says_what_happened(czech: Table) -> None:
 
 
 def test_tempering_keeps_a_ladder_and_exchanges(czech: Table) -> None:
-    found = searched(czech, 11, tempering=True, rounds=10, patience=0, schedule=Schedule(2000, 16.0, 2.0))
+    found = searched(czech, 11, tempering=True, rounds=10, patience=0, schedule=CoolingSchedule(2000, 16.0, 2.0))
     ladder = [row.temperature for row in found.trace if row.round == 3]
     assert ladder == pytest.approx([16.0, 8.0, 4.0, 2.0])
     assert found.release.sub_tables_with_total == 32
 
 
 def test_fewer_steps_than_rounds(czech: Table) -> None:
-    assert searched(czech, 11, schedule=Schedule(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
+    assert searched(czech, 11, schedule=CoolingSchedule(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,10 @@ def test_fewer_steps_than_rounds(czech: Table) -> None:
         ({"seed": -1}, r"seed is -1; give at least 0"),
         ({"patience": -1}, r"patience is -1; give at least 0"),
         ({"tempering": True, "chains": 1}, r"tempering with 1 chains .*; give at least 2"),
-        ({"tempering": True, "schedule": Schedule(10, 1.0, 0.0, "linear")}, r"end temperature of 0.0; .*above 0"),
+        (
+            {"tempering": True, "schedule": CoolingSchedule(10, 1.0, 0.0, "linear")},
+            r"end temperature of 0.0; .*above 0",
+        ),
         ({"weights": Weights.equal(2)}, r"2 weights for 6 variables; give one to each"),
     ],
 )
