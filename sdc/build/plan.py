@@ -116,11 +116,11 @@ def _free_bytes(folder: Path) -> int:
 
 def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     """What is tried: what the build's method has units of."""
-    risk, method = build.config.risk, build.config.release.method
+    method = build.config.release.method
     chains = ["annealing"] * (method != "ordered" or build.config.curve is not None)
     moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
     names = ["start", "widths", *chains, *moves]
-    shared = risk.small_count, risk.min_width, build.floor, sweep, build.config.release.cells_per_slice
+    shared = build.settings().criterion, build.floor, sweep, build.config.release.cells_per_slice
     return [Kind(name, *shared) for name in names]
 
 

@@ -21,6 +21,7 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import STEPS_PER_SECOND
 from sdc.risk.critical_width import Above, widths_above, widths_of_sub_lattice
+from sdc.risk.min_width import MinWidth
 from sdc.risk.slices import slices
 from sdc.risk.support import Shift
 from sdc.risk.sweep_plan import SweepPlan
@@ -35,8 +36,7 @@ class Kind:
     """What is tried: the name of a kind of unit, and the settings it depends on."""
 
     name: str
-    small_count: int
-    min_width: int
+    criterion: MinWidth
     floor: int
     sweep: SweepPlan
     cells_per_slice: int
@@ -72,9 +72,9 @@ def _widths(table: Table, kind: Kind) -> float:
     """Units from all over their list, after the last, which loads the kernels."""
     if kind.floor:
         places = range(len(table.schema))
-        above = [Above(kind.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
+        above = [Above(kind.criterion.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
         return _mean_seconds(widths_above, table, above)
-    return _mean_seconds(widths_of_sub_lattice, table, [(kind.small_count, cut) for cut in kind.sweep.cuts])
+    return _mean_seconds(widths_of_sub_lattice, table, [(kind.criterion.small_count, cut) for cut in kind.sweep.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
@@ -91,7 +91,7 @@ def _moves(table: Table, kind: Kind) -> float:
     """
     if not can_search(table):
         return 1 / STEPS_PER_SECOND
-    cells, everything = table.codes[table.at_risk(kind.small_count)[:1]], st.full(len(table.schema))
+    cells, everything = table.codes[table.at_risk(kind.criterion.small_count)[:1]], st.full(len(table.schema))
     held = next(part for part in slices(table, kind.cells_per_slice) if part.holds(cells, table.schema).all())
     known, counts = Knowledge.of(table, _pairs(table)), table.count_at(cells)
     unit = MoveUnit(everything, known, held, cells, -counts, Shift.DOWN, NODES)
@@ -104,13 +104,13 @@ def _moves(table: Table, kind: Kind) -> float:
 
 def _bounds(table: Table, kind: Kind) -> float:
     """Of one at-risk cell beside all pairs, which no separator splits."""
-    cells = table.codes[table.at_risk(kind.small_count)[:1]]
+    cells = table.codes[table.at_risk(kind.criterion.small_count)[:1]]
     unit = EndsUnit(st.full(len(table.schema)), Knowledge.of(table, _pairs(table)), cells)
     return _timed(find_ends, table, unit)[0]
 
 
 def _annealing(table: Table, kind: Kind) -> float:
-    chain = Chain(kind.small_count, kind.min_width)
+    chain = Chain(kind.criterion)
     try:
         # a step before the clock: it loads the kernels and counts the first marginals
         state = chain.step(table, chain.init(table, 0), 1)

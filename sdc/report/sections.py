@@ -180,7 +180,7 @@ def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTab
 def bisection(audit: Audit) -> list[StepRow]:
     """The prefixes asked about, in order, with the lengths that were still open."""
     steps = [step for step in audit.search_steps if step.phase == "bisection"]
-    candidates = int((audit.widths.widths >= audit.min_width).sum()) or len(audit.widths.widths)
+    candidates = len(audit.widths.reaching(audit.min_width)) or len(audit.widths.widths)
     limit = max([candidates, *[step.length for step in steps]])
     return list(_bisection(audit, steps, limit))
 

@@ -18,6 +18,7 @@ from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel as kernel
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.utility.measures import Weights
@@ -105,7 +106,7 @@ class ChainState:
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain over the decomposable graphs whose release has min width >= `min_width` at the at-risk cells.
+    """A chain over the decomposable graphs whose release satisfies the criterion at every at-risk cell.
 
     Each step proposes one of the legal one-edge neighbours, all with the same probability, and accepts it with
     min(1, exp((u' - u) / T)) where the widths allow. The utility u is the sum of the released sub-tables' `weights`,
@@ -117,8 +118,7 @@ class Chain:
     one around it that joins the pattern, and that is then releasable itself.
     """
 
-    small_count: int
-    min_width: int
+    criterion: MinWidth
     schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
     weights: Weights | None = None
     max_bytes: int = MAX_BYTES
@@ -129,7 +129,7 @@ class Chain:
         ReleaseError where not even the one-way sub-tables may be public, or one that a structural zero names, or where
         the start may not. InputError where the start is a graph on other variables, or without an at-risk cell.
         """
-        require_at_risk(table, self.small_count)
+        require_at_risk(table, self.criterion.small_count)
         graph = _checked(start, table)
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
@@ -154,7 +154,7 @@ class Chain:
         return self.weights or Weights.equal(len(table.schema))
 
     def _workspace(self, table: Table) -> Workspace:
-        return _workspace(table, self.small_count, self.min_width, self.max_bytes)
+        return _workspace(table, self.criterion, self.max_bytes)
 
 
 def smallest_graph(table: Table) -> DecomposableGraph:
@@ -185,8 +185,8 @@ def _checked(start: DecomposableGraph | None, table: Table) -> DecomposableGraph
 
 
 @lru_cache(maxsize=1)
-def _workspace(table: Table, small_count: int, min_width: int, max_bytes: int) -> Workspace:
-    return Workspace(table, small_count, min_width, max_bytes)
+def _workspace(table: Table, criterion: MinWidth, max_bytes: int) -> Workspace:
+    return Workspace(table, criterion, max_bytes)
 
 
 class Workspace:
@@ -196,15 +196,15 @@ class Workspace:
     kept, the least recently used go. For one thread.
     """
 
-    def __init__(self, table: Table, small_count: int, min_width: int, max_bytes: int) -> None:
-        self.table, self.min_width = table, min_width
-        self.at_risk = table.at_risk(small_count)
+    def __init__(self, table: Table, criterion: MinWidth, max_bytes: int) -> None:
+        self.table, self.criterion = table, criterion
+        self.at_risk = table.at_risk(criterion.small_count)
         self.counts = table.counts[self.at_risk]
         # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         self.work.fixed[:] = independence_graph(table.zeros.subtables, len(table.schema))
-        self.rows = MarginalRows(table, self.at_risk, min_width, self.work)
+        self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work)
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
         """Puts a chain on the graph."""
@@ -255,7 +255,7 @@ class Workspace:
         work.numbers[kernel.ACCEPTED] = 0
         outcome = kernel.MISSING if self._can_move() else kernel.DONE
         while outcome != kernel.DONE:
-            step, outcome = kernel.advance(work, cooling, self.min_width, step, until)
+            step, outcome = kernel.advance(work, cooling, self.criterion.min_width, step, until)
             if outcome == kernel.MISSING:
                 self.rows.bring(int(work.numbers[kernel.NEEDED]))
             elif outcome == kernel.ON_TOP:
@@ -286,10 +286,11 @@ class Workspace:
     def require_one_way(self) -> None:
         """ReleaseError where no release with all one-way sub-tables reaches the width."""
         widths = self._widths_with(st.GRAND_TOTAL)
-        if widths.min() < self.min_width:
+        if not self.criterion.is_wide(widths).all():
             raise ReleaseError(
-                f"the minimum width {self.min_width} is not reached even when only the one-way sub-tables are public: "
-                f"{self._narrowest(widths)}; choose a minimum width of at most {widths.min()}, or drop a variable"
+                f"the minimum width {self.criterion.min_width} is not reached even when only the one-way sub-tables "
+                f"are public: {self._narrowest(widths)}; choose a minimum width of at most {widths.min()}, or drop a "
+                "variable"
             )
 
     def require_zeros(self) -> None:
@@ -297,12 +298,12 @@ class Workspace:
         zeros, schema = self.table.zeros, self.table.schema
         for named, zero in sorted(zip(zeros.subtables, zeros.labels(schema), strict=True)):
             widths = self._widths_with(named)
-            if widths.min() < self.min_width:
+            if not self.criterion.is_wide(widths).all():
                 raise ReleaseError(
-                    f"the minimum width {self.min_width} is not reached by any decomposable release whose bounds are "
-                    f"exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in it, and then "
-                    f"{self._narrowest(widths)}; choose the method ordered, which can do without that sub-table, a "
-                    "smaller minimum width, or drop one of these variables"
+                    f"the minimum width {self.criterion.min_width} is not reached by any decomposable release whose "
+                    f"bounds are exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in "
+                    f"it, and then {self._narrowest(widths)}; choose the method ordered, which can do without that "
+                    "sub-table, a smaller minimum width, or drop one of these variables"
                 )
 
     def _widths_with(self, clique: SubTable) -> npt.NDArray[np.int64]:
@@ -314,7 +315,7 @@ class Workspace:
     def require_wide(self, *, is_given: bool) -> None:
         """ReleaseError where the graph that was placed is not releasable: names the cell and the clique."""
         work, widths = self.work, self.widths()
-        if widths.min() >= self.min_width:
+        if self.criterion.is_wide(widths).all():
             return
         cliques = [j for j in range(work.numbers[kernel.TERMS]) if work.signs[j] > 0]
         clique = min(cliques, key=lambda j: int(work.rows[work.term_rows[j], widths.argmin()]))
@@ -322,7 +323,7 @@ class Workspace:
         if not is_given:
             graph, remedy = "the smallest graph that has every structural zero in a clique", "choose the method ordered"
         raise ReleaseError(
-            f"{graph} is not releasable at the minimum width {self.min_width}: {self._narrowest(widths)}, "
+            f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {self._narrowest(widths)}, "
             f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; {remedy}, "
             f"or choose a minimum width of at most {widths.min()}"
         )

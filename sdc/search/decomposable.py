@@ -191,8 +191,7 @@ class DecomposableSearch:
         if self.annealing.tempering:
             kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.annealing.chains - 1))
             schedule = CoolingSchedule(schedule.steps, kept, kept)
-        criterion = self.inquiry.criterion
-        return Chain(criterion.small_count, criterion.min_width, schedule, self.weights)
+        return Chain(self.inquiry.criterion, schedule, self.weights)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
         temperature = self._chain(position).schedule.temperature(max(0, chain.step - 1))

@@ -22,6 +22,7 @@ from sdc.model import subtable as st
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.min_width import MinWidth
 from sdc.search.annealing import Chain, CoolingSchedule
 
 SMALL_COUNT = 3
@@ -61,7 +62,7 @@ def beside_plain(table: Table, pinned: str) -> None:
 
 def annealed(table: Table, min_width: int, seed: int) -> tuple[float, float]:
     """Proposals a second and the best utility of a chain."""
-    chain = Chain(SMALL_COUNT, min_width, SCHEDULE)
+    chain = Chain(MinWidth(SMALL_COUNT, min_width), SCHEDULE)
     state = chain.init(table, seed)
     begun = time.perf_counter()
     state = chain.step(table, state, SCHEDULE.steps)
@@ -146,7 +147,7 @@ class PlainChain:
 def anneal_thirty() -> tuple[int, int, float, float, float]:
     """At-risk cells, steps, best utility, seconds and the peak of memory."""
     table = latent_classes(records=300_000, variables=30, categories=4, classes=12, generator=np.random.default_rng(30))
-    chain = Chain(2, 3, CoolingSchedule(THIRTY_STEPS, SCHEDULE.start, SCHEDULE.end))
+    chain = Chain(MinWidth(2, 3), CoolingSchedule(THIRTY_STEPS, SCHEDULE.start, SCHEDULE.end))
     begun = time.perf_counter()
     state = chain.step(table, chain.init(table, 1), THIRTY_STEPS)
     return len(table.at_risk(2)), THIRTY_STEPS, state.best.value, time.perf_counter() - begun, peak_mib()

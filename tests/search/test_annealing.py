@@ -22,6 +22,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel
 from sdc.search.annealing import Chain, CoolingSchedule, Workspace
 from sdc.utility.measures import Weights, weighted_sub_tables
@@ -51,7 +52,7 @@ def narrowest(table: Table, graph: DecomposableGraph, small_count: int) -> int:
 def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_count: int) -> None:
     """Recomputed from scratch: the widths, the graph, its value; and steps are proposals."""
     table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
-    chain = Chain(small_count, min_width, HOT)
+    chain = Chain(MinWidth(small_count, min_width), HOT)
     try:
         state = chain.init(table, seed)
     except ReleaseError:
@@ -74,7 +75,7 @@ def test_structural_zeros_stay_in_a_clique(table: Table, data: some.DataObject) 
     table = table.with_zeros(data.draw(structural_zeros(table)))
     if not len(table.at_risk(2)):
         return
-    chain = Chain(2, 1, HOT)
+    chain = Chain(MinWidth(2, 1), HOT)
     try:
         state = chain.init(table, 5)
     except ReleaseError:
@@ -95,7 +96,7 @@ BY_SUB_TABLE = {"A*B": 7.0, "C": 0.25, "B*D*E": 0.01, "A*C*D*F": 30}
 def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tables: dict[str, float]) -> None:
     table = random_table(3, [2, 3, 2, 4, 2, 3], 400)
     weights = Weights.of(table.schema, variables, sub_tables)
-    chain = Chain(2, 2, HOT, weights)
+    chain = Chain(MinWidth(2, 2), HOT, weights)
     whole = chain.step(table, chain.init(table, 11), 400)
     parts = chain.init(table, 11)
     for steps in (1, 0, 99, 150, 150):
@@ -109,7 +110,7 @@ def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tabl
 def test_memory_is_bounded_and_changes_nothing() -> None:
     """With room for few rows, and for few keys, the chain forgets and asks again."""
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(2, 1, CoolingSchedule(3000, 20.0, 2.0))
+    chain = Chain(MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     scarce = replace(chain, max_bytes=1)
     workspace = scarce._workspace(table)
@@ -119,7 +120,7 @@ def test_memory_is_bounded_and_changes_nothing() -> None:
 
 def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(2, 1, CoolingSchedule(3000, 20.0, 2.0))
+    chain = Chain(MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     monkeypatch.setattr("sdc.search.marginal_rows.MAX_KEYS", 64)
     scarce = replace(chain, max_bytes=2)
@@ -129,14 +130,14 @@ def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("min_width", [1, 3, 10, 50, 120, 260, 261])
 def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) -> None:
-    rows, widths = Workspace(czech, 2, min_width, 1 << 20).rows, critical_widths(czech)
+    rows, widths = Workspace(czech, MinWidth(2, min_width), 1 << 20).rows, critical_widths(czech)
     for subtable in range(64):
         assert rows.is_narrow(subtable, rows.marginals.count(subtable)) == (widths.of(subtable) < min_width)
 
 
 def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
     """So hot that every legal move is accepted: from one graph each of its neighbours equally often (chi-squared)."""
-    chain = Chain(2, 1, CoolingSchedule(2, 1e9, 1e9))
+    chain = Chain(MinWidth(2, 1), CoolingSchedule(2, 1e9, 1e9))
     start = DecomposableGraph.parse("[A,B] [B,C] [D,E]", czech.schema)
     state = chain.init(czech, 1, start)
     seeds = np.random.default_rng(1).integers(1 << 62, size=2000).tolist()
@@ -152,7 +153,7 @@ def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
 def test_the_kernel_knows_the_legal_moves() -> None:
     """What is left as it was after a move is what has not changed: every status against the graph's own lists."""
     table = random_table(6, [2] * 8, 60)
-    chain = Chain(2, 0, HOT)
+    chain = Chain(MinWidth(2, 0), HOT)
     state = chain.init(table, 3)
     workspace = chain._workspace(table)
     workspace.place(state.graph, Weights.equal(8))
@@ -167,7 +168,7 @@ def test_the_kernel_knows_the_legal_moves() -> None:
 
 def test_one_variable_has_no_move() -> None:
     table = Table.of(schema_of([3]), np.array([[0], [1], [1], [2], [2], [2]]))
-    chain = Chain(2, 0, HOT)
+    chain = Chain(MinWidth(2, 0), HOT)
     state = chain.step(table, chain.init(table, 1), 50)
     assert (state.step, state.accepted, state.graph.cliques) == (50, 0, (1,))
 
@@ -182,7 +183,7 @@ def test_temperatures() -> None:
 
 
 def test_the_state_says_where_the_chain_is(czech: Table) -> None:
-    chain = Chain(2, 10, HOT)
+    chain = Chain(MinWidth(2, 10), HOT)
     state = chain.step(czech, chain.init(czech, 2), 100)
     assert (state.step, state.value) == (100, state.graph.complete_sets)
     assert 0 < state.accepted <= 100
@@ -214,9 +215,9 @@ def test_a_width_that_no_release_reaches(czech: Table) -> None:
         r"minimum width 261 is not reached even when only the one-way .*: the cell A = .*\(count .\) has the width 260"
     )
     with pytest.raises(ReleaseError, match=message):
-        Chain(2, 261).init(czech, 1)
+        Chain(MinWidth(2, 261)).init(czech, 1)
     with pytest.raises(InputError, match=r"no at-risk cell"):
-        Chain(0, 1).init(czech, 1)
+        Chain(MinWidth(0, 1)).init(czech, 1)
 
 
 def test_a_start_that_is_not_releasable(czech: Table) -> None:
@@ -225,19 +226,19 @@ def test_a_start_that_is_not_releasable(czech: Table) -> None:
         r"not releasable at the minimum width 4: the cell A = .* has the width 3, and the clique A\*B\*C\*D\*F shows"
     )
     with pytest.raises(ReleaseError, match=message):
-        Chain(2, 4).init(czech, 1, start)
-    assert Chain(2, 3).init(czech, 1, start).best.min_width == 3
+        Chain(MinWidth(2, 4)).init(czech, 1, start)
+    assert Chain(MinWidth(2, 3)).init(czech, 1, start).best.min_width == 3
 
 
 def test_a_start_on_other_variables(czech: Table) -> None:
     with pytest.raises(InputError, match=r"start graph has 5 variables, the table 6"):
-        Chain(2, 4).init(czech, 1, DecomposableGraph.without_edges(5))
+        Chain(MinWidth(2, 4)).init(czech, 1, DecomposableGraph.without_edges(5))
 
 
 def test_a_start_that_parts_a_structural_zero(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     with pytest.raises(InputError, match=r"does not join A\*B\*C\*D\*E\*F, which a structural zero names"):
-        Chain(2, 1).init(czech.with_zeros(zeros), 1, DecomposableGraph.without_edges(6))
+        Chain(MinWidth(2, 1)).init(czech.with_zeros(zeros), 1, DecomposableGraph.without_edges(6))
 
 
 def table_with_an_unsafe_zero() -> Table:
@@ -259,7 +260,7 @@ def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
     )
     for start in (None, DecomposableGraph.parse("[A,B]", table.schema)):
         with pytest.raises(ReleaseError, match=message):
-            Chain(1, 1).init(table, 0, start)
+            Chain(MinWidth(1, 1)).init(table, 0, start)
     assert ordered_release(table, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
 
 
@@ -268,7 +269,7 @@ def test_structural_zeros_whose_sub_tables_are_unsafe_together() -> None:
     table = dense(schema_of([2, 2, 2]), [0, 0, 3, 1, 1, 0, 0, 0])
     zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((0, (1,)), (1, (1,))), ((1, (0,)), (2, (1,)))))
     with pytest.raises(ReleaseError, match=r"the smallest graph .* is not releasable .*; choose the method ordered"):
-        Chain(1, 1).init(table.with_zeros(zeros), 0)
+        Chain(MinWidth(1, 1)).init(table.with_zeros(zeros), 0)
 
 
 def test_63_variables() -> None:
@@ -276,7 +277,7 @@ def test_63_variables() -> None:
     generator = np.random.default_rng(7)
     schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
     table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
-    chain = Chain(2, 3, CoolingSchedule(3000, 5.0, 1.0))
+    chain = Chain(MinWidth(2, 3), CoolingSchedule(3000, 5.0, 1.0))
     state = chain.step(table, chain.init(table, 1), 3000)
     assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
     assert state.value == state.graph.complete_sets > 63

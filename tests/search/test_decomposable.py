@@ -22,6 +22,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
 from sdc.search.annealing import Chain, CoolingSchedule
 from sdc.search.decomposable import Annealing, DecomposableRelease, DecomposableSearch, SearchState
 from sdc.utility.measures import Weights, weighted_sub_tables
@@ -99,7 +100,7 @@ def annealed_search(asked: Inquiry, **settings: Any) -> DecomposableSearch:
 def test_czech_by_every_seed(czech: Table, with_total: int) -> None:
     """REFERENCE section 2, every width of the range and 20 seeds of a single chain each, in CI a few of them."""
     for min_width in published_width(with_total):
-        chain = Chain(2, min_width, SHORT)
+        chain = Chain(MinWidth(2, min_width), SHORT)
         found = [chain.step(czech, chain.init(czech, seed), SHORT.steps).best for seed in range(scaled(20, fewest=5))]
         assert {best.graph.release.sub_tables_with_total for best in found} == {with_total}
         assert min(best.min_width for best in found) >= min_width
