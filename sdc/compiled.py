@@ -46,9 +46,22 @@ def _in_turn(dispatcher: Any) -> Callable[[Any], Any]:
         # Numba's own lock first, as wherever it compiles: a thread that had only the file would wait for one that wants
         # the file
         with global_compiler_lock, _held(path):
+            _forget_unreadable(kept)
             return compile_alone(signature)
 
     return compile_in_turn
+
+
+def _forget_unreadable(kept: Any) -> None:
+    """Empties the list of what is kept of a function where it cannot be read.
+
+    It names the types of the arguments. Numba reads those before it sees that the source is another one, so that after
+    a new version in the same place it would look for types that are gone.
+    """
+    try:
+        kept._cache_file._load_index()
+    except Exception:  # whatever the types of another version, or half a file, raise
+        kept.flush()
 
 
 @contextmanager

@@ -14,31 +14,52 @@ from sdc import compiled
 
 PROCESSES = 3
 CODE = """
+from typing import NamedTuple
+
 import numpy as np
 from sdc.compiled import inner, kernel
+
+class Given(NamedTuple):
+    values: np.ndarray
 
 @inner
 def doubled(values):
     return values + values
 
 @kernel
-def twice(values):
-    return doubled(values).sum()
+def twice(given):
+    return doubled(given.values).sum()
 
 values = np.arange(3)
-assert twice(values) == 2 * values.sum()
+assert twice(Given(values)) == 2 * values.sum()
 print(sum(twice.stats.cache_misses.values()))
 """
 
 
 def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
-    (tmp_path / "kernels.py").write_text(CODE)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    command = [sys.executable, str(tmp_path / "kernels.py")]
-    begun = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(PROCESSES)]
+    assert compiled_by(CODE, tmp_path, processes=PROCESSES) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("kept", ["of a version with other types", "cut short"])
+def test_what_cannot_be_read_is_compiled_again(tmp_path: Path, kept: str) -> None:
+    assert compiled_by(CODE, tmp_path) == [1]
+    if kept == "cut short":
+        for index in (tmp_path / "kept").rglob("*.nbi"):
+            index.write_bytes(index.read_bytes()[:-5])
+    newer = CODE if kept == "cut short" else CODE.replace("Given", "Renamed")
+    assert compiled_by(newer, tmp_path) == [1]
+    assert compiled_by(newer, tmp_path) == [0]
+
+
+def compiled_by(code: str, folder: Path, *, processes: int = 1) -> list[int]:
+    """How often each of the processes that run the code at once has compiled `twice`, least first."""
+    (folder / "kernels.py").write_text(code)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "kept")}
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); import kernels"]
+    begun = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(processes)]
     said = [process.communicate()[0] for process in begun]
-    assert [process.returncode for process in begun] == [0] * PROCESSES
-    assert sorted(map(int, said)) == [0, 0, 1]
+    assert [process.returncode for process in begun] == [0] * processes
+    return sorted(map(int, said))
 
 
 def test_where_no_file_can_be_locked_each_compiles(tmp_path: Path) -> None:
