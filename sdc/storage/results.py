@@ -143,8 +143,7 @@ def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
 
 
 def _blocker(cell: Cell, stopped: Iterable[SubTable], schema: Schema) -> dict[str, Any]:
-    named = {variable.name: variable.categories[code] for code, variable in zip(cell, schema.variables, strict=True)}
-    return {"cell": named, "stopped": [st.names(t, schema) for t in stopped]}
+    return {"cell": schema.named(cell), "stopped": [st.names(t, schema) for t in stopped]}
 
 
 def _step(step: dict[str, Any], schema: Schema) -> SearchStep:
