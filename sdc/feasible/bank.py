@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences, Flags, extremes
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import Intervals
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
@@ -20,7 +21,7 @@ from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
-MAX_BYTES = 16 << 20  # of marginals remembered for a component
+MAX_BYTES, MAX_MARGINAL_BYTES = 256 << 20, 16 << 20  # of frames remembered; of marginals of one of them
 
 CellRows = npt.NDArray[np.int64]
 
@@ -29,23 +30,15 @@ CellRows = npt.NDArray[np.int64]
 class Frame:
     """A component of a release, as the at-risk cells see it: their marginal cells in it.
 
-    row        (at-risk cells,) which of `cells` each of them is in
+    row        (at-risk cells,) int32, which of `cells` each of them is in
     marginals  of the component's table at the different marginal cells
+    bounded    their cheap bounds under what was known of the component when last asked, and before
     """
 
     variables: SubTable
-    row: CellRows
+    row: npt.NDArray[np.int32]
     marginals: CellMarginals
-
-    @staticmethod
-    def of(at_risk: CellMarginals, variables: SubTable) -> Frame:
-        """The marginal table of these variables, at the cells that `at_risk` has."""
-        table = at_risk.table
-        if variables != st.full(len(table.schema)):
-            table = table.marginal(variables)
-        marginal_cells = at_risk.cells[:, st.members(variables)]
-        first, row = table.schema.keys.distinct(marginal_cells)
-        return Frame(variables, row, CellMarginals(table, marginal_cells[first], max_bytes=MAX_BYTES))
+    bounded: list[tuple[Knowledge, CellBounds]] = field(default_factory=list)
 
     @property
     def table(self) -> Table:
@@ -60,6 +53,43 @@ class Frame:
     def counts(self) -> Counts:
         """(n,) their true counts."""
         return self.marginals.counts
+
+
+class AtRisk:
+    """(n, variables) at-risk cells of a table, and their marginal cells in one component after another, remembered.
+
+    Frames of at most `max_bytes` are kept, the least recently asked for go first.
+    """
+
+    def __init__(self, table: Table, rows: CellRows, *, max_bytes: int = MAX_BYTES) -> None:
+        # one column a variable beside the other: frames take some of them
+        self.table, self.cells, self.counts = table, np.asfortranarray(table.codes[rows]), table.counts[rows]
+        self._max_bytes, self._frames = max_bytes, OrderedDict[SubTable, Frame]()
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def frame(self, variables: SubTable) -> Frame:
+        """The marginal table of these variables, at the cells that the at-risk cells are in."""
+        if variables not in self._frames:
+            self._frames[variables] = self._frame(variables)
+        self._frames.move_to_end(variables)
+        while len(self._frames) > 1 and sum(map(_bytes_of, self._frames.values())) > self._max_bytes:
+            self._frames.popitem(last=False)
+        return self._frames[variables]
+
+    def _frame(self, variables: SubTable) -> Frame:
+        table = self.table if variables == st.full(len(self.table.schema)) else self.table.marginal(variables)
+        marginal_cells = self.cells[:, st.members(variables)]
+        first, row = table.schema.keys.distinct(marginal_cells)
+        marginals = CellMarginals(table, marginal_cells[first], max_bytes=MAX_MARGINAL_BYTES)
+        return Frame(variables, row.astype(np.int32), marginals)
+
+
+def _bytes_of(frame: Frame) -> int:
+    """Measured: of a frame with its table and what was counted at its cells."""
+    variables = len(frame.table.schema)
+    return frame.row.nbytes + (len(frame.table) + len(frame.cells)) * (4 * variables + 40)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +171,7 @@ class Bank:
     did not move them enough: they are tried first next time.
     """
 
-    at_risk: CellMarginals
+    at_risk: AtRisk
     small_count: int
     evidence: Mapping[SubTable, Evidence] = field(default_factory=dict)
     missed: Mapping[int, int] = field(default_factory=dict)
@@ -149,7 +179,7 @@ class Bank:
     @staticmethod
     def of(table: Table, small_count: int) -> Bank:
         """An empty one; InputError where no cell is at risk."""
-        return Bank(CellMarginals(table, table.codes[require_at_risk(table, small_count)]), small_count)
+        return Bank(AtRisk(table, require_at_risk(table, small_count)), small_count)
 
     @property
     def table(self) -> Table:
@@ -169,12 +199,12 @@ class Bank:
             )
 
     def emptied(self) -> Bank:
-        """Nothing found; the at-risk cells' marginals that were counted are kept."""
+        """Nothing found; the at-risk cells' frames are kept."""
         return Bank(self.at_risk, self.small_count)
 
     def of_component(self, variables: SubTable) -> Evidence:
         """What was found of the component; nothing yet where it was not asked about, which counts its marginals."""
-        return self.evidence.get(variables) or Evidence.none(Frame.of(self.at_risk, variables))
+        return self.evidence.get(variables) or Evidence.none(self.at_risk.frame(variables))
 
     def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
         """With the components' evidence instead of its own of the same components."""

@@ -18,6 +18,8 @@ from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import columns_of
+from sdc.model.marginal_kernel import add_counts
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
@@ -106,8 +108,8 @@ def _search(table: Table, knowledge: Knowledge) -> _Walker:
 
 def forget() -> None:
     """Drops what the searches of this process share."""
-    _search.cache_clear()
-    _totals.cache_clear()
+    for kept in (_search, _totals, _columns):
+        kept.cache_clear()
 
 
 class _Shifted(NamedTuple):
@@ -212,11 +214,14 @@ def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
 @lru_cache(maxsize=2048)
 def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
     """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
-    space, members = KeySpace(_sizes(table.schema, element)), list(st.members(element))
-    sums = np.zeros(space.cells)
-    for codes, counts in table.chunks():
-        sums += np.bincount(space.pack(codes[:, members]), counts, space.cells)
+    sums, members = np.zeros(KeySpace(_sizes(table.schema, element)).cells, np.int64), st.members(element)
+    add_counts(sums, _columns(table), table.counts, np.array(members, np.int64), np.array(table.schema.sizes))
     return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _columns(table: Table) -> Codes:
+    return columns_of(table.codes)
 
 
 def _sizes(schema: Schema, element: SubTable) -> tuple[int, ...]:

@@ -79,7 +79,16 @@ class KeySpace:
 
     def distinct(self, codes: Codes) -> tuple[Keys, Keys]:
         """A row of each of the distinct cells, in their order, and (n,) which of these each of (n, variables) is."""
-        _, first, group = np.unique(self.numbers(codes), return_index=True, return_inverse=True)
+        numbers = self.numbers(codes)
+        if self.cells < min(MAX_DENSE_CELLS, DENSE_CELLS_EACH * len(numbers)):
+            # one array to look up in is several times faster than sorting, where it is soon filled
+            row = np.full(self.cells, len(numbers))
+            row[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of equal ones the first is written last
+            found = np.flatnonzero(row < len(numbers))
+            first = row[found]
+            row[found] = np.arange(len(found))
+            return first, row[numbers]
+        _, first, group = np.unique(numbers, return_index=True, return_inverse=True)
         return first, group
 
     def matching(self, rows: Codes, cells: Codes) -> Keys:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from math import prod
 
 import numpy as np
@@ -15,7 +14,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
-from sdc.model.table import CELLS_PER_CHUNK, Codes, Counts, Table
+from sdc.model.table import Codes, Counts, Table
 
 MAX_BYTES = 256 << 20
 MAX_DENSE_CELLS = 1 << 20  # 8 MB of sums, which are cleared for each sub-table anew
@@ -34,10 +33,11 @@ class CellMarginals:
 
     def __init__(self, table: Table, cells: npt.NDArray[np.integer], *, max_bytes: int = MAX_BYTES) -> None:
         self.table = table
-        self.cells: Codes = as_cells(cells, table.schema)
+        self._columns = columns_of(_checked(cells, table.schema))
+        self.cells: Codes = self._columns.T
+        self.cells.setflags(write=False)
         self.counts: Counts = _read_only(table.count_at(self.cells))
-        self._table_columns = _Columns(table.codes)
-        self._cell_columns = _Columns(self.cells)
+        self._table_columns = columns_of(table.codes)
         self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
         # one at least: what was asked last is kept though it alone exceed the limit
@@ -80,47 +80,37 @@ class CellMarginals:
             return self.table.marginal_at(subtable, self.cells)
         variables, sizes = np.array(kept, np.int64), np.array(self.table.schema.sizes)
         sums = np.zeros(space, np.int64)
-        for columns, part in self._table_columns.chunks():
-            add_counts(sums, columns, self.table.counts[part], variables, sizes)
-        found = [sums_at(sums, columns, variables, sizes) for columns, _ in self._cell_columns.chunks()]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        add_counts(sums, self._table_columns, self.table.counts, variables, sizes)
+        found: Counts = sums_at(sums, self._columns, variables, sizes)
+        return found
 
 
-class _Columns:
-    """Codes with one row a variable, as kernels read them fastest: kept where cells are few, else copied by chunks."""
-
-    def __init__(self, codes: Codes) -> None:
-        self._codes = codes
-        self._kept = _transposed(codes) if len(codes) <= CELLS_PER_CHUNK else None
-
-    def chunks(self) -> Iterator[tuple[Codes, slice]]:
-        """(variables, cells) columns, and which cells they are."""
-        if self._kept is not None:
-            yield self._kept, slice(None)
-            return
-        for begin in range(0, len(self._codes), CELLS_PER_CHUNK):
-            part = slice(begin, begin + CELLS_PER_CHUNK)
-            yield _transposed(self._codes[part]), part
-
-
-def _transposed(codes: Codes) -> Codes:
+def columns_of(codes: npt.NDArray[np.integer]) -> Codes:
+    """(variables, n) a writable copy with one row a variable, as kernels read cells fastest."""
     # always a copy: one variable's transpose would be a read-only view, for which numba compiles a kernel of its own
-    return np.array(codes.T, order="C")
+    return np.array(codes.T, np.uint16, order="C")
 
 
 def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
     """A read-only copy of (n, variables) codes; InputError where a cell does not fit the schema."""
+    # after the check: the cast would wrap silently
+    copied = _checked(cells, schema).astype(np.uint16)
+    copied.setflags(write=False)
+    return copied
+
+
+def _checked(cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.integer]:
     given = np.asarray(cells)
     if given.ndim != 2 or given.shape[1] != len(schema):
         raise InputError(f"cells have the shape {given.shape}; give one row a cell with {len(schema)} codes")
-    wrong = ((given < 0) | (given >= np.array(schema.sizes))).any(axis=1)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"cell {given[row].tolist()} is outside the table; its variables have {schema.sizes} codes")
-    # after the check: the cast would wrap silently
-    copied = given.astype(np.uint16)
-    copied.setflags(write=False)
-    return copied
+    # column by column: flags of all codes would take half of what the codes take
+    for size, column in zip(schema.sizes, given.T, strict=True):
+        if (wrong := (column < 0) | (column >= size)).any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise InputError(
+                f"cell {given[row].tolist()} is outside the table; its variables have {schema.sizes} codes"
+            )
+    return given
 
 
 def check_within(subtable: SubTable, schema: Schema) -> None:

@@ -58,9 +58,7 @@ class Release:
 
     def within(self, subtable: SubTable) -> Release:
         """What it says of a marginal table: each element's variables in the sub-table, numbered as that has them."""
-        kept = st.members(subtable)
-        place = {v: new for new, v in enumerate(kept)}
-        return Release.of(st.of(place[v] for v in st.members(element & subtable)) for element in self.frontier)
+        return Release.of(st.within(element, subtable) for element in self.frontier)
 
     @cached_property
     def by_dimension(self) -> tuple[int, ...]:

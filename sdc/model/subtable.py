@@ -71,6 +71,11 @@ def is_within(child: SubTable, parent: SubTable) -> bool:
     return child & ~parent == 0
 
 
+def within(child: SubTable, parent: SubTable) -> SubTable:
+    """The child, or what the parent has of it, with the variables numbered as the parent's table has them."""
+    return of(new for new, variable in enumerate(members(parent)) if has(child, variable))
+
+
 def children(subtable: SubTable) -> Iterator[SubTable]:
     """The sub-tables with one variable fewer."""
     return (subtable ^ 1 << v for v in _bits(subtable))

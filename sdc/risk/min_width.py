@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.method import cheap_bounds, is_small
+from sdc.bounds.method import is_small
 from sdc.feasible.bank import Bank, CellRows
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import can_search
@@ -30,6 +30,14 @@ WALK_STEPS = 10_000  # most nodes of one cell's walks: 1 s
 # brief: a walk that succeeds mostly has after 700, and a search asks dozens of questions that end with one that fails
 BRIEF_STEPS = 4_000
 MAX_WITNESSES = 20
+FAR = 1 << 62  # wider than any cell
+
+
+class Others(NamedTuple):
+    """At-risk cells that are not held one by one: how many, and of all the smallest inner and outer width."""
+
+    cells: int
+    widths: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -56,17 +64,18 @@ class MinWidth:
         refuted, certified = ~self.is_wide(bounds.outer_width), self.is_wide(bounds.inner_width)
         return np.select([refuted, certified], [int(Verdict.UNSAFE), int(Verdict.SAFE)], int(Verdict.UNDECIDED))
 
-    def assess(self, bounds: CellBounds) -> Assessment:
+    def assess(self, bounds: CellBounds, others: Others | None = None) -> Assessment:
         """The answer that the bounds of all at-risk cells, of which there is one at least, give: that of the worst."""
-        verdicts = self.verdicts(bounds)
+        verdicts, others = self.verdicts(bounds), others or Others(0, (FAR, FAR))
         # the smallest is the worst: one refuted cell refutes a release, whatever the others are
-        worst = Verdict(int(verdicts.min()))
+        worst = Verdict(int(verdicts.min(initial=Verdict.SAFE)))
         telling = np.flatnonzero(verdicts == worst) if worst < Verdict.SAFE else np.zeros(0, np.int64)
+        low, high = others.widths
         return Assessment(
             worst,
             self.min_width,
-            (int(bounds.inner_width.min()), int(bounds.outer_width.min())),
-            len(bounds),
+            (int(bounds.inner_width.min(initial=low)), int(bounds.outer_width.min(initial=high))),
+            len(bounds) + others.cells,
             int((verdicts == Verdict.UNDECIDED).sum()),
             tuple(_witness(bounds, row) for row in most_exposed(bounds, telling)[:MAX_WITNESSES]),
         )
@@ -92,8 +101,18 @@ class MinWidth:
 
     def unproven(self, table: Table, knowledge: Knowledge, proof: Proof) -> int:
         """How many at-risk cells a proof does not show to be wide enough."""
-        inner = self.proven(table, knowledge, proof)
-        return int(np.count_nonzero(~self.is_wide(inner[:, 1] - inner[:, 0])))
+        support = Support(knowledge, self.bank(table).learnt(proof, knowledge))
+        return len(self.short(support, self.doubtful(support)))
+
+    def doubtful(self, support: Support) -> CellRows:
+        """At-risk cells without those that their marginal cells alone show to be wide enough."""
+        # the lower end is at most the count, and that at most the small count
+        return support.below(self.min_width + self.small_count)
+
+    def short(self, support: Support, rows: CellRows) -> CellRows:
+        """Those of the at-risk cells that are not shown to be wide enough."""
+        inner = support.inner_at(rows)
+        return rows[~self.is_wide(inner[:, 1] - inner[:, 0])]
 
 
 def most_exposed(bounds: CellBounds, rows: CellRows) -> CellRows:
@@ -110,7 +129,10 @@ def _witness(bounds: CellBounds, row: np.int64) -> Witness:
 
 
 class _Case:
-    """One question while it is answered: the bounds so far, what supports them, and what the search has taken."""
+    """One question while it is answered: the bounds so far, what supports them, and what the search has taken.
+
+    Bounds are held of the at-risk cells in doubt when it was asked; of all of them at the depth that bounds every one.
+    """
 
     def __init__(self, criterion: MinWidth, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> None:
         bank.require(table, criterion.small_count)
@@ -119,25 +141,33 @@ class _Case:
         self._is_exact = is_small(table.schema)
         self._missed = dict(bank.missed)
         self._spent, self._given_up = 0, list[int]()
-        # only its outer ends: inner ones must be those that a proof can show, see `bounds`
-        cheap = cheap_bounds(bank.at_risk, knowledge)
-        self._methods, self._outer = dict.fromkeys([cheap.method]), cheap.outer
+        is_every = effort.depth is Depth.EVERY
+        self._rows = np.arange(len(bank.at_risk)) if is_every else criterion.doubtful(self._support)
+        self._methods = dict.fromkeys(["nested" if knowledge.decomposition is None else "decomposable"])
+        self._outer = self._support.outer_at(self._rows)
 
     @property
     def bounds(self) -> CellBounds:
-        """Of every at-risk cell: inner ends are those that the components' covers and feasible tables show."""
-        at_risk = self._bank.at_risk
-        return CellBounds(at_risk.cells, at_risk.counts, self._outer, self._support.inner, " + ".join(self._methods))
+        """Of the cells held: inner ends are those that the components' covers and feasible tables show."""
+        at_risk, rows = self._bank.at_risk, self._rows
+        inner = self._support.inner_at(rows)
+        return CellBounds(at_risk.cells[rows], at_risk.counts[rows], self._outer, inner, " + ".join(self._methods))
 
     def judged(self) -> Judgement:
         """The answer, and the bank with what was found."""
         if self._is_exact and self._effort.depth is Depth.EVERY:
-            self._bound_ends(most_exposed(self.bounds, np.flatnonzero(~self.bounds.exact)))
+            bounds = self.bounds
+            self._bound_ends(self._rows[most_exposed(bounds, np.flatnonzero(~bounds.exact))])
         elif self._verdict is Verdict.UNDECIDED or self._effort.depth is Depth.EVERY:
             self._decide()
-        answer = self._criterion.assess(self.bounds)
+        answer = self._criterion.assess(self.bounds, self._others)
         bank, stopped = self._bank_of(answer.verdict), self._blockers(answer)
         return Judgement(self._criterion, self._knowledge, answer, bank, self._spent, stopped)
+
+    @property
+    def _others(self) -> Others:
+        """The cells not held, which are wide enough."""
+        return Others(len(self._bank.at_risk) - len(self._rows), self._support.narrowest())
 
     def _blockers(self, answer: Assessment) -> tuple[tuple[int, ...], ...]:
         """Of an unsafe release the cells that refute it, of an undecided one those that were given up."""
@@ -155,7 +185,7 @@ class _Case:
 
     @property
     def _verdict(self) -> Verdict:
-        return Verdict(int(self._criterion.verdicts(self.bounds).min()))
+        return Verdict(int(self._criterion.verdicts(self.bounds).min(initial=Verdict.SAFE)))
 
     def _decide(self) -> None:
         """Searches for tables that prove cells safe, then for outer bounds that prove one unsafe."""
@@ -171,14 +201,14 @@ class _Case:
         """Undecided cells, those that were missed before first, then the most exposed."""
         bounds = self.bounds
         undecided = self._criterion.verdicts(bounds) == Verdict.UNDECIDED
-        rows = most_exposed(bounds, np.flatnonzero(undecided))
+        rows = self._rows[most_exposed(bounds, np.flatnonzero(undecided))]
         # a release is undecided as soon as one cell is, so those that failed before may spare all others a search
         times = np.array([self._missed.get(int(row), 0) for row in rows], np.int64)
         return rows[np.argsort(-times, kind="stable")]
 
     def _short(self, rows: CellRows) -> CellRows:
         """Those of the cells that are not certified yet."""
-        return rows[~self._criterion.is_wide(self._support.inner[rows] @ np.array([-1, 1]))]
+        return self._criterion.short(self._support, rows)
 
     @property
     def _left(self) -> int:
@@ -276,7 +306,8 @@ class _Case:
                 component.add(found.differences)
                 self._methods[found.method] = None
                 outer[component.frame.variables] = found.outer[component.places(chunk)[1]]
-            self._outer = narrowed(self._outer, chunk, self._support.combined(outer, chunk))
+            places = np.searchsorted(self._rows, chunk)
+            self._outer = narrowed(self._outer, places, self._support.outer_by(outer, chunk))
             if self._effort.depth < Depth.EVERY and self._verdict is Verdict.UNSAFE:
                 break
 

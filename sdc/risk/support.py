@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from sdc.bounds.decomposable import covering_bounds
+from sdc.bounds.method import cheap_bounds
 from sdc.feasible.bank import Bank, CellRows, Evidence
-from sdc.feasible.differences import Differences
+from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.feasible.walk import FIRST, OTHERS
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import Intervals, combine
-from sdc.model.graph import Decomposition
+from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts
@@ -51,9 +51,19 @@ class Component:
         self.frame, self.knowledge, self.evidence = evidence.frame, knowledge, evidence
         self._cells_per_slice = cells_per_slice
         self._kept = evidence.feasible(knowledge.release)
-        self.covered = covering_bounds(self.frame.marginals, knowledge)
-        self._tried = np.zeros((len(Shift), len(self.frame.cells)), np.int64)
+        self._tried: dict[Shift, Counts] = {}
         self._inner: Intervals | None = None
+
+    @cached_property
+    def cheap(self) -> CellBounds:
+        """Bounds of its marginal cells without a search; inner ones are those that its cover shows."""
+        for known, bounds in self.frame.bounded:
+            if known == self.knowledge:
+                return bounds
+        bounds = cheap_bounds(self.frame.marginals, self.knowledge)
+        # a search asks of most components again and again what it asked before
+        self.frame.bounded[:] = [(self.knowledge, bounds), *self.frame.bounded[:1]]
+        return bounds
 
     @cached_property
     def is_explicit(self) -> bool:
@@ -62,7 +72,7 @@ class Component:
 
     def places(self, rows: CellRows) -> tuple[CellRows, CellRows]:
         """The different marginal cells of some at-risk cells, and (rows,) which of these each of them is in."""
-        cells, place = np.unique(self.frame.row[rows], return_inverse=True)
+        cells, place = np.unique(self.frame.row[rows].astype(np.int64), return_inverse=True)
         return cells, place
 
     @cached_property
@@ -82,7 +92,7 @@ class Component:
     def inner(self) -> Intervals:
         """(n, 2) the range of each marginal cell under the cover, and over the feasible tables found."""
         if self._inner is None:
-            found, covered = self.evidence.ends(self._kept), self.covered
+            found, covered = self.evidence.ends(self._kept), self.cheap.inner
             low, high = np.minimum(found[:, 0], covered[:, 0]), np.maximum(found[:, 1], covered[:, 1])
             self._inner = np.stack([low, high], axis=1)
         return self._inner
@@ -99,8 +109,9 @@ class Component:
         # several at-risk cells may share a marginal cell: the one that needs most decides, and the others have it too
         np.maximum.at(by, row, sign * (values - counts[row]))
         reached = sign * (self.inner[:, max(0, sign)] - counts)
-        chosen = np.flatnonzero((by > reached) & (by > self._tried[shift]))
-        self._tried[shift, chosen] = by[chosen]
+        tried = self._tried.setdefault(shift, np.zeros_like(by))
+        chosen = np.flatnonzero((by > reached) & (by > tried))
+        tried[chosen] = by[chosen]
         return chosen, sign * by[chosen]
 
     def settled(self) -> Evidence:
@@ -108,7 +119,7 @@ class Component:
         return self.evidence.settled(self.knowledge.release, self._kept)
 
     def part(self) -> ComponentProof:
-        """What its inner ends rest on, with the cover, as a certificate has it."""
+        """What its inner ends rest on, with the cover, as a certificate has it; a released one is its own cover."""
         return ComponentProof(self.frame.variables, self.knowledge.cover, self.settled().differences)
 
 
@@ -116,57 +127,90 @@ class Support:
     """Inner bounds of the at-risk cells under what is known, from feasible tables of its components.
 
     A release splits at separators that it contains, and inner bounds of the components combine ([DKS], reducible
-    models); a component that is released is known.
+    models); a component that is released is known. Components know their marginal cells, which are fewer than the
+    at-risk cells: of these only those are looked at whose marginal cells do not speak for them.
     """
 
     def __init__(self, knowledge: Knowledge, bank: Bank, cells_per_slice: int = CELLS_PER_SLICE) -> None:
         self.knowledge, self.bank = knowledge, bank
-        self._open = {
+        self._components = {
             variables: Component(bank.of_component(variables), knowledge.within(variables), cells_per_slice)
             for variables in knowledge.components.cliques
-            if variables not in knowledge.release
         }
-        self._inner: Intervals = np.zeros((0, 2), np.int64)
-        self._known_for: tuple[int, ...] | None = None
 
     @property
     def open(self) -> tuple[Component, ...]:
         """The components that are not released."""
-        return tuple(self._open.values())
+        return tuple(c for variables, c in self._components.items() if variables not in self.knowledge.release)
 
     @property
     def inner(self) -> Intervals:
         """(n, 2) of each at-risk cell, each end reached by some feasible table."""
-        found = tuple(len(component.evidence.differences) for component in self.open)
-        if self._known_for != found:  # a search asks again and again, and most answers change nothing
-            rows = np.arange(len(self.bank.at_risk))
-            ends = {variables: component.inner[component.frame.row] for variables, component in self._open.items()}
-            self._inner, self._known_for = self.combined(ends, rows), found
-        return self._inner
+        return self.inner_at(np.arange(len(self.bank.at_risk)))
 
-    def combined(self, ends: Mapping[SubTable, Intervals], rows: CellRows) -> Intervals:
-        """(rows, 2) of some at-risk cells, from (rows, 2) `ends` of their marginal cells in components.
+    def inner_at(self, rows: CellRows) -> Intervals:
+        """(rows, 2) the same of some at-risk cells."""
+        return self._combined(rows, [component.inner[component.frame.row[rows]] for component in self._all])
 
-        A component that is released, or whose bounds are explicit, needs none.
+    def outer_at(self, rows: CellRows) -> Intervals:
+        """(rows, 2) what their true bounds are within, by the cheap bounds of the components."""
+        return self.outer_by({}, rows)
+
+    def outer_by(self, ends: Mapping[SubTable, Intervals], rows: CellRows) -> Intervals:
+        """(rows, 2) the same, of some components by (rows, 2) `ends` of the at-risk cells' marginal cells."""
+        parts = [ends.get(c.frame.variables, c.cheap.outer[c.frame.row[rows]]) for c in self._all]
+        return self._combined(rows, parts)
+
+    def below(self, value: int) -> CellRows:
+        """At-risk cells whose inner upper end may be below the value; of all others it is not.
+
+        The upper end is the least of the components', so that it needs no look at an at-risk cell where all marginal
+        cells of a component reach the value.
         """
-        at_risk, tree = self.bank.at_risk, self.knowledge.components
-        between = sum((at_risk.at(s)[rows] for s in tree.separators), np.zeros(len(rows), np.int64))
-        return combine([ends[v] if v in ends else self._known(v, rows) for v in tree.cliques], between)
+        low = [(c.frame.row, c.inner[:, 1] < value) for c in self._all]
+        return self._any_of(low)
 
-    def _known(self, variables: SubTable, rows: CellRows) -> Intervals:
-        """(rows, 2) what is known of the marginal cells of a component without a search."""
-        if variables in self._open:
-            component = self._open[variables]
-            return component.covered[component.frame.row[rows]]
-        counts = self.bank.at_risk.at(variables)[rows]
-        return np.stack([counts, counts], axis=1)
+    def narrowest(self) -> tuple[int, int]:
+        """(lo, hi) the smallest inner and the smallest outer width of all at-risk cells."""
+        inner = self._narrowest(lambda c: c.inner[:, 1], self.inner_at)
+        return inner, self._narrowest(lambda c: c.cheap.outer[:, 1], self.outer_at)
+
+    def _narrowest(self, upper: Callable[[Component], Counts], ends: Callable[[CellRows], Intervals]) -> int:
+        uppers = [upper(component) for component in self._all]
+        # the lower end of an at-risk cell is at most its count. So whose upper end exceeds the least one by more than
+        # the small count is wider than the cell that has the least
+        enough = min(int(u.min()) for u in uppers) + self.bank.small_count + 1
+        rows = self._any_of([(c.frame.row, u < enough) for c, u in zip(self._all, uppers, strict=True)])
+        found = ends(rows)
+        return int((found[:, 1] - found[:, 0]).min())
+
+    def _any_of(self, marginal_cells: Sequence[tuple[npt.NDArray[np.int32], Flags]]) -> CellRows:
+        """At-risk cells that are in one of the flagged marginal cells of a component, by (at-risk cells,) and flags."""
+        hit = np.zeros(len(self.bank.at_risk), np.bool_)
+        for row, flags in marginal_cells:
+            if flags.any():
+                hit |= flags[row]
+        return np.flatnonzero(hit)
+
+    @property
+    def _all(self) -> tuple[Component, ...]:
+        return tuple(self._components.values())
+
+    def _combined(self, rows: CellRows, ends: Sequence[Intervals]) -> Intervals:
+        """(rows, 2) of some at-risk cells, from (rows, 2) ends of their marginal cells in the components."""
+        between = np.zeros(len(rows), np.int64)
+        # a separator is within the component that comes after it
+        for component, separator in zip(self._all[1:], self.knowledge.components.separators, strict=True):
+            frame = component.frame
+            between += frame.marginals.at(st.within(separator, frame.variables))[frame.row[rows]]
+        return combine(ends, between)
 
     def wanted(self, rows: CellRows, width: int, shift: Shift) -> Iterator[tuple[Component, CellRows, Counts]]:
         """The marginal cells of components that have to move so that at-risk cells get a width, and by how much.
 
         Down: so that a cell may have none. Up: so that it may have so many more than the least it is known to have.
         """
-        lower = self.inner[rows, 0]
+        lower = self.inner_at(rows)[:, 0]
         for component in self.open:
             # an upper bound is the least of the components', so each of them has to reach it; a lower bound is their
             # sum less the separators', so any one of them can lower it alone
@@ -179,11 +223,4 @@ class Support:
     def proof(self) -> Proof:
         """What the inner bounds rest on."""
         tree = self.knowledge.components
-        return Proof(tuple(self._part(variables) for variables in tree.cliques), tree.separators)
-
-    def _part(self, variables: SubTable) -> ComponentProof:
-        if variables in self._open:
-            return self._open[variables].part()
-        # a released component is its own cover: one clique, whose marginal is known
-        number = st.dimension(variables)
-        return ComponentProof(variables, Decomposition((st.full(number),), ()), Differences.none(number))
+        return Proof(tuple(component.part() for component in self._all), tree.separators)

@@ -34,6 +34,7 @@ from sdc.build.stages import STAGES, SWEEP, Stage, run_all, run_stage
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.bank import CellRows
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
@@ -820,15 +821,20 @@ def test_a_release_whose_evidence_is_gone_is_refused(config: Config) -> None:
 @pytest.fixture
 def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
     """Evidence for no release of more than 40 sub-tables: there the true table is all that is known."""
-    evident = Support.inner.fget
-    assert evident is not None
+    evident, below = Support.inner_at, Support.below
 
-    def inner(self: Support) -> Intervals:
-        counts = self.bank.at_risk.counts
-        many = self.knowledge.release.sub_tables > 40
-        return np.stack([counts, counts], axis=1) if many else evident(self)
+    def is_large(support: Support) -> bool:
+        return support.knowledge.release.sub_tables > 40
 
-    monkeypatch.setattr(Support, "inner", property(inner))
+    def inner_at(self: Support, rows: CellRows) -> Intervals:
+        counts = self.bank.at_risk.counts[rows]
+        return np.stack([counts, counts], axis=1) if is_large(self) else evident(self, rows)
+
+    def all_below(self: Support, value: int) -> CellRows:
+        return np.arange(len(self.bank.at_risk)) if is_large(self) else below(self, value)
+
+    monkeypatch.setattr(Support, "inner_at", inner_at)
+    monkeypatch.setattr(Support, "below", all_below)
     return 40
 
 

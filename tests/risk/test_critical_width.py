@@ -15,13 +15,13 @@ from sdc.bounds.method import cheap_bounds
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import most_parsimonious
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk import rows
 from sdc.risk import sweep_plan as sweep_plan_module
 from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
-from sdc.risk.min_width import MinWidth
 from sdc.risk.partitions import renumbered
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
 from tests.profiles import scaled
@@ -87,7 +87,7 @@ def test_widths_by_definition(table: Table, small_count: int) -> None:
 def test_widths_are_the_explicit_bounds_under_the_most_parsimonious_release(table: Table) -> None:
     """[KDSF] eq. 10 through the bounds package, which shares no code with the sweep."""
     if len(table.at_risk(2)):
-        variables, marginals = len(table.schema), MinWidth(2, 1).bank(table).at_risk
+        variables, marginals = len(table.schema), CellMarginals(table, table.codes[table.at_risk(2)])
         for subtable, width in as_dict(critical_widths(table)).items():
             bounds = cheap_bounds(marginals, knows(table, most_parsimonious(subtable, variables)))
             assert bounds.exact.all()

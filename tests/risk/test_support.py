@@ -10,7 +10,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.feasible.bank import Bank, CellRows, Evidence, Frame
+from sdc.feasible.bank import AtRisk, Bank, CellRows, Evidence, Frame
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import find, shift
@@ -47,7 +47,7 @@ class Asked:
     """An evidence under one release after another, as a search asks about them."""
 
     def __init__(self, table: Table, cells: Codes) -> None:
-        frame = Frame(st.full(len(table.schema)), np.arange(len(cells)), CellMarginals(table, cells))
+        frame = Frame(st.full(len(table.schema)), np.arange(len(cells), dtype=np.int32), CellMarginals(table, cells))
         self.evidence, self.release = Evidence.none(frame), Release.of([])
 
     def ask(self, release: Release) -> None:
@@ -213,7 +213,7 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
 
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
-    frame = Frame.of(CellMarginals(table, table.codes), variables)
+    frame = AtRisk(table, np.arange(len(table))).frame(variables)
     return Component(Evidence.none(frame), Knowledge.of(table, release).within(variables))
 
 
@@ -266,7 +266,7 @@ class Supported:
     """What a bank shows of one release after another, as a search asks about them."""
 
     def __init__(self, table: Table) -> None:
-        self.table, self.bank = table, Bank(CellMarginals(table, table.codes), int(table.counts.max(initial=1)))
+        self.table, self.bank = table, Bank(AtRisk(table, np.arange(len(table))), int(table.counts.max(initial=1)))
         self.support: Support | None = None
 
     @property
@@ -523,3 +523,21 @@ def test_structural_zeros_keep_their_variables_in_one_component() -> None:
     searched(support)
     assert_inside(support.inner, table, all_ways(3, 1))
     assert rewritten(zeros.subtables, 0b101) == Release.of([0b11])
+
+
+@given(informed_tables_and_releases(), hs.integers(0, 12))
+@settings(max_examples=80)
+def test_who_is_not_looked_at_has_the_upper_end_that_is_said(asked: tuple[Table, Release], value: int) -> None:
+    table, release = asked
+    if not len(table):
+        reject()
+    support = support_of(table)
+    support.ask(release)
+    searched(support)
+    inner, now = support.inner, support.now
+    rows = now.below(value)
+    assert np.array_equal(rows, np.unique(rows))
+    assert set(np.flatnonzero(inner[:, 1] < value)) <= set(rows.tolist())
+    assert np.array_equal(now.inner_at(rows), inner[rows])
+    everyone = np.arange(len(inner))
+    assert now.narrowest() == tuple(int(np.diff(ends).min()) for ends in (inner, now.outer_at(everyone)))
