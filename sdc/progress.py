@@ -12,7 +12,7 @@ from typing import Any
 
 from sdc.events import EXECUTION, EventText, heard, tell
 from sdc.executor import Executor, Input, Result, Unit
-from sdc.memory import MIB, forget_peak, peak_bytes
+from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -122,6 +122,7 @@ class Measured:
         self.units = 0
         self.worker_mib: int | None = None
         self._begun = time.perf_counter()
+        give_back()
         forget_peak()
 
     @property

@@ -21,6 +21,7 @@ from sdc.build.needs import sweep_bytes_allowed
 from sdc.config import FILES, BuildConfig
 from sdc.events import tell
 from sdc.executor import Executor
+from sdc.memory import give_back
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.progress import Measured
 from sdc.publish.gate import clear
@@ -94,6 +95,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
                 build.require_memory(build.table)
             with folder.writing(stage.name, public=stage.name == RELEASE) as into:
                 stage.make(build, into, measured, note)
+                give_back()  # what is looked at now is read anew
                 if fault := stage.fault(build, into, True):
                     raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known

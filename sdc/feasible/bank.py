@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.recent import Recent
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
@@ -32,7 +33,7 @@ class Frame:
 
     row        (at-risk cells,) int32, which of `cells` each of them is in
     marginals  of the component's table at the different marginal cells
-    bounded    their cheap bounds under what was known of the component when last asked, and before
+    bounded    their cheap bounds under what was known of the component when last asked
     """
 
     variables: SubTable
@@ -58,25 +59,23 @@ class Frame:
 class AtRisk:
     """(n, variables) at-risk cells of a table, and their marginal cells in one component after another, remembered.
 
-    Frames of at most `max_bytes` are kept, the least recently asked for go first.
+    Frames of at most `max_bytes` are kept for the next question, and those that somebody has.
     """
 
     def __init__(self, table: Table, rows: CellRows, *, max_bytes: int = MAX_BYTES) -> None:
         # one column a variable beside the other: frames take some of them
         self.table, self.cells, self.counts = table, np.asfortranarray(table.codes[rows]), table.counts[rows]
-        self._max_bytes, self._frames = max_bytes, OrderedDict[SubTable, Frame]()
+        self._kept = Recent[SubTable, Frame](max_bytes, _bytes_of)
+        self._in_use = WeakValueDictionary[SubTable, Frame]()
 
     def __len__(self) -> int:
         return len(self.cells)
 
     def frame(self, variables: SubTable) -> Frame:
         """The marginal table of these variables, at the cells that the at-risk cells are in."""
-        if variables not in self._frames:
-            self._frames[variables] = self._frame(variables)
-        self._frames.move_to_end(variables)
-        while len(self._frames) > 1 and sum(map(_bytes_of, self._frames.values())) > self._max_bytes:
-            self._frames.popitem(last=False)
-        return self._frames[variables]
+        frame = self._in_use.get(variables) or self._frame(variables)
+        self._in_use[variables] = frame
+        return self._kept.get(variables, lambda: frame)
 
     def _frame(self, variables: SubTable) -> Frame:
         table = self.table if variables == st.full(len(self.table.schema)) else self.table.marginal(variables)
@@ -102,16 +101,22 @@ class Evidence:
     row  (entries,) which of the frame's cells an entry of the differences falls on, -1 where on none
     """
 
-    frame: Frame
+    at_risk: AtRisk
+    variables: SubTable
     under: Release
     differences: Differences
     row: CellRows
 
     @staticmethod
-    def none(frame: Frame) -> Evidence:
-        """Nothing found yet."""
-        nothing = Differences.none(len(frame.table.schema))
-        return Evidence(frame, Release.of([]), nothing, np.zeros(0, np.int64))
+    def none(at_risk: AtRisk, variables: SubTable) -> Evidence:
+        """Nothing found yet of the component."""
+        nothing = Differences.none(st.dimension(variables))
+        return Evidence(at_risk, variables, Release.of([]), nothing, np.zeros(0, np.int64))
+
+    @property
+    def frame(self) -> Frame:
+        """The component; not held, for evidence is kept of many that are not asked about any more."""
+        return self.at_risk.frame(self.variables)
 
     def plus(self, found: Differences, release: Release) -> Evidence:
         """With differences that are feasible under the release; they count from then on under what both have."""
@@ -121,7 +126,7 @@ class Evidence:
         # proof
         under = self.under if release.contains(self.under) else Release.of([])
         joined = Differences.concatenated([self.differences, found])
-        return Evidence(self.frame, under, joined, np.concatenate([self.row, rows]))
+        return Evidence(self.at_risk, self.variables, under, joined, np.concatenate([self.row, rows]))
 
     def feasible(self, release: Release) -> Flags:
         """(differences,) which of them are feasible under the release."""
@@ -155,7 +160,8 @@ class Evidence:
         """What the ends of all cells rest on under a release, under which the differences kept are feasible."""
         # a table whose ends others reach too proves nothing more, and would be checked for every release still to come
         needed = self.needed(kept, np.arange(len(self.frame.cells)))
-        return Evidence(self.frame, release, self.differences.rows(needed), self.row[needed[self.differences.of]])
+        resting = self.differences.rows(needed)
+        return Evidence(self.at_risk, self.variables, release, resting, self.row[needed[self.differences.of]])
 
     def _entries(self, kept: Flags) -> CellRows:
         """Entries of the differences kept that fall on a marginal cell of an at-risk cell."""
@@ -204,15 +210,15 @@ class Bank:
 
     def of_component(self, variables: SubTable) -> Evidence:
         """What was found of the component; nothing yet where it was not asked about, which counts its marginals."""
-        return self.evidence.get(variables) or Evidence.none(self.at_risk.frame(variables))
+        return self.evidence.get(variables) or Evidence.none(self.at_risk, variables)
 
     def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
         """With the components' evidence instead of its own of the same components."""
-        return replace(self, evidence={**self.evidence, **{e.frame.variables: e for e in found}}, missed=missed)
+        return replace(self, evidence={**self.evidence, **{e.variables: e for e in found}}, missed=missed)
 
     def settled(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
         """With this evidence and no other: releases that contain the one it is for are asked about next."""
-        return replace(self, evidence={e.frame.variables: e for e in found}, missed=missed)
+        return replace(self, evidence={e.variables: e for e in found}, missed=missed)
 
     def learnt(self, proof: Proof, knowledge: Knowledge) -> Bank:
         """With the differences of a proof that give feasible tables of components of what is known."""

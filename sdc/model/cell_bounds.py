@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ class CellBounds:
         # whatever method: the true table is feasible, so its count is inside both intervals. A method that is wrong on
         # a small count mostly shows here, before anything rests on it
         ordered = [self.outer[:, 0], self.inner[:, 0], self.counts, self.inner[:, 1], self.outer[:, 1]]
-        wrong = (np.diff(np.stack(ordered), axis=0) < 0).any(axis=0)
+        wrong = np.any([low > high for low, high in pairwise(ordered)], axis=0)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from math import prod
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.recent import Recent
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
@@ -38,10 +38,8 @@ class CellMarginals:
         self.cells.setflags(write=False)
         self.counts: Counts = _read_only(table.count_at(self.cells))
         self._table_columns = columns_of(table.codes)
-        self._kept: OrderedDict[SubTable, Counts] = OrderedDict()
+        self._kept = Recent[SubTable, Counts](max_bytes, lambda counts: counts.nbytes)
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
-        # one at least: what was asked last is kept though it alone exceed the limit
-        self._max_kept = max(1, max_bytes // (8 * max(1, len(self.cells))))
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -54,15 +52,11 @@ class CellMarginals:
 
     def at(self, subtable: SubTable) -> Counts:
         """(n,) counts of the marginal at the cells; ReleaseError for a variable the table does not have."""
-        if subtable in self._kept:
-            self._kept.move_to_end(subtable)
-            return self._kept[subtable]
+        return self._kept.get(subtable, lambda: self._counted(subtable))
+
+    def _counted(self, subtable: SubTable) -> Counts:
         check_within(subtable, self.table.schema)
-        counts = _read_only(self.count(subtable))
-        self._kept[subtable] = counts
-        if len(self._kept) > self._max_kept:
-            self._kept.popitem(last=False)
-        return counts
+        return _read_only(self.count(subtable))
 
     def count(self, subtable: SubTable) -> Counts:
         """(n,) the same counted anew, and not kept; the one way in which marginals at cells are counted.

@@ -120,12 +120,13 @@ def _lattice(audit: Audit) -> dict[str, Any]:
 
 
 def _cells(audit: Audit) -> dict[str, Any]:
-    bounds = exposure.by_exposure(audit.bounds, audit.criterion)
-    drawn = bounds.rows(np.arange(min(len(bounds), sections.MOST_DRAWN)))
+    bounds = audit.bounds
+    first = exposure.by_exposure(bounds, audit.criterion, max(sections.MOST_DRAWN, sections.MOST_CELLS))
+    drawn = first.rows(np.arange(min(len(first), sections.MOST_DRAWN)))
     # fine classes near the required width: cells far above it need no telling apart
     scale = Scale.near(audit.min_width, int(bounds.outer_width.max(initial=0)))
     return {
-        "cells": sections.cells(bounds, audit),
+        "cells": sections.cells(first, audit),
         "cell_columns": len(audit.table.schema) <= sections.MOST_CELL_COLUMNS,
         "kinds": sections.kinds(bounds, audit.criterion),
         "exposed": figures.exposed_cells(drawn, audit.criterion, audit.table.schema) if len(drawn) else "",

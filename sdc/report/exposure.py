@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.schema import Schema
@@ -12,20 +13,20 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 
 LONGEST_NAME = 40
+KINDS = ("exact", "outer and inner", "undecided")
 
 
-def by_exposure(bounds: CellBounds, criterion: MinWidth) -> CellBounds:
-    """Unsafe cells, then undecided, then safe; within each by inner width, outer width, count and codes."""
+def by_exposure(bounds: CellBounds, criterion: MinWidth, most: int | None = None) -> CellBounds:
+    """The first of unsafe cells, then undecided, then safe; within each by inner width, outer width, count, codes."""
     # `lexsort` takes its last key first; with the codes for a last resort the order depends on the cells alone
     keys = (bounds.counts, bounds.outer_width, bounds.inner_width, criterion.verdicts(bounds))
-    return bounds.rows(np.lexsort((*bounds.cells.T[::-1], *keys)))
+    return bounds.rows(np.lexsort((*bounds.cells.T[::-1], *keys))[:most])
 
 
-def kinds(bounds: CellBounds, criterion: MinWidth) -> list[str]:
-    """The kind of each cell's bounds: exact, undecided, or outer and inner."""
+def kinds(bounds: CellBounds, criterion: MinWidth) -> npt.NDArray[np.int8]:
+    """(n,) the kind of each cell's bounds, a place in `KINDS`."""
     undecided = criterion.verdicts(bounds) == Verdict.UNDECIDED
-    named = np.where(bounds.exact, "exact", np.where(undecided, "undecided", "outer and inner"))
-    return [str(kind) for kind in named]
+    return np.select([bounds.exact, undecided], [0, 2], 1).astype(np.int8)
 
 
 def categories(cell: Iterable[int], schema: Schema) -> list[str]:

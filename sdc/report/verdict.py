@@ -89,11 +89,11 @@ def _answer(audit: Audit) -> bool | None:
 
 def _same_cells(audit: Audit) -> bool:
     rows = audit.table.at_risk(audit.small_count)
-    # bounds may come by exposure; the table's cells are ascending
-    order = np.lexsort(audit.bounds.cells.T[::-1])
-    return np.array_equal(audit.table.codes[rows], audit.bounds.cells[order]) and np.array_equal(
-        audit.table.counts[rows], audit.bounds.counts[order]
-    )
+    codes, counts, bounds = audit.table.codes[rows], audit.table.counts[rows], audit.bounds
+    if not np.array_equal(codes, bounds.cells):
+        # bounds may come by exposure; the table's cells are ascending
+        bounds = bounds.rows(np.lexsort(bounds.cells.T[::-1]))
+    return np.array_equal(codes, bounds.cells) and np.array_equal(counts, bounds.counts)
 
 
 def _headline(audit: Audit, sound: bool) -> tuple[str, str]:

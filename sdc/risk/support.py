@@ -62,7 +62,7 @@ class Component:
                 return bounds
         bounds = cheap_bounds(self.frame.marginals, self.knowledge)
         # a search asks of most components again and again what it asked before
-        self.frame.bounded[:] = [(self.knowledge, bounds), *self.frame.bounded[:1]]
+        self.frame.bounded[:] = [(self.knowledge, bounds)]
         return bounds
 
     @cached_property

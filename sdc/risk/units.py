@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -17,11 +16,13 @@ from sdc.feasible.walk import Moved
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
+from sdc.model.recent import Recent
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.slices import Slice
 from sdc.risk.support import Shift
 
+MOST_BYTES = 64 << 20  # of components that a worker keeps
 UNITS_LEFT = 8  # fixed, so that units are the same however many workers there are
 
 
@@ -106,9 +107,14 @@ def bytes_of_search(cells: int, variables: int) -> int:
     return cells * (16 * variables + 250)
 
 
-@lru_cache(maxsize=8)  # a worker's units are of few components, one after the other
+# a worker's units are of few components, one after the other
+_components = Recent[tuple[Table, SubTable], Table](MOST_BYTES, lambda part: part.codes.nbytes + part.counts.nbytes)
+
+
 def _component(table: Table, variables: SubTable) -> Table:
-    return table if variables == st.full(len(table.schema)) else table.marginal(variables)
+    if variables == st.full(len(table.schema)):
+        return table
+    return _components.get((table, variables), lambda: table.marginal(variables))
 
 
 _kept: dict[tuple[Table, Slice], Table] = {}

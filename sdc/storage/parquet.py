@@ -12,7 +12,8 @@ import csv
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -68,8 +69,11 @@ def read_written_table(folder: str | Path) -> Table:
     unknown = sorted({path.name for path in folder.glob(PARTS)} - set(expected))
     if unknown:
         raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
-    pieces = [_read_part(folder / part["name"], schema, part) for part in recorded["parts"]]
-    codes, counts = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    ends = np.cumsum([0, *(part["cells"] for part in recorded["parts"])])
+    codes, counts = np.empty((ends[-1], len(schema)), np.uint16), np.empty(ends[-1], np.int64)
+    for part, begin, end in zip(recorded["parts"], ends[:-1], ends[1:], strict=True):
+        _read_part(folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
+    pa.default_memory_pool().release_unused()
     table = Table(schema, codes, counts, _zeros_of(recorded))
     # totals and cells of the parts agree by now; two parts exchanged or a code changed does not show there
     _check_digest(table, recorded, folder)
@@ -77,11 +81,15 @@ def read_written_table(folder: str | Path) -> Table:
 
 
 def _arrow(schema: Schema, codes: Codes, counts: Counts) -> pa.Table:
-    columns = {
+    return pa.table({**named_columns(schema, codes), COUNT: pa.array(counts, pa.int64())})
+
+
+def named_columns(schema: Schema, codes: Codes) -> dict[str, pa.DictionaryArray]:
+    """The category names of cells with (n, variables) codes, a column a variable."""
+    return {
         variable.name: pa.DictionaryArray.from_arrays(pa.array(column.astype(np.int32)), pa.array(variable.categories))
         for variable, column in zip(schema.variables, codes.T, strict=True)
     }
-    return pa.table({**columns, COUNT: pa.array(counts, pa.int64())})
 
 
 def _write_parquet(path: Path, content: pa.Table) -> None:
@@ -90,20 +98,28 @@ def _write_parquet(path: Path, content: pa.Table) -> None:
         pq.write_table(content, temporary, compression="zstd", dictionary_pagesize_limit=1 << 30)
 
 
-def _read_part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> tuple[Codes, Counts]:
-    content = _read_parquet(path)
-    if content.column_names != [*schema.names, COUNT] or content.schema.field(COUNT).type != pa.int64():
+def _read_part(path: Path, schema: Schema, recorded: Mapping[str, Any], codes: Codes, counts: Counts) -> None:
+    """Fills (cells, variables) codes and (cells,) counts."""
+    file = _open_parquet(path)
+    if file.schema_arrow.names != [*schema.names, COUNT] or file.schema_arrow.field(COUNT).type != pa.int64():
         raise InputError(f"{path} is damaged: its columns are not those of {SCHEMA}; write the table again")
-    codes = np.empty((len(content), len(schema)), np.uint16)
+    _check_recorded(path, "cells", file.metadata.num_rows, recorded)
+    # one after the other: in Arrow's form all of them together are several times the table
     for v, variable in enumerate(schema.variables):
-        codes[:, v] = _codes(content.column(variable.name), variable, path)
+        codes[:, v] = _codes(_column(file, variable.name, path), variable, path)
     # a missing count is damage: as 0 it is noticed below, where the total differs from what is recorded
-    counts = content.column(COUNT).fill_null(0).to_numpy()
-    found = {"cells": len(counts), "total": int(counts.sum())}
-    for what, number in found.items():
-        if number != recorded[what]:
-            raise InputError(f"{path} is damaged: {what} {number}, recorded {recorded[what]}; write the table again")
-    return codes, counts
+    counts[:] = _column(file, COUNT, path).fill_null(0).to_numpy()
+    _check_recorded(path, "total", int(counts.sum()), recorded)
+
+
+def _check_recorded(path: Path, what: str, found: int, recorded: Mapping[str, Any]) -> None:
+    if found != recorded[what]:
+        raise InputError(f"{path} is damaged: {what} {found}, recorded {recorded[what]}; write the table again")
+
+
+def _column(file: pq.ParquetFile, name: str, path: Path) -> pa.ChunkedArray:
+    with _damage_of(path):
+        return file.read([name]).column(name)
 
 
 def _codes(column: pa.ChunkedArray, variable: Variable, path: Path) -> Codes:
@@ -267,9 +283,14 @@ def write_columns(
     _write_parquet(Path(path), content.replace_schema_metadata(dict(metadata or {})))
 
 
-def read_columns(path: str | Path) -> tuple[Columns, dict[str, str]]:
-    """Columns and metadata that `write_columns` wrote, strings as objects; InputError where they cannot be read."""
-    content = _read_parquet(Path(path))
+def read_columns(path: str | Path, only: Sequence[str] | None = None) -> tuple[Columns, dict[str, str]]:
+    """Columns, all or some, and metadata that `write_columns` wrote, strings as objects.
+
+    InputError where they cannot be read, KeyError for a column that is not there.
+    """
+    content = _read_parquet(Path(path), only)
+    if only and (lacking := [name for name in only if name not in content.column_names]):
+        raise KeyError(lacking[0])
     columns = {name: content.column(name).to_numpy() for name in content.column_names}
     metadata = content.schema.metadata or {}
     return columns, {key.decode(): value.decode() for key, value in metadata.items()}
@@ -284,10 +305,21 @@ def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArra
         writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
 
 
-def _read_parquet(path: Path) -> pa.Table:
+def _read_parquet(path: Path, only: Sequence[str] | None = None) -> pa.Table:
+    with _damage_of(path):
+        return _open_parquet(path).read(only)
+
+
+def _open_parquet(path: Path) -> pq.ParquetFile:
     if not path.exists():
         raise InputError(f"{path} is missing; write it again")
+    with _damage_of(path):
+        return pq.ParquetFile(path)
+
+
+@contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
     try:
-        return pq.ParquetFile(path).read()
+        yield
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} is damaged: {str(error).splitlines()[0]}; write it again") from error

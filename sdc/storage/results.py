@@ -37,7 +37,7 @@ from sdc.search.blockers import Cell, blockers
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
-from sdc.storage.parquet import read_columns, write_columns
+from sdc.storage.parquet import named_columns, read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
@@ -164,10 +164,7 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
 
 def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema, folder: Path) -> None:
     """The answer, and the bounds of every at-risk cell, in records; these in the order of the table's rows."""
-    named = {
-        variable.name: np.array(variable.categories, object)[bounds.cells[:, v]]
-        for v, variable in enumerate(schema.variables)
-    }
+    named = named_columns(schema, bounds.cells)
     ends = {
         COUNT: bounds.counts,
         OUTER_LOWER: bounds.outer[:, 0],
@@ -189,7 +186,7 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
     InputError or RunFolderError where a file cannot be read, KeyError where it is another one, and ValueError where it
     is of other cells: bounds that do not enclose their counts, or as many as there are not at-risk cells.
     """
-    columns, metadata = read_columns(folder / CELLS)
+    columns, metadata = read_columns(folder / CELLS, (OUTER_LOWER, OUTER_UPPER, INNER_LOWER, INNER_UPPER))
     # cells and counts are the table's own: of the file only the ends are read, and `CellBounds` refuses ends that do
     # not enclose the counts
     rows = table.at_risk(small_count)

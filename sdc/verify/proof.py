@@ -54,13 +54,13 @@ class EvidenceFolder:
 
     def file(self, *place: str) -> Path:
         self.path = self.release.joinpath(*place[1:]) if place[0] == names.RELEASE else self.folder.joinpath(*place)
-        _check(self.path.is_file(), f"{self.path.name} is missing")
+        check(self.path.is_file(), f"{self.path.name} is missing")
         return self.path
 
     def read_json(self, *place: str, version: int | None = None) -> Any:
         content = json.loads(self.file(*place).read_text(encoding="utf-8"))
         found = content.get("format") if version else None
-        _check(found == version, f"it has format {found!r}, this version reads {version}")
+        check(found == version, f"it has format {found!r}, this version reads {version}")
         return content
 
     def read_columns(self, *place: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class EvidenceFolder:
             table = pa_csv.read_csv(self.path, parse_options=layout, convert_options=as_text)
         else:
             table = pq.ParquetFile(self.path).read()
-        _check(len({*table.column_names}) == len(table.column_names), "two columns have one name")
+        check(len({*table.column_names}) == len(table.column_names), "two columns have one name")
         return dict(zip(table.column_names, table.columns, strict=True))
 
     def read_table(self, small_count: int) -> None:
@@ -81,25 +81,32 @@ class EvidenceFolder:
         listed, self.categories = [part["name"] for part in recorded["parts"]], dict(variables)
         parts = [self.read_columns(names.TABLE, name) for name in listed]
         self.path, sizes = self.folder / names.TABLE, [(part["cells"], part["total"]) for part in recorded["parts"]]
-        _check({path.name for path in self.path.glob(names.PARTS)} <= {*listed}, "it has a part that is not recorded")
-        _check(all([*part] == [*self.categories, names.COUNT] for part in parts), "columns are not the variables")
-        _check(all(len(c) == len({*c}) <= 1 << 16 for _, c in variables), "a variable has a category twice")
+        check({path.name for path in self.path.glob(names.PARTS)} <= {*listed}, "it has a part that is not recorded")
+        check(all([*part] == [*self.categories, names.COUNT] for part in parts), "columns are not the variables")
+        check(all(len(c) == len({*c}) <= 1 << 16 for _, c in variables), "a variable has a category twice")
         self.table = {v: np.concatenate([codes_of(part[v], c) for part in parts]) for v, c in variables}
         known = min(map(np.min, self.table.values())) >= 0
-        _check(known and len(variables) == len(self.table) < 64, "a category is unknown or a variable occurs twice")
+        check(known and len(variables) == len(self.table) < 64, "a category is unknown or a variable occurs twice")
+        self.table = {v: codes.astype("<u2") for v, codes in self.table.items()}
+        pa.default_memory_pool().release_unused()
         counts = [numbers_of(part[names.COUNT], pa.int64()) for part in parts]
-        _check([(len(c), sum(c.tolist())) for c in counts] == sizes, "a part has another total")  # Python's integers
+        # in two halves, whose sums cannot wrap around
+        totals = [(len(c), (int((c >> 32).sum()) << 32) + int((c & 0xFFFFFFFF).sum())) for c in counts]
+        check(totals == sizes, "a part has another total")
         self.counts, self.total = np.concatenate(counts), sum(total for _, total in sizes)
         in_order = (np.diff(_keys(self.table.values(), 0 * self.counts)) > 0).all()
         whole = in_order and self.counts.min() > 0 and self.total <= MAX_TOTAL
-        _check(whole, f"{self.path} does not list every non-zero cell once and in order")
+        check(whole, f"{self.path} does not list every non-zero cell once and in order")
         text = self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
-        data = np.stack([*self.table.values()], axis=1).astype("<u2").tobytes() + self.counts.astype("<i8").tobytes()
-        self.digest = hashlib.sha256(repr(Schema(variables)).encode() + data + text.encode()).hexdigest()
-        _check(self.digest == recorded["digest"], f"its digest is {self.digest[:12]}, not {recorded['digest'][:12]}")
+        sha = hashlib.sha256(repr(Schema(variables)).encode())
+        for array in (np.stack([*self.table.values()], axis=1), self.counts.astype("<i8")):
+            sha.update(array.data)
+        sha.update(text.encode())
+        self.digest = sha.hexdigest()
+        check(self.digest == recorded["digest"], f"its digest is {self.digest[:12]}, not {recorded['digest'][:12]}")
         # a variable of one category changes no marginal: nobody needs it in a clique
-        rows, self.essential = self.counts <= small_count, frozenset(v for v, c in variables if len(c) > 1)
-        self.cells, self.small = {v: codes[rows] for v, codes in self.table.items()}, self.counts[rows]
+        self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c in variables if len(c) > 1)
+        self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
 
     def read_zeros(self, patterns: Any, variables: tuple[Variable, ...]) -> str:
         """The cells that are known to be impossible, none of them with a record; and how a digest has them."""
@@ -107,14 +114,14 @@ class EvidenceFolder:
         known = all({*c} <= {*range(len(variables[v].categories))} and v >= 0 for zero in zeros for v, c in zero)
         self.zeros = [{variables[v].name: codes for v, codes in zero} for zero in zeros]
         known = known and all(zeros) and [*map(len, zeros)] == [*map(len, self.zeros)]
-        _check(known and not self.impossible(self.table).any(), "a structural zero is of no cell or has records")
+        check(known and not self.impossible(self.table).any(), "a structural zero is of no cell or has records")
         return repr(StructuralZeros(zeros)) if zeros else ""
 
     def subtables(self, listed: Any, among: Iterable[str]) -> list[SubTable]:
         """Of lists of variables; ValueError for one that is not among those given."""
-        _check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
+        check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
         unknown = {str(v) for subtable in listed for v in subtable} - {*among}
-        _check(not unknown, f"unknown variable {min(unknown, default='')!r}, the table has {', '.join(among)}")
+        check(not unknown, f"unknown variable {min(unknown, default='')!r}, the table has {', '.join(among)}")
         return [frozenset(subtable) for subtable in listed]
 
     def claims(self) -> Claims:
@@ -128,7 +135,7 @@ class EvidenceFolder:
     def part(self, facts: Any, number: int) -> ComponentProof:
         """A component of the certificate, its cover and its differences."""
         (variables,) = self.subtables([facts["variables"]], self.categories)
-        _check(variables, "a component has no variables")
+        check(variables, "a component has no variables")
         inside, cover, claimed = [v for v in self.categories if v in variables], facts["cover"], facts["differences"]
         tree = cover and [self.subtables(cover[key], inside) for key in ("cliques", "separators")]
         if claimed == 0:
@@ -137,31 +144,14 @@ class EvidenceFolder:
             )
         columns = self.read_columns(names.ASSESSMENT, names.DIFFERENCES.format(number))
         own = names.variable_columns(inside, names.OF_DIFFERENCES)
-        _check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
+        check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
         of, changes = (numbers_of(columns[name], pa.int64()) for name in names.OF_DIFFERENCES)
         cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in inside}
-        _check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in inside), "a code is unknown")
-        _check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
-        _check(size_of(of) == claimed, f"{self.path.name} has {size_of(of)} differences, {claimed} are claimed")
+        check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in inside), "a code is unknown")
+        check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
+        check(size_of(of) == claimed, f"{self.path.name} has {size_of(of)} differences, {claimed} are claimed")
         self.path = self.path.with_name(names.CERTIFICATE)
         return ComponentProof(variables, tree, of, cells, changes)
-
-    def published(self) -> list[SubTable]:
-        """What release/ holds: exact marginals of the table, and no other file."""
-        metadata = self.read_json(names.RELEASE, names.METADATA)
-        tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
-        public = self.subtables([table[names.SUB_TABLE] for table in tables], self.categories)
-        listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(table["path"] for table in tables)}
-        _check(metadata["records"] == self.total, f"{metadata['records']} records, the table has {self.total}")
-        _check({path.name for path in self.path.parent.iterdir()} <= listed, "a file is no table that it lists")
-        for table, subtable in zip(tables, public, strict=True):
-            columns = self.read_columns(names.RELEASE, table["path"])
-            written = names.in_csv if self.path.suffix == ".csv" else str
-            expected = {v: [*map(written, column)] for v, column in self.marginal(subtable).items()}
-            is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
-            sha = names.SHA256 + hashlib.sha256(self.path.read_bytes()).hexdigest()
-            _check(is_exact and sha == table["hash"], f"{self.path} is not the exact marginal of the table")
-        return public
 
     def proven(self, claims: Claims) -> tuple[Array, Array]:
         """(n,) the lowest and the highest count of each at-risk cell that feasible tables reach.
@@ -179,8 +169,11 @@ class EvidenceFolder:
         )
         if not splits:
             return self.small, self.small
-        low, high = zip(*(self.reached(part, {s & part.variables for s in release}) for part in parts), strict=True)
-        return np.maximum(sum(low) - sum(self.at(s, self.cells) for s in between), 0), np.min(high, axis=0)
+        low, high = -sum((self.at_risk(s) for s in between), 0 * self.small), self.small + self.total
+        for part in parts:
+            lowest, highest = self.reached(part, {s & part.variables for s in release})
+            low, high = low + lowest, np.minimum(high, highest)
+        return np.maximum(low, 0), high
 
     def reached(self, part: ComponentProof, release: set[SubTable]) -> tuple[Array, Array]:
         """The same of their marginal cells in a component, by its differences and its cover."""
@@ -188,15 +181,17 @@ class EvidenceFolder:
         # one grouping of at-risk cells and changed cells: the least and the largest value of each is what is reached
         columns = [np.append(self.cells[v], cells[v][kept]) for v in cells]
         after = (self.at(part.variables, cells) + part.changes)[kept]
-        values = np.append(self.at(part.variables, self.cells), after)
+        values = np.append(self.at_risk(part.variables), after)
         low, high = (_folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
         if not cover or not self.holds(*self.tree_faults(cover[0], cover[1], release, part.variables, "clique")):
             return low, high
         # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if a variable is in no clique
-        at_cliques, at_separators = ([self.at(s, self.cells) for s in subtables] for subtables in cover)
-        is_bound = self.essential & part.variables <= frozenset().union(*cover[0])
-        lower = np.maximum(sum(at_cliques) - sum(at_separators), 0) * is_bound
-        return np.minimum(low, lower), np.maximum(high, np.min(at_cliques, axis=0))
+        lower, upper = -sum((self.at_risk(s) for s in cover[1]), 0 * self.small), self.small + self.total
+        for clique in cover[0]:
+            at_clique = self.at_risk(clique)
+            lower, upper = lower + at_clique, np.minimum(upper, at_clique)
+        lower = np.maximum(lower, 0) * (self.essential & part.variables <= frozenset().union(*cover[0]))
+        return np.minimum(low, lower), np.maximum(high, upper)
 
     def feasible(self, part: ComponentProof, release: set[SubTable]) -> Array:
         """(entries,) which belong to a difference that leads to a feasible table of the component."""
@@ -234,6 +229,10 @@ class EvidenceFolder:
             is_apart = zero.keys() <= among and not is_within(frozenset(zero), cliques)
             yield f"the structural zero {named} is within no {what}", is_apart
 
+    def at_risk(self, subtable: SubTable) -> Any:
+        """(n,) the marginal's counts at the at-risk cells."""
+        return _folded(np.add, [self.table[v] for v in subtable], 0 * self.counts, self.counts)[self.rows]
+
     def at(self, subtable: SubTable, cells: Cells) -> Any:
         """(n,) the marginal's counts at the cells."""
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
@@ -243,10 +242,12 @@ class EvidenceFolder:
     def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
         """Its non-zero cells by names, in order, and their counts."""
         kept = {v: self.table[v] for v in self.categories if v in subtable}
-        first = np.unique(_keys(kept.values(), 0 * self.counts), return_index=True)[1]
-        counts = _folded(np.add, kept.values(), 0 * self.counts, self.counts)
-        named = {v: [self.categories[v][code] for code in codes[first]] for v, codes in kept.items()}
-        return {**named, names.COUNT: [*map(str, counts[first])]}
+        group = _keys(kept.values(), 0 * self.counts)
+        rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
+        rows[group] = np.arange(len(group))  # of each cell some row
+        np.add.at(counts, group, self.counts)
+        named = {v: [self.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
+        return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}
 
     def impossible(self, cells: Cells) -> Any:
         """(n,) whether the cell has, for every variable of some structural zero, one of its codes."""
@@ -259,21 +260,22 @@ class EvidenceFolder:
 
 
 def _keys(columns: Iterable[Array], key: Array) -> Array:
-    """(n,) numbers: equal where the rows are, ascending as they do; `key` is the first column."""
+    """(n,) numbers: equal where the rows are, ascending as they do, and few; `key` is the first column."""
     for column in columns:
         values = int(column.max(initial=0)) + 1
         if size_of(key) * values >= 1 << 62:  # ranks instead, before a number could wrap around
             key = np.unique(key, return_inverse=True)[1]
         key = key * values + column
-    return key
+    return key if size_of(key) <= 4 * len(key) else np.unique(key, return_inverse=True)[1]
 
 
 def _folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:
     """(n,) the sum, the least or the largest of the values in all rows that equal this one."""
-    _, group = np.unique(_keys(columns, first_column), return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    return operation.reduceat(values[order], starts)[group]
+    group = _keys(columns, first_column)
+    found = np.zeros(size_of(group), values.dtype)
+    found[group] = 0 * values if operation is np.add else values  # the others start from some value of the group
+    operation.at(found, group, values)
+    return found[group]
 
 
 def size_of(group: Array) -> int:
@@ -284,13 +286,13 @@ def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
     return any(subtable <= other for other in others)
 
 
-def _check(holds: Any, what: str) -> None:
+def check(holds: Any, what: str) -> None:
     if not holds:
         raise ValueError(what)
 
 
 def numbers_of(column: Any, kind: Any) -> Any:
-    _check(column.type == kind and not column.null_count, f"a column of {column.type} is not of {kind}, or has nulls")
+    check(column.type == kind and not column.null_count, f"a column of {column.type} is not of {kind}, or has nulls")
     return column.to_numpy()
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sdc.verify.proof import (
     Claims,
     EvidenceFolder,
     SubTable,
+    check,
     codes_of,
     is_within,
     numbers_of,
@@ -88,13 +90,32 @@ def verify_release(folder: Path, release: Path, small_count: int, min_width: int
     try:
         evidence.read_table(small_count)
         claims = evidence.claims()
-        _check_same_release(evidence, claims, "what is to be published", evidence.published())
+        _check_same_release(evidence, claims, "what is to be published", _published(evidence))
         low, high = evidence.proven(claims)
     except DAMAGED as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
     certified = 0 if evidence.failures else int((high - low >= min_width).sum())
     return Verification(cells, certified, differences, tuple(evidence.failures))
+
+
+def _published(evidence: EvidenceFolder) -> list[SubTable]:
+    """What release/ holds: exact marginals of the table, and no other file."""
+    metadata = evidence.read_json(names.RELEASE, names.METADATA)
+    tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
+    public = evidence.subtables([table[names.SUB_TABLE] for table in tables], evidence.categories)
+    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(table["path"] for table in tables)}
+    check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
+    check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
+    marginal = lru_cache(maxsize=1)(evidence.marginal)  # one for both files of a sub-table
+    for table, subtable in zip(tables, public, strict=True):
+        columns = evidence.read_columns(names.RELEASE, table["path"])
+        written = names.in_csv if evidence.path.suffix == ".csv" else str
+        expected = {v: [*map(written, column)] for v, column in marginal(subtable).items()}
+        is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
+        sha = names.SHA256 + hashlib.sha256(evidence.path.read_bytes()).hexdigest()
+        check(is_exact and sha == table["hash"], f"{evidence.path} is not the exact marginal of the table")
+    return public
 
 
 def _damage(evidence: EvidenceFolder, error: Exception) -> str:
@@ -169,7 +190,7 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
     found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
     _check_same_release(evidence, claims, "search/search.json", evidence.subtables(found, evidence.categories))
     if (evidence.folder / names.RELEASE).is_dir():
-        _check_same_release(evidence, claims, "what release/ publishes", evidence.published())
+        _check_same_release(evidence, claims, "what release/ publishes", _published(evidence))
 
 
 def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:

@@ -127,7 +127,10 @@ def test_order_and_kinds_of_cells() -> None:
     bounds = CellBounds(np.arange(4, dtype=np.uint16)[:, None], np.array([1, 2, 1, 1]), outer, inner, "test")
     ordered = exposure.by_exposure(bounds, MinWidth(2, 3))
     assert ordered.cells[:, 0].tolist() == [2, 1, 3, 0]
-    assert exposure.kinds(ordered, MinWidth(2, 3)) == ["outer and inner", "undecided", "outer and inner", "exact"]
+    kinds = [exposure.KINDS[kind] for kind in exposure.kinds(ordered, MinWidth(2, 3))]
+    assert kinds == ["outer and inner", "undecided", "outer and inner", "exact"]
+    first = exposure.by_exposure(bounds, MinWidth(2, 3), 2)
+    assert first.cells.tolist() == ordered.cells[:2].tolist()
     verdicts = [Verdict.UNSAFE, Verdict.UNDECIDED, Verdict.SAFE, Verdict.SAFE]
     assert MinWidth(2, 3).verdicts(ordered).tolist() == verdicts
 

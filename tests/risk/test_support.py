@@ -10,14 +10,13 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.feasible.bank import AtRisk, Bank, CellRows, Evidence, Frame
+from sdc.feasible.bank import AtRisk, Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import find, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
-from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table
@@ -47,8 +46,8 @@ class Asked:
     """An evidence under one release after another, as a search asks about them."""
 
     def __init__(self, table: Table, cells: Codes) -> None:
-        frame = Frame(st.full(len(table.schema)), np.arange(len(cells), dtype=np.int32), CellMarginals(table, cells))
-        self.evidence, self.release = Evidence.none(frame), Release.of([])
+        at_risk = AtRisk(table, table.schema.keys.matching(table.codes, cells))
+        self.evidence, self.release = Evidence.none(at_risk, st.full(len(table.schema))), Release.of([])
 
     def ask(self, release: Release) -> None:
         self.release = release
@@ -213,8 +212,8 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
 
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
-    frame = AtRisk(table, np.arange(len(table))).frame(variables)
-    return Component(Evidence.none(frame), Knowledge.of(table, release).within(variables))
+    at_risk = AtRisk(table, np.arange(len(table)))
+    return Component(Evidence.none(at_risk, variables), Knowledge.of(table, release).within(variables))
 
 
 def test_a_component_has_the_different_marginal_cells() -> None:

@@ -186,7 +186,9 @@ def _columns(folder: Path) -> None:
 
 
 def _categories(folder: Path) -> None:
-    write_columns(folder / "part-00000.parquet", {"v0": ["x"], "v1": ["x"], "v2": ["x"], "count": [1]})
+    content = pq.read_table(folder / "part-00000.parquet")
+    unknown = pa.array(["x"] * len(content)).dictionary_encode()
+    pq.write_table(content.set_column(0, "v0", unknown), folder / "part-00000.parquet")
 
 
 def _cells(folder: Path) -> None:

@@ -1,0 +1,42 @@
+"""What was asked for last is kept, as far as its bytes allow."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Key, Value]):
+    """Values made once for a key, the least recently asked for dropped first: together at most so many bytes.
+
+    The one asked for last is kept though it alone exceed the limit. For one thread.
+    """
+
+    def __init__(self, most_bytes: int, bytes_of: Callable[[Value], int]) -> None:
+        self._most_bytes, self._bytes_of = most_bytes, bytes_of
+        self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of the key, made where it is not kept."""
+        if key in self._values:
+            self._values.move_to_end(key)
+        else:
+            value = make()
+            self._values[key] = value, self._bytes_of(value)
+            self._bytes += self._values[key][1]
+            while self._bytes > self._most_bytes and len(self._values) > 1:
+                self._bytes -= self._values.popitem(last=False)[1][1]
+        return self._values[key][0]
+
+    def clear(self) -> None:
+        """Drops all of them."""
+        self._values.clear()
+        self._bytes = 0
