@@ -78,8 +78,10 @@ class AtRisk:
         return self._kept.get(variables, lambda: frame)
 
     def _frame(self, variables: SubTable) -> Frame:
-        table = self.table if variables == st.full(len(self.table.schema)) else self.table.marginal(variables)
-        marginal_cells = self.cells[:, st.members(variables)]
+        if variables == st.full(len(self.table.schema)):
+            marginals = CellMarginals(self.table, self.cells, counts=self.counts, max_bytes=MAX_MARGINAL_BYTES)
+            return Frame(variables, np.arange(len(self), dtype=np.int32), marginals)
+        table, marginal_cells = self.table.marginal(variables), self.cells[:, st.members(variables)]
         first, row = table.schema.keys.distinct(marginal_cells)
         marginals = CellMarginals(table, marginal_cells[first], max_bytes=MAX_MARGINAL_BYTES)
         return Frame(variables, row.astype(np.int32), marginals)

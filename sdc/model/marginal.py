@@ -31,13 +31,20 @@ class CellMarginals:
     InputError where a cell does not fit the table's schema.
     """
 
-    def __init__(self, table: Table, cells: npt.NDArray[np.integer], *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        table: Table,
+        cells: npt.NDArray[np.integer],
+        *,
+        counts: Counts | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self.table = table
         self._columns = columns_of(_checked(cells, table.schema))
         self.cells: Codes = self._columns.T
         self.cells.setflags(write=False)
-        self.counts: Counts = _read_only(table.count_at(self.cells))
         self._table_columns = columns_of(table.codes)
+        self.counts: Counts = _read_only(self.count(st.full(len(table.schema))) if counts is None else counts.view())
         self._kept = Recent[SubTable, Counts](max_bytes, lambda counts: counts.nbytes)
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
 
@@ -56,7 +63,8 @@ class CellMarginals:
 
     def _counted(self, subtable: SubTable) -> Counts:
         check_within(subtable, self.table.schema)
-        return _read_only(self.count(subtable))
+        is_full = subtable == st.full(len(self.table.schema))
+        return self.counts if is_full else _read_only(self.count(subtable))
 
     def count(self, subtable: SubTable) -> Counts:
         """(n,) the same counted anew, and not kept; the one way in which marginals at cells are counted.
@@ -66,8 +74,6 @@ class CellMarginals:
         # here, because Numba takes 0.25 s to import, which commands that count nothing need not wait for
         from sdc.model.marginal_kernel import add_counts, sums_at
 
-        if subtable == st.full(len(self.table.schema)):
-            return self.counts
         kept = st.members(subtable)
         space = prod(self.table.schema.sizes[v] for v in kept)
         if space > MAX_DENSE_CELLS:
@@ -80,9 +86,10 @@ class CellMarginals:
 
 
 def columns_of(codes: npt.NDArray[np.integer]) -> Codes:
-    """(variables, n) a writable copy with one row a variable, as kernels read cells fastest."""
-    # always a copy: one variable's transpose would be a read-only view, for which numba compiles a kernel of its own
-    return np.array(codes.T, np.uint16, order="C")
+    """(variables, n) one row a variable, as kernels read cells fastest: a copy, unless the codes are laid out so."""
+    columns = np.ascontiguousarray(codes.T, np.uint16)
+    # for arrays that are read-only numba compiles kernels of their own
+    return columns if columns.flags.writeable else columns.copy()
 
 
 def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:

@@ -142,16 +142,18 @@ class _Case:
         self._missed = dict(bank.missed)
         self._spent, self._given_up = 0, list[int]()
         is_every = effort.depth is Depth.EVERY
-        self._rows = np.arange(len(bank.at_risk)) if is_every else criterion.doubtful(self._support)
+        cells, everyone = bank.at_risk.cells, np.arange(len(bank.at_risk))
+        self._rows = everyone if is_every else criterion.doubtful(self._support)
+        # of all of them no copy: they may be millions
+        self._cells = cells if len(self._rows) == len(everyone) else cells[self._rows]
         self._methods = dict.fromkeys(["nested" if knowledge.decomposition is None else "decomposable"])
         self._outer = self._support.outer_at(self._rows)
 
     @property
     def bounds(self) -> CellBounds:
         """Of the cells held: inner ends are those that the components' covers and feasible tables show."""
-        at_risk, rows = self._bank.at_risk, self._rows
-        inner = self._support.inner_at(rows)
-        return CellBounds(at_risk.cells[rows], at_risk.counts[rows], self._outer, inner, " + ".join(self._methods))
+        counts, inner = self._bank.at_risk.counts[self._rows], self._support.inner_at(self._rows)
+        return CellBounds(self._cells, counts, self._outer, inner, " + ".join(self._methods))
 
     def judged(self) -> Judgement:
         """The answer, and the bank with what was found."""

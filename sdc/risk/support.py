@@ -21,6 +21,8 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Counts
 from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
 
+ROWS_AT_ONCE = 1 << 18
+
 
 class Shift(IntEnum):
     """A way to look for a feasible table that moves a cell."""
@@ -150,16 +152,16 @@ class Support:
 
     def inner_at(self, rows: CellRows) -> Intervals:
         """(rows, 2) the same of some at-risk cells."""
-        return self._combined(rows, [component.inner[component.frame.row[rows]] for component in self._all])
+        return self._combined(rows, lambda component, some: component.inner[component.frame.row[some]])
 
     def outer_at(self, rows: CellRows) -> Intervals:
         """(rows, 2) what their true bounds are within, by the cheap bounds of the components."""
-        return self.outer_by({}, rows)
+        return self._combined(rows, lambda component, some: component.cheap.outer[component.frame.row[some]])
 
     def outer_by(self, ends: Mapping[SubTable, Intervals], rows: CellRows) -> Intervals:
-        """(rows, 2) the same, of some components by (rows, 2) `ends` of the at-risk cells' marginal cells."""
+        """(rows, 2) the same of a few, of some components by (rows, 2) `ends` of the at-risk cells' marginal cells."""
         parts = [ends.get(c.frame.variables, c.cheap.outer[c.frame.row[rows]]) for c in self._all]
-        return self._combined(rows, parts)
+        return combine(parts, self._between(rows))
 
     def below(self, value: int) -> CellRows:
         """At-risk cells whose inner upper end may be below the value; of all others it is not.
@@ -181,8 +183,8 @@ class Support:
         # the small count is wider than the cell that has the least
         enough = min(int(u.min()) for u in uppers) + self.bank.small_count + 1
         rows = self._any_of([(c.frame.row, u < enough) for c, u in zip(self._all, uppers, strict=True)])
-        found = ends(rows)
-        return int((found[:, 1] - found[:, 0]).min())
+        found = (ends(rows[begin : begin + ROWS_AT_ONCE]) for begin in range(0, len(rows), ROWS_AT_ONCE))
+        return min(int((some[:, 1] - some[:, 0]).min()) for some in found)
 
     def _any_of(self, marginal_cells: Sequence[tuple[npt.NDArray[np.int32], Flags]]) -> CellRows:
         """At-risk cells that are in one of the flagged marginal cells of a component, by (at-risk cells,) and flags."""
@@ -196,14 +198,24 @@ class Support:
     def _all(self) -> tuple[Component, ...]:
         return tuple(self._components.values())
 
-    def _combined(self, rows: CellRows, ends: Sequence[Intervals]) -> Intervals:
-        """(rows, 2) of some at-risk cells, from (rows, 2) ends of their marginal cells in the components."""
-        between = np.zeros(len(rows), np.int64)
+    def _combined(self, rows: CellRows, ends: Callable[[Component, CellRows], Intervals]) -> Intervals:
+        """(rows, 2) of some at-risk cells, from the ends of their marginal cells in the components."""
+        found = np.empty((len(rows), 2), np.int64)
+        # a few at once: of all components together they are many
+        for begin in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[begin : begin + ROWS_AT_ONCE]
+            parts = [ends(component, some) for component in self._all]
+            found[begin : begin + ROWS_AT_ONCE] = combine(parts, self._between(some))
+        return found
+
+    def _between(self, rows: CellRows) -> Counts:
+        """(rows,) the sum of what is known of the cells at the separators."""
+        total = np.zeros(len(rows), np.int64)
         # a separator is within the component that comes after it
         for component, separator in zip(self._all[1:], self.knowledge.components.separators, strict=True):
             frame = component.frame
-            between += frame.marginals.at(st.within(separator, frame.variables))[frame.row[rows]]
-        return combine(ends, between)
+            total += frame.marginals.at(st.within(separator, frame.variables))[frame.row[rows]]
+        return total
 
     def wanted(self, rows: CellRows, width: int, shift: Shift) -> Iterator[tuple[Component, CellRows, Counts]]:
         """The marginal cells of components that have to move so that at-risk cells get a width, and by how much.
