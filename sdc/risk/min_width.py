@@ -23,6 +23,7 @@ from sdc.risk.units import EndsUnit, MoveUnit, batches, cut, find_ends, move_cel
 from sdc.risk.verdict import Verdict
 
 CELLS_PER_UNIT = 8
+CELLS_PER_PART = 1 << 18  # at-risk cells whose bounds are held at once
 FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
 MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
 FIRST_BATCH, LAST_BATCH = 2, 32
@@ -132,6 +133,7 @@ class _Case:
     """One question while it is answered: the bounds so far, what supports them, and what the search has taken.
 
     Bounds are held of the at-risk cells in doubt when it was asked; of all of them at the depth that bounds every one.
+    Where one that is not certified is enough they are held part by part, as far as to the first with such a cell.
     """
 
     def __init__(self, criterion: MinWidth, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> None:
@@ -141,13 +143,25 @@ class _Case:
         self._is_exact = is_small(table.schema)
         self._missed = dict(bank.missed)
         self._spent, self._given_up = 0, list[int]()
-        is_every = effort.depth is Depth.EVERY
-        cells, everyone = bank.at_risk.cells, np.arange(len(bank.at_risk))
-        self._rows = everyone if is_every else criterion.doubtful(self._support)
-        # of all of them no copy: they may be millions
-        self._cells = cells if len(self._rows) == len(everyone) else cells[self._rows]
         self._methods = dict.fromkeys(["nested" if knowledge.decomposition is None else "decomposable"])
-        self._outer = self._support.outer_at(self._rows)
+        self._hold(np.zeros(0, np.int64))
+
+    def _hold(self, rows: CellRows) -> None:
+        """Holds the bounds of these at-risk cells, ascending, and no others."""
+        cells, self._rows, self._outer = self._bank.at_risk.cells, rows, self._support.outer_at(rows)
+        # of all of them no copy: they may be millions
+        self._cells = cells if len(rows) == len(cells) else cells[rows]
+
+    def _parts(self) -> Iterator[CellRows]:
+        """At-risk cells in doubt, those that were missed before in the first part."""
+        rows = self._criterion.doubtful(self._support)
+        if self._effort.depth is not Depth.BRIEF or len(rows) <= CELLS_PER_PART:
+            yield rows
+            return
+        missed = np.isin(rows, list(self._missed))
+        ordered = np.concatenate([rows[missed], rows[~missed]])
+        for begin in range(0, len(rows), CELLS_PER_PART):
+            yield np.sort(ordered[begin : begin + CELLS_PER_PART])
 
     @property
     def bounds(self) -> CellBounds:
@@ -157,18 +171,30 @@ class _Case:
 
     def judged(self) -> Judgement:
         """The answer, and the bank with what was found."""
-        if self._is_exact and self._effort.depth is Depth.EVERY:
-            bounds = self.bounds
-            self._bound_ends(self._rows[most_exposed(bounds, np.flatnonzero(~bounds.exact))])
-        elif self._verdict is Verdict.UNDECIDED or self._effort.depth is Depth.EVERY:
-            self._decide()
+        if self._effort.depth is Depth.EVERY:
+            self._bound_every()
+        else:
+            for rows in self._parts():
+                self._hold(rows)
+                if self._verdict is Verdict.UNDECIDED:
+                    self._decide()
+                if self._verdict is not Verdict.SAFE:
+                    break
         answer = self._criterion.assess(self.bounds, self._others)
         bank, stopped = self._bank_of(answer.verdict), self._blockers(answer)
         return Judgement(self._criterion, self._knowledge, answer, bank, self._spent, stopped)
 
+    def _bound_every(self) -> None:
+        self._hold(np.arange(len(self._bank.at_risk)))
+        if self._is_exact:
+            bounds = self.bounds
+            self._bound_ends(self._rows[most_exposed(bounds, np.flatnonzero(~bounds.exact))])
+        else:
+            self._decide()
+
     @property
     def _others(self) -> Others:
-        """The cells not held, which are wide enough."""
+        """The cells not held: wide enough, or in parts that nobody needed to look at."""
         return Others(len(self._bank.at_risk) - len(self._rows), self._support.narrowest())
 
     def _blockers(self, answer: Assessment) -> tuple[tuple[int, ...], ...]:

@@ -53,7 +53,7 @@ class Component:
         self.frame, self.knowledge, self.evidence = evidence.frame, knowledge, evidence
         self._cells_per_slice = cells_per_slice
         self._kept = evidence.feasible(knowledge.release)
-        self._tried: dict[Shift, Counts] = {}
+        self._tried: dict[Shift, dict[int, int]] = {}  # by marginal cell
         self._inner: Intervals | None = None
 
     @cached_property
@@ -88,7 +88,16 @@ class Component:
             self.evidence = self.evidence.plus(found, self.knowledge.release)
             # what is found comes last in the evidence too
             self._kept = np.concatenate([self._kept, np.ones(len(found), np.bool_)])
-            self._inner = None
+            # a search adds little at a time, and asks each time
+            if self._inner is not None:
+                known = len(self.evidence.row) - len(found.changes)
+                self._widen(self._inner, self.evidence.row[known:], found.changes)
+
+    def _widen(self, inner: Intervals, row: CellRows, changes: Counts) -> None:
+        """To what changes of marginal cells reach; of rows -1, which are none, nothing."""
+        row, changes = row[row >= 0], changes[row >= 0]
+        np.minimum.at(inner[:, 0], row, self.frame.counts[row] + changes)
+        np.maximum.at(inner[:, 1], row, self.frame.counts[row] + changes)
 
     @property
     def inner(self) -> Intervals:
@@ -106,15 +115,15 @@ class Component:
         A change is handed out once: what was tried is not tried again.
         """
         sign = -1 if shift.is_down else 1
-        row, counts = self.frame.row[rows], self.frame.counts
-        by = np.zeros(len(counts), np.int64)
+        cells, place = self.places(rows)
+        counts, by = self.frame.counts[cells], np.zeros(len(cells), np.int64)
         # several at-risk cells may share a marginal cell: the one that needs most decides, and the others have it too
-        np.maximum.at(by, row, sign * (values - counts[row]))
-        reached = sign * (self.inner[:, max(0, sign)] - counts)
-        tried = self._tried.setdefault(shift, np.zeros_like(by))
-        chosen = np.flatnonzero((by > reached) & (by > tried))
-        tried[chosen] = by[chosen]
-        return chosen, sign * by[chosen]
+        np.maximum.at(by, place, sign * (values - counts[place]))
+        reached = sign * (self.inner[cells, max(0, sign)] - counts)
+        tried = self._tried.setdefault(shift, {})
+        chosen = (by > reached) & (by > [tried.get(cell, 0) for cell in cells.tolist()])
+        tried.update(zip(cells[chosen].tolist(), by[chosen].tolist(), strict=True))
+        return cells[chosen], sign * by[chosen]
 
     def settled(self) -> Evidence:
         """What its inner ends rest on."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -282,6 +283,25 @@ def test_the_same_question_with_the_same_bank_gets_the_same_answer(data: hs.Data
     second = replace(asked, bank=bank).ask(release)
     assert first.assessment == second.assessment
     assert listed(first.proof) == listed(second.proof)
+
+
+@given(hs.data())
+@settings(max_examples=60)
+def test_at_risk_cells_part_by_part(data: hs.DataObject) -> None:
+    """Held two at a time, to the first that is not certified: safe is what is proven of every cell, and no more."""
+    table, release = data.draw(informed_tables_and_releases())
+    if not len(table.at_risk(2)):
+        return
+    asked = inquiry_of(table, 2)
+    with patch("sdc.risk.min_width.CELLS_PER_PART", 2):
+        judgement = replace(asked, bank=asked.bank).ask(release, Depth.BRIEF)
+    open_ = asked.criterion.unproven(table, judgement.knowledge, judgement.proof)
+    assert (judgement.verdict is Verdict.SAFE) == (open_ == 0)
+    assert judgement.assessment.at_risk_cells == len(table.at_risk(2))
+    whole = replace(asked, bank=asked.bank).ask(release, Depth.REFUTE)
+    # what the cheap bounds say of the worst cell is said whichever cells were looked at
+    assert judgement.margin[0] <= judgement.margin[1] <= whole.margin[1]
+    assert whole.verdict is not Verdict.UNSAFE or judgement.verdict is not Verdict.SAFE
 
 
 def test_evidence_of_another_table_is_refused_by_name() -> None:
