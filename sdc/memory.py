@@ -8,17 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 MIB = 1 << 20
-M_MMAP_THRESHOLD = -3
 
 
 def give_back() -> None:
     """Returns to the system what is free in this process, where the C library can; else it stays for the next use."""
     with suppress(OSError, AttributeError):
-        # glibc keeps what lies between blocks in use: after a large table that is as much again (malloc_trim(3)).
-        # Blocks of 4 MB and more go back as soon as they are free, unless it raises that limit itself (mallopt(3))
-        library = ctypes.CDLL(None)
-        library.mallopt(M_MMAP_THRESHOLD, 4 * MIB)
-        library.malloc_trim(0)
+        # glibc keeps what lies between blocks in use: after a large table that is as much again (malloc_trim(3))
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def forget_peak() -> None:

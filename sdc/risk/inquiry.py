@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from sdc.executor import Executor
 from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
+from sdc.memory import give_back
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -14,6 +15,8 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Depth, Effort, Judgement
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
+
+MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
 
 @dataclass(eq=False)
@@ -63,6 +66,8 @@ class Inquiry:
 
     def _noted(self, judgement: Judgement) -> Judgement:
         self.bank, self.spent = judgement.bank, self.spent + judgement.spent
+        if len(self.bank.at_risk) > MANY:
+            give_back()  # the next question is of other components, which need other blocks
         return judgement
 
     def accepts(self, judgement: Judgement) -> bool:

@@ -153,15 +153,22 @@ class _Case:
         self._cells = cells if len(rows) == len(cells) else cells[rows]
 
     def _parts(self) -> Iterator[CellRows]:
-        """At-risk cells in doubt, those that were missed before in the first part."""
+        """At-risk cells in doubt, those that were missed before and the most exposed in the first part."""
         rows = self._criterion.doubtful(self._support)
         if self._effort.depth is not Depth.BRIEF or len(rows) <= CELLS_PER_PART:
             yield rows
             return
-        missed = np.isin(rows, list(self._missed))
-        ordered = np.concatenate([rows[missed], rows[~missed]])
-        for begin in range(0, len(rows), CELLS_PER_PART):
+        begins = range(0, len(rows), CELLS_PER_PART)
+        exposed = np.concatenate([self._exposure(rows[begin : begin + CELLS_PER_PART]) for begin in begins])
+        exposed[np.isin(rows, list(self._missed))] = 0
+        ordered = rows[np.argsort(exposed, kind="stable")]
+        for begin in begins:
             yield np.sort(ordered[begin : begin + CELLS_PER_PART])
+
+    def _exposure(self, rows: CellRows) -> npt.NDArray[np.uint16]:
+        """(rows,) numbers that order them by outer and then by inner width, as far as to a width of 255."""
+        outer, inner = (np.diff(ends)[:, 0] for ends in (self._support.outer_at(rows), self._support.inner_at(rows)))
+        return (np.minimum(outer, 255) << 8 | np.minimum(inner, 255)).astype(np.uint16)
 
     @property
     def bounds(self) -> CellBounds:
