@@ -329,6 +329,18 @@ class CurveConfig(Section):
     ] = ("ordered", "decomposable")
 
 
+class RemediesConfig(Section):
+    """Recodes that are tried on what stopped the release."""
+
+    variables: Annotated[
+        Positive,
+        Field(
+            description="of how many variables, the most promising first, a merge of two categories and leaving the "
+            "variable out are tried, at least 1"
+        ),
+    ] = 6
+
+
 class WidthsConfig(Section):
     floor: Annotated[
         NotNegative | None,
@@ -376,6 +388,9 @@ class BuildConfig(Section):
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
     curve: Annotated[
         CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
+    ] = None
+    remedies: Annotated[
+        RemediesConfig | None, Field(description="a section of settings; default no recode is tried")
     ] = None
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()

@@ -75,6 +75,7 @@ def test_defaults(file: Path) -> None:
         "publication": {"title": None, "formulas": "quote"},
         "widths": {"floor": None},
         "curve": None,
+        "remedies": None,
         "execution": {"cluster": "local", "workers": 2, "memory_per_worker": "auto"},
         "output": {"folder": "runs"},
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import SearchStep
+from sdc.search.remedies import Remedy
 
 Say = Callable[[str], None]
 
@@ -31,3 +32,11 @@ def describe_point(point: CurvePoint) -> str:
     """One line for the progress of the curve."""
     criterion = f"small count {point.small_count}, min width {point.min_width_required}"
     return f"curve: {point.method}, {criterion}: {point.sub_tables} sub-tables"
+
+
+def describe_remedy(remedy: Remedy) -> str:
+    """One line for the progress of the remedies, without a category."""
+    recode = remedy.recode
+    name = recode.before.names[recode.variable]
+    what = f"leaving out {name}" if recode.leaves_out else f"merging two categories of {name}"
+    return f"remedies: {what}: {len(remedy.freed)} of {len(remedy.asked)} sub-tables freed, {remedy.lost} lost"

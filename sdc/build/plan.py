@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import time
@@ -25,6 +26,7 @@ from sdc.model.table import Table
 from sdc.risk.criterion import STEPS_PER_SECOND
 from sdc.risk.min_width import CELLS_PER_UNIT
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
+from sdc.search.remedies import MOST_SECONDS
 from sdc.storage.parquet import write_table
 
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
@@ -166,13 +168,14 @@ class _Projection:
         config, at_risk = self.build.config, len(self._at_risk)
         refined = at_risk if is_small(self.table.schema) else config.release.refute_cells
         chains = config.release.annealing.chains if config.release.method != "ordered" else 1
-        units = {"widths": self.sweep.units, "search": chains, "curve": chains}
+        recodes = 2 * config.remedies.variables if config.remedies else 0
+        units = {"widths": self.sweep.units, "search": chains, "curve": chains, "remedies": recodes}
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
 
     def _way(self, name: str) -> str:
         if name == "widths":
             return self.sweep.way
-        if name in ("search", "assessment", "curve"):
+        if name in ("search", "assessment", "curve", "remedies"):
             fits = is_small(self.table.schema) or len(self.table) <= self.build.config.release.cells_per_slice
             return "whole" if fits else "slices"
         return ""
@@ -195,6 +198,8 @@ class _Projection:
             return START_SECONDS + self.tried["widths"].seconds * self.sweep.units / workers, False
         if name in ("search", "curve"):
             return self._chains_seconds(workers) + self._proof_seconds(workers), True
+        if name == "remedies":
+            return self._units(name) * self._proof_seconds(workers, MOST_SECONDS), True
         return (self._proof_seconds(workers), True) if name == "assessment" else (WRITE_SECONDS, False)
 
     def _chains_seconds(self, workers: int) -> float:
@@ -203,11 +208,11 @@ class _Projection:
         rounds = -(-annealing.chains // workers) * annealing.steps
         return rounds * self.tried["annealing"].seconds if "annealing" in self.tried else 0.0
 
-    def _proof_seconds(self, workers: int) -> float:
+    def _proof_seconds(self, workers: int, most: float = math.inf) -> float:
         """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""
         if is_small(self.table.schema):
             return len(self._at_risk) * self.tried["bounds"].seconds / workers if "bounds" in self.tried else 0.0
-        steps = self.build.config.release.seconds * STEPS_PER_SECOND
+        steps = min(most, self.build.config.release.seconds) * STEPS_PER_SECOND
         return steps * self.tried["moves"].seconds / workers if "moves" in self.tried else 0.0
 
     def _disk_bytes(self, name: str) -> int:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from sdc.build.assemble import release_search, utility_of_release
 from sdc.build.build import Build
-from sdc.build.describe import Say, describe_point, describe_round, say_step
+from sdc.build.describe import Say, describe_point, describe_remedy, describe_round, say_step
 from sdc.build.needs import sweep_bytes_allowed
 from sdc.config import FILES, BuildConfig
 from sdc.events import tell
@@ -31,6 +31,8 @@ from sdc.risk.verdict import Policy
 from sdc.run_format import RELEASE
 from sdc.search.curve import CurveSearch
 from sdc.search.decomposable import SearchState
+from sdc.search.growth import Grown
+from sdc.search.remedies import remedies
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.parquet import write_table
@@ -200,6 +202,16 @@ def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
     results.write_curve(curve.run(), into)
 
 
+def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    settings, found, schema = build.config.remedies, build.found, build.table.schema
+    if settings is None:
+        raise ConfigError("remedies is missing; give the section, which may be empty: remedies: {}")
+    proof = read_certificate(build.folder.stage("search"), schema).proof
+    start, inquiry = Grown(found.release, proof, found.steps), build.settings(executor).inquiry(build.table)
+    tried = remedies(start, inquiry, settings.variables, lambda remedy: say(describe_remedy(remedy)))
+    results.write_remedies(tried, schema, into)
+
+
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
     from sdc.report.audit import Audit, render
 
@@ -224,6 +236,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         best_reason=found.reason,
         utility=results.read_utility(build.folder.stage("search")),
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
+        remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
@@ -334,13 +347,21 @@ CURVE = Stage(
 )
 
 
+REMEDIES = Stage(
+    "remedies",
+    "tries recodes on what stopped the release",
+    ("table", "search"),
+    lambda b: [*(part and _plain(part) for part in (b.config.risk, b.config.remedies)), _effort_settings(b.config)],
+    _make_remedies,
+)
+
+
 def stages_of(config: BuildConfig) -> tuple[Stage, ...]:
-    """The stages of a build in order; a curve, where the config has one, comes before the report, which shows it."""
-    if config.curve is None:
-        return STAGES
+    """The stages of a build in order; those that only some configs have come before the report, which shows them."""
+    some = [stage for stage, asked in ((CURVE, config.curve), (REMEDIES, config.remedies)) if asked is not None]
     report = next(i for i, stage in enumerate(STAGES) if stage.name == "confidential")
-    shows = replace(STAGES[report], needs=(*STAGES[report].needs, CURVE.name))
-    return (*STAGES[:report], CURVE, shows, *STAGES[report + 1 :])
+    shows = replace(STAGES[report], needs=(*STAGES[report].needs, *(stage.name for stage in some)))
+    return (*STAGES[:report], *some, shows, *STAGES[report + 1 :])
 
 
 SWEEP = STAGES[:2]

@@ -8,7 +8,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sdc.report import chains, curve, exposure, figures, graphs, sections, utility
-from sdc.report.blockers import blockers
+from sdc.report.blockers import blockers, remedies
 from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
 from sdc.report.scale import Scale
@@ -52,6 +52,7 @@ def _values(audit: Audit) -> dict[str, Any]:
         "border": (border := sections.border(audit))[: sections.MOST_STEPS],
         "border_total": len(border),
         "blockers": blockers(audit),
+        "remedies": remedies(audit),
         **_cells(audit),
         "settings": sections.settings(audit),
         "zeros": audit.table.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],

@@ -1,18 +1,19 @@
-"""The report's cells that stopped most, and how isolated they are."""
+"""The report's cells that stopped most, how isolated they are, and the recodes that were tried for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sdc.model.table import Table
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.report import exposure
 from sdc.report.evidence import Audit
 from sdc.report.sections import few
-from sdc.search.blockers import Cell
+from sdc.search.blockers import Cell, near
 from sdc.search.blockers import blockers as stopped_by
+from sdc.search.remedies import Remedy
 
 MOST_BLOCKERS = 10
 
@@ -33,21 +34,36 @@ class BlockerRow:
 
 def blockers(audit: Audit) -> list[BlockerRow]:
     """The cells that stopped most, most first."""
-    schema = audit.table.schema
-    found = stopped_by(audit.search_steps)[:MOST_BLOCKERS]
-    near = occupied_near(audit.table, [cell for cell, _ in found])
-    counts = audit.table.count_at(np.array([cell for cell, _ in found], np.uint16).reshape(-1, len(schema)))
-    return [
-        BlockerRow(exposure.categories(cell, schema), int(count), (one, two), len(stopped), few(stopped, schema))
-        for (cell, stopped), count, (one, two) in zip(found, counts.tolist(), near, strict=True)
-    ]
+    return [_row(audit, cell, stopped) for cell, stopped in stopped_by(audit.search_steps)[:MOST_BLOCKERS]]
 
 
-def occupied_near(table: Table, cells: Sequence[Cell]) -> list[tuple[int, int]]:
-    """Of each cell how many cells with records differ from it in one variable, and in two."""
-    # at least three columns: a table of one variable has no cell that differs in two
-    near = np.zeros((len(cells), max(3, len(table.schema) + 1)), np.int64)
-    for codes, _ in table.chunks():
-        for k, cell in enumerate(cells):
-            near[k] += np.bincount((codes != np.array(cell)).sum(axis=1), minlength=near.shape[1])
-    return [(one, two) for one, two in near[:, 1:3].tolist()]
+def _row(audit: Audit, cell: Cell, stopped: tuple[SubTable, ...]) -> BlockerRow:
+    schema, alone = audit.table.schema, near(audit.table, cell).alone
+    count = int(audit.table.count_at(np.array([cell], np.uint16))[0])
+    isolation = int(alone.sum()), int((~alone).sum())
+    return BlockerRow(exposure.categories(cell, schema), count, isolation, len(stopped), few(stopped, schema))
+
+
+@dataclass(frozen=True)
+class RemedyRow:
+    """A recode that was tried: on how many sub-tables, how many it frees and which first, and how many it loses."""
+
+    variable: str
+    recode: str
+    asked: int
+    freed: int
+    lost: int
+    labels: str
+
+
+def remedies(audit: Audit) -> list[RemedyRow]:
+    """All that were tried, best first."""
+    return [_remedy(remedy, audit.table.schema) for remedy in audit.remedies or ()]
+
+
+def _remedy(remedy: Remedy, schema: Schema) -> RemedyRow:
+    recode = remedy.recode
+    merge = " and ".join(f"“{exposure.shorten(name)}”" for name in recode.names)
+    done = "leave it out" if recode.leaves_out else f"merge {merge}"
+    freed, asked = len(remedy.freed), len(remedy.asked)
+    return RemedyRow(schema.names[recode.variable], done, asked, freed, remedy.lost, few(remedy.freed, schema))

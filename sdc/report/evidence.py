@@ -17,6 +17,7 @@ from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
+from sdc.search.remedies import Remedy
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Audit:
     best_reason       of the method "best": why the one that won did
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
+    remedies          recodes tried on what stopped the release, best first; None where none were to be tried
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
@@ -51,6 +53,7 @@ class Audit:
     best_reason: str | None = None
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
+    remedies: tuple[Remedy, ...] | None = None
     bad_records: Mapping[str, Any] | None = None
 
     @property

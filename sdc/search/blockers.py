@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
 from sdc.search.ordered import SearchStep
 
 Cell = tuple[int, ...]
+Stopped = tuple[Cell, tuple[SubTable, ...]]
 
 
 def tried(steps: Iterable[SearchStep]) -> list[SearchStep]:
@@ -17,7 +23,7 @@ def tried(steps: Iterable[SearchStep]) -> list[SearchStep]:
     return [step for step in adding if step.phase == adding[-1].phase]
 
 
-def blockers(steps: Iterable[SearchStep]) -> list[tuple[Cell, tuple[SubTable, ...]]]:
+def blockers(steps: Iterable[SearchStep]) -> list[Stopped]:
     """Codes of each cell with the sub-tables that it stopped; those that stopped most come first.
 
     A sub-table counts by the last question that tried it alone on the way to the release.
@@ -29,3 +35,33 @@ def blockers(steps: Iterable[SearchStep]) -> list[tuple[Cell, tuple[SubTable, ..
             stopped.setdefault(cell, []).append(sub_table)
     ordered = sorted(stopped.items(), key=lambda item: (-len(item[1]), item[0]))
     return [(cell, tuple(sub_tables)) for cell, sub_tables in ordered]
+
+
+class Near(NamedTuple):
+    """The occupied cells around a cell that differ from it in one variable or two.
+
+    differing  (n, variables) in which; codes (n, variables), counts (n,)
+    """
+
+    differing: npt.NDArray[np.bool_]
+    codes: Codes
+    counts: Counts
+
+    @property
+    def alone(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether in one variable."""
+        alone: npt.NDArray[np.bool_] = self.differing.sum(axis=1) == 1
+        return alone
+
+
+def near(table: Table, cell: Cell) -> Near:
+    """One pass over the table."""
+    found = []
+    for codes, counts in table.chunks():
+        distance = np.zeros(len(codes), np.uint8)
+        for code, column in zip(cell, codes.T, strict=True):
+            distance += column != code
+        rows = np.flatnonzero((distance == 1) | (distance == 2))
+        found.append((codes[rows], counts[rows]))
+    codes, counts = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    return Near(codes != np.array(cell), codes, counts)

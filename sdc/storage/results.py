@@ -1,4 +1,5 @@
-"""What the stages find, on disk and back: widths, the search and its utility, the curve, the assessment."""
+"""What the stages find, on disk and back: widths, the search and its utility, the curve, remedies, the
+assessment."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import RunFolderError
+from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -37,12 +39,14 @@ from sdc.search.blockers import Cell, blockers
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
+from sdc.search.remedies import Remedy
 from sdc.storage.parquet import named_columns, read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
 MOST_BLOCKERS = 20
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
+REMEDIES = "remedies.json"
 
 
 class SearchRecord(NamedTuple):
@@ -120,6 +124,37 @@ def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:
 def read_curve(folder: Path) -> tuple[CurvePoint, ...]:
     """What `write_curve` wrote; RunFolderError where it cannot be read, KeyError where it is another file."""
     return tuple(CurvePoint(**point) for point in read_json(folder / CURVE)["points"])
+
+
+def write_remedies(remedies: Sequence[Remedy], schema: Schema, folder: Path) -> None:
+    """Recodes that were tried, by the names of variables and categories, best first."""
+    rows = [
+        {
+            "variable": schema.names[remedy.recode.variable],
+            "merged": remedy.recode.names,
+            "asked": [st.names(t, schema) for t in remedy.asked],
+            "freed": [st.names(t, schema) for t in remedy.freed],
+            "lost": remedy.lost,
+        }
+        for remedy in remedies
+    ]
+    write_json(folder / REMEDIES, {"remedies": rows})
+
+
+def read_remedies(folder: Path, schema: Schema) -> tuple[Remedy, ...]:
+    """What `write_remedies` wrote of a table with this schema.
+
+    RunFolderError or InputError where it cannot be read or names what the schema does not have, KeyError where it is
+    another file.
+    """
+    return tuple(_remedy(row, schema) for row in read_json(folder / REMEDIES)["remedies"])
+
+
+def _remedy(row: dict[str, Any], schema: Schema) -> Remedy:
+    variable = schema.index(row["variable"])
+    merged = tuple(schema.variables[variable].categories.index(name) for name in row["merged"])
+    asked, freed = (tuple(_bits(names, schema) for names in row[key]) for key in ("asked", "freed"))
+    return Remedy(Recode(schema, variable, merged), asked, freed, row["lost"])
 
 
 def write_checkpoint(state: SearchState, key: str, path: Path) -> None:

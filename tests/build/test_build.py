@@ -35,6 +35,7 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import CellRows
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
@@ -43,10 +44,11 @@ from sdc.publish.gate import Cleared, Subject
 from sdc.publish.publication import write_publication
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
+from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.storage.parquet import read_written_table
-from sdc.storage.results import read_curve, write_checkpoint
+from sdc.storage.results import read_curve, read_remedies, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
 from tests.folders import contents
 from tests.publish.clearing import cleared_of
@@ -461,6 +463,28 @@ def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) ->
     assert redone(wider) == ["curve", "confidential"]
     _, none = made(config(release={"annealing": settings}))
     assert redone(none) == ["confidential"]
+
+
+def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path) -> None:
+    """They can be asked for afterwards: what was found stays, and the release too."""
+    made(config())
+    build, statuses = made(config(remedies={"variables": 6}))
+    assert redone(statuses) == ["remedies", "confidential"]
+    tried = read_remedies(build.folder.stage("remedies"), build.table.schema)
+    assert tried
+    assert all(remedy.recode.leaves_out for remedy in tried)  # all variables have two categories
+    stopped = {t for _, sub_tables in blockers(build.found.steps) for t in sub_tables}
+    assert stopped
+    for remedy in tried:
+        assert set(remedy.asked) == {t for t in stopped if not st.has(t, remedy.recode.variable)}
+        assert set(remedy.freed) <= set(remedy.asked)
+        assert remedy.lost == sum(st.has(t, remedy.recode.variable) for t in range(64) if t in build.found.release)
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert 'id="remedies"' in page
+    assert "the next run tries that" not in page
+    assert contents(build.folder.stage("release")) == contents(finished)
+    _, none = made(config())
+    assert "remedies" not in none
 
 
 def test_a_change_of_annealing_redoes_the_search_not_the_widths(config: Config) -> None:

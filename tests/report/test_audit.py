@@ -14,6 +14,7 @@ import pytest
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -25,6 +26,7 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
+from sdc.search.remedies import Remedy
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
@@ -293,6 +295,18 @@ def test_the_cells_that_stopped_most(czech: Audit) -> None:
     assert f" {(distance == 1).sum()} {(distance == 2).sum()} 2 {labels}" in page.text
     assert "blockers" in page.ids
     assert "blockers" not in Page(render(czech)).ids
+
+
+def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
+    schema = Schema((Variable("v", ("a", "b<", "c")), *czech.table.schema.variables[1:]))
+    audit = replace(czech, table=Table.of(schema, czech.table.codes, czech.table.counts))
+    merge = Remedy(Recode(schema, 0, (0, 1)), (6, 12), (6,), 0)
+    without = Remedy(Recode(schema, 0, (0, 1, 2)), (6, 12), (), 31)
+    page = Page(render(replace(audit, remedies=(merge, without))))
+    label = st.label(6, schema)
+    assert f"v merge “a” and “b<” 2 1 0 {label} v leave it out 2 0 31" in page.text
+    assert "remedies" in page.ids
+    assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
 
 
 def test_iteration_that_did_not_converge_is_said_plainly(wide: Audit) -> None:

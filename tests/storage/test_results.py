@@ -13,6 +13,7 @@ from sdc.api import find_release, risk_utility_curve
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
+from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
@@ -21,6 +22,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
+from sdc.search.remedies import Remedy
 from sdc.storage import results
 from sdc.storage.run_folder import folder_digest
 from sdc.utility.measures import Weights, utility_of
@@ -109,6 +111,18 @@ def test_a_curve_comes_back(czech: Table, tmp_path: Path) -> None:
     results.write_curve(points, tmp_path)
     assert results.read_curve(tmp_path) == points
     assert points[1].min_width is None
+
+
+def test_remedies_come_back(czech: Table, tmp_path: Path) -> None:
+    schema = Schema((Variable("v", ("a", "b", "c")), *czech.schema.variables))
+    tried = (Remedy(Recode(schema, 0, (0, 2)), (2, 6), (6,), 0), Remedy(Recode(schema, 0, (0, 1, 2)), (6,), (), 31))
+    results.write_remedies(tried, schema, tmp_path)
+    assert results.read_remedies(tmp_path, schema) == tried
+    with pytest.raises(InputError, match="unknown variable 'v'"):
+        results.read_remedies(tmp_path, czech.schema)
+    (tmp_path / results.REMEDIES).unlink()
+    with pytest.raises(RunFolderError):
+        results.read_remedies(tmp_path, schema)
 
 
 def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> None:

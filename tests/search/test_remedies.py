@@ -1,0 +1,138 @@
+"""Remedies: recodes of a table, what is tried of them, and that what they are said to free is safe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc.api import assess
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.recode import Recode
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.risk.criterion import Budget
+from sdc.risk.critical_width import critical_widths
+from sdc.search.blockers import blockers, near
+from sdc.search.growth import Grown
+from sdc.search.ordered import OrderedSearch
+from sdc.search.remedies import Remedy, promising, remedies
+from tests.strategies import inquiry_of, knows, scattered, small_tables
+
+BUDGET = Budget(0.05, 5)
+
+
+@hs.composite
+def recodes(draw: hs.DrawFn, table: Table) -> Recode:
+    """Two categories of some variable, or all of them."""
+    variable = draw(hs.sampled_from([v for v, size in enumerate(table.schema.sizes) if size > 1]))
+    codes = range(table.schema.sizes[variable])
+    merged = draw(hs.lists(hs.sampled_from(codes), min_size=2, max_size=len(codes), unique=True))
+    return Recode(table.schema, variable, tuple(sorted(merged)))
+
+
+@given(hs.data())
+@settings(max_examples=100)
+def test_a_recoded_table_counts_the_recoded_records(data: hs.DataObject) -> None:
+    """Judged record by record, by the names of the categories."""
+    table = data.draw(small_tables())
+    recode = data.draw(recodes(table))
+    expected: dict[tuple[str, ...], int] = {}
+    for codes, count in zip(table.codes.tolist(), table.counts.tolist(), strict=True):
+        named = [v.categories[code] for v, code in zip(table.schema.variables, codes, strict=True)]
+        if recode.leaves_out:
+            del named[recode.variable]
+        elif named[recode.variable] in recode.names:
+            named[recode.variable] = " or ".join(recode.names)
+        expected[tuple(named)] = expected.get(tuple(named), 0) + count
+    after = recode.table(table)
+    found = [tuple(after.schema.named(codes).values()) for codes in after.codes.tolist()]
+    assert dict(zip(found, after.counts.tolist(), strict=True)) == expected
+
+
+def test_a_variable_that_structural_zeros_name_is_not_recoded() -> None:
+    table = scattered().with_zeros(StructuralZeros(()))
+    free = np.flatnonzero(~(table.codes[:, [0, 1]] == [0, 0]).all(axis=1))
+    table = Table.of(table.schema, table.codes[free], table.counts[free]).with_zeros(
+        StructuralZeros((((0, (0,)), (1, (0,))),))
+    )
+    with pytest.raises(InputError, match=r"structural zeros name 'A', which then is not recoded; leave it as it is"):
+        Recode(table.schema, 0, (0, 1)).table(table)
+    others = Recode(table.schema, 2, (0, 1)).table(table)
+    assert others.zeros == table.zeros
+    cell = tuple(table.codes[table.at_risk(2)[0]].tolist())
+    assert {recode.variable for recode in promising(table, 2, [(cell, (1,))])} == {2, 3, 4}
+
+
+@given(small_tables(max_records=12))
+@settings(max_examples=60)
+def test_what_is_near_differs_in_one_variable_or_two(table: Table) -> None:
+    for cell in table.codes[:3].tolist():
+        found = near(table, tuple(cell))
+        distance = (table.codes != np.array(cell)).sum(axis=1)
+        assert sorted(found.differing.sum(axis=1).tolist()) == sorted(
+            distance[(distance > 0) & (distance < 3)].tolist()
+        )
+        assert found.counts.sum() == table.counts[(distance > 0) & (distance < 3)].sum()
+        assert found.alone.sum() == (distance == 1).sum()
+
+
+def found_and_tried(table: Table, min_width: int, variables: int = 2) -> tuple[Grown, tuple[Remedy, ...]]:
+    inquiry = inquiry_of(table, min_width, budget=BUDGET)
+    found = OrderedSearch(inquiry.anew(), critical_widths(table)).run()
+    grown = Grown(found.release, found.proof, found.steps)
+    return grown, remedies(grown, inquiry.anew(), variables)
+
+
+def test_what_a_recode_frees_is_safe_with_all_that_was_released() -> None:
+    """By a question of its own about the recoded table, which is too large for an exact method."""
+    table = scattered(2)
+    found, tried = found_and_tried(table, 1)
+    assert blockers(found.steps)
+    assert len({remedy.recode for remedy in tried}) == len(tried) == 4
+    assert any(remedy.freed for remedy in tried)
+    for remedy in tried:
+        recode = remedy.recode
+        assert set(remedy.freed) <= set(remedy.asked)
+        assert all(t not in found.release and st.is_within(t, recode.kept) for t in remedy.asked)
+        lost = [t for t in found.release.listed(5).nonzero()[0].tolist() if t and t & ~recode.kept]
+        assert remedy.lost == len(lost)
+        if remedy.freed:
+            together = Release.of([*recode.release(found.release).frontier, *map(recode.sub_table, remedy.freed)])
+            answer = assess(recode.table(table), together, min_width=1, budget=Budget(1, 60))
+            assert answer.releasable is True
+    gains = [len(remedy.freed) - remedy.lost for remedy in tried]
+    assert gains == sorted(gains, reverse=True)
+
+
+@given(small_tables(max_records=8, max_cells=18, min_size=2))
+@settings(max_examples=60)
+def test_small_tables_by_enumeration(table: Table) -> None:
+    """What is said to be freed is so by all feasible tables of the recoded table."""
+    if not len(table.at_risk(2)) or table.total < 2:
+        return
+    found, tried = found_and_tried(table, 2)
+    for remedy in tried:
+        after, recode = remedy.recode.table(table), remedy.recode
+        together = Release.of([*recode.release(found.release).frontier, *map(recode.sub_table, remedy.freed)])
+        at_risk = after.codes[after.at_risk(2)].astype(np.int64)
+        seen = enumerate_tables(after, knows(after, together), 20_000)
+        if remedy.freed and seen.complete and len(at_risk):
+            at = np.ravel_multi_index(tuple(at_risk.T), after.schema.sizes)
+            assert (seen.upper[at] - seen.lower[at] >= 2).all()
+
+
+def test_nothing_stopped_and_nothing_tried() -> None:
+    table = scattered()
+    assert remedies(Grown(Release.of([0]), found_and_tried(table, 2)[0].proof), inquiry_of(table), 3) == ()
+
+
+def test_a_single_variable_is_not_left_out() -> None:
+    schema = Schema((Variable("A", ("0", "1")),))
+    table = Table.of(schema, np.array([[0], [1]]), np.array([1, 5]))
+    assert list(promising(table, 2, [((0,), (1,))])) == []
