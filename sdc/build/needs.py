@@ -10,9 +10,10 @@ from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
-HERE_BYTES = 480 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
-GROWTH_BYTES = 470 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
+HERE_BYTES = 500 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
+GROWTH_BYTES = 490 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
 KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-risk cells that a search keeps
+CELL_BYTES = 10  # measured: of a cell and variable while columns are read, kept and looked up
 MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
 
@@ -63,14 +64,14 @@ def _table_bytes(table: Table) -> int:
 
 
 def here_bytes(table: Table, small_count: int, floor: int) -> int:
-    """Of this process: cells and at-risk cells as columns of int64, marginals kept, a collapsed table, the widths."""
+    """Of this process: cells and at-risk cells column by column, marginals kept, a collapsed table, the widths."""
     searched = _search_bytes(table, len(table.at_risk(small_count))) + bytes_of_collapse(table)
     return HERE_BYTES + searched + WIDTH_BYTES * listed(table, floor)
 
 
 def _search_bytes(table: Table, at_risk: int) -> int:
     variables = len(table.schema)
-    columns = 3 * 8 * variables * (len(table) + at_risk)
+    columns = CELL_BYTES * variables * (len(table) + at_risk)
     return columns + min(KEPT_BYTES, 8 * at_risk * min(KEPT_MARGINALS, 1 << variables))
 
 
