@@ -80,11 +80,14 @@ def remedies(
     asked = replace(inquiry, effort=replace(effort, budget=budget, executor=within))
     merges = islice(promising(table, inquiry.criterion.small_count, stopped), variables)
     tried = [recode for recode in _each(merges) if _asked(recode, stopped)]
-    released = executor.run(attempt, table, [_attempt(recode, found, stopped, asked) for recode in tried])
     done = []
-    for recode, after in zip(tried, released, strict=True):
-        done.append(_remedy(recode, found.release, stopped, after))
-        tell(done[-1])
+    for begin in range(0, len(tried), executor.workers):
+        # a round at a time: each unit has the release's whole proof, which is megabytes
+        some = tried[begin : begin + executor.workers]
+        units = [_attempt(recode, found, stopped, asked) for recode in some]
+        for recode, after in zip(some, executor.run(attempt, table, units), strict=True):
+            done.append(_remedy(recode, found.release, stopped, after))
+            tell(done[-1])
     return tuple(sorted(done, key=lambda remedy: remedy.lost - len(remedy.freed)))
 
 
