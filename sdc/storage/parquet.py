@@ -69,10 +69,12 @@ def read_written_table(folder: str | Path) -> Table:
     unknown = sorted({path.name for path in folder.glob(PARTS)} - set(expected))
     if unknown:
         raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
+    # all of them before memory is taken for so many cells
+    files = [_part(folder / part["name"], schema, part) for part in recorded["parts"]]
     ends = np.cumsum([0, *(part["cells"] for part in recorded["parts"])])
     codes, counts = np.empty((ends[-1], len(schema)), np.uint16), np.empty(ends[-1], np.int64)
-    for part, begin, end in zip(recorded["parts"], ends[:-1], ends[1:], strict=True):
-        _read_part(folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
+    for file, part, begin, end in zip(files, recorded["parts"], ends[:-1], ends[1:], strict=True):
+        _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
     pa.default_memory_pool().release_unused()
     table = Table(schema, codes, counts, _zeros_of(recorded))
     # totals and cells of the parts agree by now; two parts exchanged or a code changed does not show there
@@ -98,12 +100,19 @@ def _write_parquet(path: Path, content: pa.Table) -> None:
         pq.write_table(content, temporary, compression="zstd", dictionary_pagesize_limit=1 << 30)
 
 
-def _read_part(path: Path, schema: Schema, recorded: Mapping[str, Any], codes: Codes, counts: Counts) -> None:
-    """Fills (cells, variables) codes and (cells,) counts."""
+def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.ParquetFile:
+    """The file, with as many cells as recorded; InputError where it is another."""
     file = _open_parquet(path)
     if file.schema_arrow.names != [*schema.names, COUNT] or file.schema_arrow.field(COUNT).type != pa.int64():
         raise InputError(f"{path} is damaged: its columns are not those of {SCHEMA}; write the table again")
     _check_recorded(path, "cells", file.metadata.num_rows, recorded)
+    return file
+
+
+def _read_part(
+    file: pq.ParquetFile, path: Path, schema: Schema, recorded: Mapping[str, Any], codes: Codes, counts: Counts
+) -> None:
+    """Fills (cells, variables) codes and (cells,) counts."""
     # one after the other: in Arrow's form all of them together are several times the table
     for v, variable in enumerate(schema.variables):
         codes[:, v] = _codes(_column(file, variable.name, path), variable, path)

@@ -226,6 +226,11 @@ def _schema(**changes: object) -> Damage:
         (lambda folder: (folder / "schema.json").write_text("[]"), "schema.json cannot be read"),
         (_schema(format=2), "schema.json has the format 2, this version reads 1"),
         (_schema(parts=None), "schema.json lacks parts; write the table again"),
+        (
+            _schema(parts=[{"name": "part-00000.parquet", "cells": 1 << 60, "total": 1}]),
+            "cells .*, recorded 1152921504",
+        ),
+        (_schema(parts=[{"name": "part-00000.parquet", "cells": -1, "total": 1}]), "cells .*, recorded -1;"),
     ],
 )
 def test_damage_is_named(table: Table, folder: Path, damage: Damage, match: str) -> None:
