@@ -47,7 +47,7 @@ def main() -> None:
     ordered = critical_widths(table, small_count=SMALL_COUNT).reaching(MIN_WIDTH)
     with one_core() as pinned:
         say(f"{machine()}; {'walks' if WALKS else 'chains'}, {pinned}")
-        list(_rounds(table, Knowledge.of(table, Release.of(ordered[:300])), 0.0))  # loads the kernels
+        list(rounds(table, Knowledge.of(table, Release.of(ordered[:300])), 0.0))  # loads the kernels
         rows = [[prefix, *shares(table, Release.of(ordered[:prefix]), seconds)] for prefix in prefixes]
     show(f"cps13, min width {MIN_WIDTH}: % of at-risk cells certified", ["prefix", *(f"{s} s" for s in seconds)], rows)
 
@@ -56,36 +56,36 @@ def shares(table: Table, release: Release, seconds: Sequence[int]) -> list[float
     """Per cent of the at-risk cells certified after so many seconds of processor time."""
     known, begun = Knowledge.of(table, release), time.process_time()
     told, share = [], 0.0
-    for share in _rounds(table, known, begun + seconds[-1]):
+    for _, share in rounds(table, known, begun + seconds[-1]):
         while len(told) < len(seconds) and time.process_time() - begun >= seconds[len(told)]:
             told.append(100 * share)
     return told + [100 * share] * (len(seconds) - len(told))
 
 
-def _rounds(table: Table, known: Knowledge, until: float) -> Iterator[float]:
-    """The share of the at-risk cells certified after one batch of them and the next."""
+def rounds(table: Table, known: Knowledge, until: float) -> Iterator[tuple[Ints, float]]:
+    """How far each at-risk cell can go down and up, and the share certified, after one batch of them and the next."""
     rows = table.at_risk(SMALL_COUNT)
     cells, counts = table.codes[rows], table.counts[rows]
     ends = np.zeros((len(rows), 2), np.int64)
     order = np.random.default_rng(0).permutation(len(rows))
     for effort in EFFORTS:
-        waiting = _open(ends, order)
+        waiting = open_of(ends, order)
         for begin in range(0, len(waiting), CELLS_AT_ONCE):
             for down in (True, False):
-                batch = _open(ends, waiting[begin : begin + CELLS_AT_ONCE])
+                batch = open_of(ends, waiting[begin : begin + CELLS_AT_ONCE])
                 wanted = -counts[batch] if down else MIN_WIDTH + ends[batch, 0]
                 moved = SEARCH.shift(table, known, cells[batch], wanted, nodes=NODES, **effort)
-                ends = _credited(ends, table, cells, moved.differences)
-            yield 1 - len(_open(ends, order)) / len(order)
+                ends = credited(ends, table, cells, moved.differences)
+            yield ends, 1 - len(open_of(ends, order)) / len(order)
             if time.process_time() >= until:
                 return
 
 
-def _open(ends: Ints, rows: Ints) -> Ints:
+def open_of(ends: Ints, rows: Ints) -> Ints:
     return rows[ends[rows, 1] - ends[rows, 0] < MIN_WIDTH]
 
 
-def _credited(ends: Ints, table: Table, cells: npt.NDArray[np.uint16], found: Differences) -> Ints:
+def credited(ends: Ints, table: Table, cells: npt.NDArray[np.uint16], found: Differences) -> Ints:
     """How far each cell can go down and up, with what was found."""
     place = table.schema.keys.matching(cells, found.cells)
     more = extremes(place[place >= 0], found.changes[place >= 0], len(cells))
