@@ -1,12 +1,14 @@
-"""From one worker process to two: the width sweep, the border of 40 variables, and an assessment.
+"""From one worker process to two: the width sweep, the border of 40 variables, an assessment, and a whole search.
 
-    python tests/benchmarks/speed_up.py
+    python tests/benchmarks/speed_up.py [widths variables assessment search]
 
-Some ten minutes. The runs take turns, and so do units that only count: what those fall short of 2 is the machine.
+Some 15 minutes for all. The runs take turns, and so do units that only count: what those fall short of 2 is the
+machine.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from statistics import median
@@ -17,6 +19,7 @@ from border import forty
 from side_by_side import check, data_file, in_turn, machine, say, show
 from width_sweep import SMALL_COUNT, count_all
 
+from sdc.api import best_release
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
@@ -41,7 +44,10 @@ def main() -> None:
         "widths of cps14": partial(widths, cps14, 0),
         f"40 variables, floor {FLOOR}": partial(widths, forty(), FLOOR),
         f"assessment, cps13, {len(release.frontier)} in the frontier": partial(assessed, cps13, release),
+        f"search, cps13, best of both at min width {MIN_WIDTH}": partial(searched, cps13),
     }
+    if sys.argv[1:]:
+        works = {name: work for name, work in works.items() if any(word in name for word in sys.argv[1:])}
     with open_executor(ExecutionConfig(workers=1)) as one, open_executor(ExecutionConfig(workers=2)) as two:
         rows = [[name, *speed_up(work, one, two, GOAL)] for name, work in works.items()]
         rows.append(["arithmetic only", *speed_up(partial(count_all, cps13), one, two, "")])
@@ -70,6 +76,12 @@ def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, .
     asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor))
     _, bounds = asked.examine(release)
     return bounds.outer, bounds.inner
+
+
+def searched(table: Table, executor: Executor) -> tuple[Any, ...]:
+    """A whole search, as in the search stage."""
+    found = best_release(table, min_width=MIN_WIDTH, small_count=SMALL_COUNT, executor=executor)
+    return np.array(found.release.frontier), np.array([step.length for step in found.steps])
 
 
 if __name__ == "__main__":
