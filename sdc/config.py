@@ -86,7 +86,7 @@ def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple
     # in the order given, which is that of the categories too: it must be ascending
     for (one, other), ((_, below), (start, _)) in zip(pairwise(labels), pairwise(edges), strict=True):
         if below is None or start is None or below > start:
-            raise ValueError(f"the bins {one!r} and {other!r} overlap")
+            raise ValueError(f"the bins {one!r} and {other!r} overlap, or are not in ascending order")
         if below < start:
             raise ValueError(f"there is a gap between the bins {one!r} and {other!r}")
     return bins

@@ -64,7 +64,7 @@ def _config(table: dict[str, Any], min_width: int, method: str = "ordered") -> d
 
 
 def built(config: dict[str, Any], tree: Path, folder: Path) -> str:
-    (folder / "build.yaml").write_text(yaml.safe_dump(config))
+    (folder / "build.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     begun = time.perf_counter()
     told, fault = command(tree, folder, "run", "build.yaml", "--workers", "2")
     seconds = time.perf_counter() - begun
