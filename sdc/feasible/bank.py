@@ -88,7 +88,7 @@ class AtRisk:
 
 
 def _bytes_of(frame: Frame) -> int:
-    """Measured: of a frame with its table and what was counted at its cells."""
+    """About what a frame takes with its table and what was counted at its cells."""
     variables = len(frame.table.schema)
     return frame.row.nbytes + (len(frame.table) + len(frame.cells)) * (4 * variables + 40)
 

@@ -269,13 +269,16 @@ def test_what_was_proven_stays_proven_without_a_search() -> None:
     assert listed(again.proof) == listed(judgement.proof)
 
 
-@given(hs.data())
+WITH_RISK = informed_tables_and_releases().filter(lambda example: len(example[0].at_risk(2)) > 0)
+
+
+@given(WITH_RISK, hs.data())
 @settings(max_examples=40)
-def test_the_same_question_with_the_same_bank_gets_the_same_answer(data: hs.DataObject) -> None:
+def test_the_same_question_with_the_same_bank_gets_the_same_answer(
+    example: tuple[Table, Release], data: hs.DataObject
+) -> None:
     """Whatever was asked before: a bank does not change, and nothing else is remembered."""
-    table, release = data.draw(informed_tables_and_releases())
-    if not len(table.at_risk(2)):
-        return
+    table, release = example
     asked, bank = inquiry_of(table, 2), inquiry_of(table, 2).bank
     first = replace(asked, bank=bank).ask(release)
     other = Release.of([*release.frontier, *data.draw(releases(len(table.schema))).frontier])
@@ -285,13 +288,11 @@ def test_the_same_question_with_the_same_bank_gets_the_same_answer(data: hs.Data
     assert listed(first.proof) == listed(second.proof)
 
 
-@given(hs.data())
+@given(WITH_RISK)
 @settings(max_examples=60)
-def test_at_risk_cells_part_by_part(data: hs.DataObject) -> None:
+def test_at_risk_cells_part_by_part(example: tuple[Table, Release]) -> None:
     """Held two at a time, to the first that is not certified: safe is what is proven of every cell, and no more."""
-    table, release = data.draw(informed_tables_and_releases())
-    if not len(table.at_risk(2)):
-        return
+    table, release = example
     asked = inquiry_of(table, 2)
     with patch("sdc.risk.min_width.CELLS_PER_PART", 2):
         judgement = replace(asked, bank=asked.bank).ask(release, Depth.BRIEF)
@@ -302,6 +303,19 @@ def test_at_risk_cells_part_by_part(data: hs.DataObject) -> None:
     # what the cheap bounds say of the worst cell is said whichever cells were looked at
     assert judgement.margin[0] <= judgement.margin[1] <= whole.margin[1]
     assert whole.verdict is not Verdict.UNSAFE or judgement.verdict is not Verdict.SAFE
+
+
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, SPLIT, all_ways(5, 3)], ids=str)
+def test_cells_of_a_larger_table_part_by_part(release: Release) -> None:
+    """What walks find for one part serves the next, and the answer is that of all cells at once."""
+    whole = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
+    with patch("sdc.risk.min_width.CELLS_PER_PART", 20):
+        parts = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
+    assert parts.verdict is whole.verdict
+    assert parts.assessment.at_risk_cells == whole.assessment.at_risk_cells > 20
+    if parts.verdict is Verdict.SAFE:
+        assert MinWidth(2, 3).unproven(scattered(), parts.knowledge, parts.proof) == 0
+        assert parts.proof.differences > 0
 
 
 def test_evidence_of_another_table_is_refused_by_name() -> None:
