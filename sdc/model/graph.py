@@ -5,6 +5,7 @@ A search asks thousands of times, so this is not NetworkX; the tests judge each 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -162,6 +163,39 @@ def components(graph: Adjacency, release: Release) -> Decomposition:
     O(variables * edges) for the triangulation.
     """
     return _cut(perfect_sequence(elimination_cliques(graph, minimal_order(graph))), release)
+
+
+def component_with(split: Decomposition, graph: Adjacency, release: Release, pair: SubTable) -> SubTable:
+    """A component that has a pair of variables once it is released too; where it separates several, one of them.
+
+    split  the components of the graph under the release, see `components`
+    Only what lies between the two is split anew: all other components stay as they are.
+    """
+    between = _between(split, *st.members(pair))
+    place = {v: new for new, v in enumerate(st.members(between))}
+    joined = [graph[v] | (pair & ~(1 << v) if st.has(pair, v) else 0) for v in place]
+    local = tuple(st.within(around, between) for around in joined)
+    parts = components(local, release.add(pair).within(between)).cliques
+    part = next(part for part in parts if st.is_within(st.within(pair, between), part))
+    return st.of(v for v, new in place.items() if st.has(part, new))
+
+
+def _between(split: Decomposition, u: int, v: int) -> SubTable:
+    """The components on the tree's path from one with u to the nearest with v, as one set."""
+    around: list[list[int]] = [[] for _ in split.cliques]
+    for k, separator in enumerate(split.separators, start=1):
+        host = next(j for j in range(k) if st.is_within(separator, split.cliques[j]))
+        around[k].append(host)
+        around[host].append(k)
+    waiting = deque((k, part) for k, part in enumerate(split.cliques) if st.has(part, u))
+    seen = {k for k, _ in waiting}
+    while True:
+        k, union = waiting.popleft()
+        if st.has(split.cliques[k], v):
+            return union
+        for j in set(around[k]) - seen:
+            seen.add(j)
+            waiting.append((j, union | split.cliques[j]))
 
 
 def _cut(tree: Decomposition, release: Release) -> Decomposition:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.graph import independence_graph
+from sdc.model.graph import component_with, independence_graph
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Depth, Judgement
@@ -20,6 +23,7 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
 
 Refused = tuple[SubTable, ...]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -108,37 +112,38 @@ class OrderedSearch:
         First pairs of variables that no released sub-table has, one by one, and with each the candidates that then
         lie within a component; then all the others.
         """
-        candidates = self._candidates()
-        pairs = [p for p in self._pairs(judgement.release, candidates) if p not in refused]
-        while pairs:
-            larger, refused = self._extend(judgement, pairs[:1], refused, phase)
-            if larger is judgement:
-                pairs = pairs[1:]
-                continue
-            parts = self._components(larger.release)
-            inside = [t for t in candidates if any(st.is_within(t, part) for part in parts)]
-            judgement, refused = self._extend(larger, inside, refused, phase)
-            pairs = [p for p in self._pairs(judgement.release, candidates) if p not in refused]
+        candidates, smaller = self._candidates(), None
+        while smaller is not judgement:
+            smaller = judgement
+            for pair in self._pairs(judgement.release, candidates, refused):
+                larger, refused = self._extend(judgement, [pair], refused, phase)
+                if larger is not judgement:
+                    parts = self.inquiry.knows(larger.release).components.cliques
+                    inside = _those(candidates, _within_any(np.array(candidates, np.int64), parts))
+                    judgement, refused = self._extend(larger, inside, refused, phase)
+                    break
         return self._extend(judgement, candidates, refused, phase)[0]
 
-    def _pairs(self, release: Release, candidates: Sequence[SubTable]) -> list[SubTable]:
-        """Two-way candidates that are not released; first those that make small components and open up the most.
+    def _pairs(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> Iterator[SubTable]:
+        """Two-way candidates that are left; first those that make small components and open up the most.
 
         A pair opens up the candidates that have it and whose other pairs are released.
         """
-        sets = np.array(candidates, np.int64)
+        known, sets = self.inquiry.knows(release), np.array(candidates, np.int64)
         graph = independence_graph(release.frontier, len(self.inquiry.table.schema))
+        left = [t for t in candidates if st.dimension(t) == 2 and t not in release and t not in refused]
 
-        def rank(pair: SubTable) -> tuple[int, int]:
-            part = next(part for part in self._components(release.add(pair)) if st.is_within(pair, part))
+        def size(pair: SubTable) -> int:
+            return st.dimension(component_with(known.components, known.independence_graph, release, pair))
+
+        def opened(pair: SubTable) -> int:
             u, v = st.members(pair)
             around = pair | graph[u] & graph[v]
-            return st.dimension(part), -int(((sets & pair == pair) & (sets & ~around == 0)).sum())
+            return int(((sets & pair == pair) & (sets & ~around == 0)).sum())
 
-        return sorted((t for t in candidates if st.dimension(t) == 2 and t not in release), key=rank)
-
-    def _components(self, release: Release) -> tuple[SubTable, ...]:
-        return self.inquiry.knows(release).components.cliques
+        # mostly the first is accepted, and only pairs of its size need to be told apart
+        for _, alike in groupby(sorted(((size(pair), k, pair) for k, pair in enumerate(left))), key=itemgetter(0)):
+            yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""
@@ -176,8 +181,11 @@ class OrderedSearch:
 
         What contains a refused sub-table need not be asked about: it could be released only with that.
         """
-        release = judgement.release
-        left = [t for t in candidates if t not in release and not any(st.is_within(r, t) for r in refused)]
+        release, sets = judgement.release, np.array(candidates, np.int64)
+        is_out = _within_any(sets, release.frontier)
+        for smaller in refused:
+            is_out |= sets & smaller == smaller
+        left = _those(candidates, ~is_out)
         if not left:
             return judgement, refused
         larger = self._ask(Release.of([*release.frontier, *left]), phase, release.sub_tables, tuple(left))
@@ -215,3 +223,15 @@ class OrderedSearch:
                 f"{criterion} is not monotone: a release may satisfy it though one within it does not, so neither a "
                 "bisection nor an extension can cut by it; choose the method decomposable"
             )
+
+
+def _within_any(sets: npt.NDArray[np.int64], parents: Sequence[SubTable]) -> Flags:
+    """(n,) whether each of the sub-tables is within one of the parents."""
+    found = np.zeros(len(sets), np.bool_)
+    for parent in parents:
+        found |= sets & ~parent == 0
+    return found
+
+
+def _those(sub_tables: Sequence[SubTable], flags: Flags) -> list[SubTable]:
+    return [sub_tables[k] for k in np.flatnonzero(flags).tolist()]

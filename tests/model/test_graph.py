@@ -147,6 +147,21 @@ def test_components_are_the_finest_junction_tree(data: some.DataObject, variable
         assert not any(separates(release, variables, part, cut) for cut in release if st.is_within(cut, part))
 
 
+@given(some.data(), some.integers(2, 8))
+@settings(max_examples=300)
+def test_a_component_with_one_more_pair_is_one_of_the_new_ones(data: some.DataObject, variables: int) -> None:
+    """Split anew where the pair is, it is as large as where all is split anew."""
+    release = data.draw(releases(variables))
+    together = tuple(data.draw(some.lists(some.integers(1, st.full(variables)), max_size=1)))
+    adjacency = graph.independence_graph([*release.frontier, *together], variables)
+    pairs = [1 << u | 1 << v for u, v in combinations(range(variables), 2)]
+    for pair in (p for p in pairs if p not in release):
+        found = graph.component_with(graph.components(adjacency, release), adjacency, release, pair)
+        whole = components(release.add(pair), variables, together)
+        assert st.is_within(pair, found)
+        assert st.dimension(found) in {st.dimension(part) for part in whole.cliques if st.is_within(pair, part)}
+
+
 def separates(release: Release, variables: int, part: int, cut: int) -> bool:
     """Whether the part of the independence graph without the cut is disconnected, by NetworkX."""
     adjacency = graph.independence_graph(release.frontier, variables)
