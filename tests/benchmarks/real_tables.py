@@ -54,7 +54,11 @@ def configs_of_all() -> dict[str, dict[str, Any]]:
         "census": recoded,
         "acs16": _config({"path": acs, "variables": sixteen}, 5),
         "acs23": _config({"path": acs}, 5),
-        "forty": {**_config({"path": "forty"}, 3, "decomposable"), "widths": {"floor": 500}},
+        "forty": {
+            **_config({"path": "forty"}, 3),
+            "release": {"method": "decomposable", "annealing": {"steps": 20_000}},
+            "widths": {"floor": 500},
+        },
     }
 
 
