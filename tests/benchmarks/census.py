@@ -1,6 +1,6 @@
 """A census: millions of records of 13 variables, planned, built and verified with two workers of 1 GiB each.
 
-    python tests/benchmarks/census.py [records] [folder]
+    python tests/benchmarks/census.py [records] [folder] [memory of a worker]
 
 Records are those of cps14.parquet without its year, drawn again; each code is then replaced with probability 0.3 by
 that of another record and with 0.08 by any category, so that 9 million, the default, have some 3.0 million cells, 2.5
@@ -38,7 +38,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / f"{records}.parquet").exists():
             make_records(records, folder / f"{records}.parquet")
-        build(folder, f"{records}.parquet")
+        build(folder, f"{records}.parquet", arguments.get(3, "1GiB"))
 
 
 def make_records(records: int, path: Path) -> None:
@@ -64,13 +64,13 @@ def draw(codes: npt.NDArray[np.uint8], records: int, generator: np.random.Genera
     return np.where(generator.random(one.shape) < OF_ANY, anything, mixed)
 
 
-def build(folder: Path, data: str) -> None:
+def build(folder: Path, data: str, memory: str) -> None:
     config = {
         "name": "census",
         "table": {"path": data},
         "risk": {"small_count": 2, "min_width": 3},
         "release": {"method": "ordered", "cells_per_slice": 500_000},
-        "execution": {"workers": 2, "memory_per_worker": "1GiB"},
+        "execution": {"workers": 2, "memory_per_worker": memory},
     }
     (folder / "census.yaml").write_text(yaml.safe_dump(config))
     plan, fault = command(HERE, folder, "plan", "census.yaml")
