@@ -6,7 +6,7 @@ Records are those of cps14.parquet without its year, drawn again; each code is t
 that of another record and with 0.08 by any category, so that 9 million, the default, have some 3.0 million cells, 2.5
 million of them at risk. Prints what `sdc plan` says, then seconds and memory of each stage of `sdc run` (small count 2,
 min width 3, ordered, slices of 500,000 cells), and what `sdc verify` finds. The folder, else a temporary one, keeps the
-records for the next run.
+records for the next run. A command that takes two hours is ended.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from side_by_side import data_file, machine, say
 
 SEED, AT_ONCE = 1, 1_000_000
 OF_ANOTHER, OF_ANY = 0.3, 0.08
+MOST_SECONDS = 7200.0
 
 
 def main() -> None:
@@ -76,7 +77,7 @@ def build(folder: Path, data: str, memory: str) -> None:
     plan, fault = command(HERE, folder, "plan", "census.yaml")
     say(fault or f"planned: worker {plan['memory_needed_mib']} MiB, process {plan['here_needed_mib']} MiB")
     begun = time.perf_counter()
-    told, fault = command(HERE, folder, "run", "census.yaml")
+    told, fault = command(HERE, folder, "run", "census.yaml", seconds=MOST_SECONDS)
     say(fault or f"sdc run: {time.perf_counter() - begun:.0f} s")
     if fault:
         return
@@ -85,7 +86,7 @@ def build(folder: Path, data: str, memory: str) -> None:
         worker, here = stage.get("worker_mib") or 0, stage["driver_mib"]
         say(f"  {stage['name']:12} {stage['seconds']:6.1f} s, worker {worker} MiB, process {here} MiB")
     begun = time.perf_counter()
-    verified, fault = command(HERE, folder, "verify", str(run))
+    verified, fault = command(HERE, folder, "verify", str(run), seconds=MOST_SECONDS)
     proven = fault or f"{verified['certified_cells']} of {verified['at_risk_cells']} cells proven"
     size = json.loads((run / "search" / "search.json").read_text())["sub_tables"]
     say(f"sdc verify: {time.perf_counter() - begun:.0f} s; {size} sub-tables, {proven}")

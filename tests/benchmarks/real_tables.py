@@ -83,13 +83,13 @@ def built(config: dict[str, Any], tree: Path, folder: Path) -> str:
     return f"{size:5} sub-tables, {proven}, {seconds:4.0f} s, worker {worker} MiB, process {here} MiB"
 
 
-def command(tree: Path, folder: Path, *words: str) -> tuple[dict[str, Any], str]:
+def command(tree: Path, folder: Path, *words: str, seconds: float = MOST_SECONDS) -> tuple[dict[str, Any], str]:
     """The document that the command of a tree prints, or how it failed."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     asked = ["sdc", *words, "--json"]
     try:
         done = subprocess.run(
-            asked, cwd=folder, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+            asked, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return {}, f"sdc {words[0]}: not done"
