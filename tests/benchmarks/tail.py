@@ -4,9 +4,8 @@
 
 Of cps13 at min width 3: of 100 random cells that are open at prefix 1,000 after 240 s of walks, how many are then
 closed by longer walks, by sparsest differences, and by outer bounds, each asked about what the one before has left, and
-in what time. What stays open is told with its bracket and its isolation. Then the same of each sub-table that stopped
-the growth: it is asked about beside all that is released, until every cell has been tried by everything. Some 20
-minutes.
+in what time. What stays open is told with its bracket and its isolation. Then the same of the cells that stopped the
+growth, under the release and each sub-table that they stopped, in the component that has it. Some 15 minutes.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ import numpy as np
 import walk as walks
 from side_by_side import data_file, machine, say, show
 
-from sdc.bounds import collapse, linear_program
-from sdc.bounds.method import LINEAR_ROWS
+from sdc.bounds import collapse, linear_program, nested
 from sdc.feasible import sparsest, walk
 from sdc.feasible.differences import Differences
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
-from sdc.risk.criterion import Budget, Effort
+from sdc.risk.criterion import Effort
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
@@ -38,8 +37,6 @@ from sdc.search.ordered import OrderedSearch
 
 SMALL_COUNT, MIN_WIDTH, SECONDS_OF_WALKS = 2, 3, 240.0
 LONGER = 100_000  # nodes a cell and way, ten times what a judgement gives
-
-Way = Callable[[Table, Knowledge, Codes, Counts], Differences]
 
 
 def main() -> None:
@@ -55,67 +52,109 @@ def of_prefix(table: Table, known: Knowledge, prefix: int, number: int) -> None:
     rows = table.at_risk(SMALL_COUNT)
     until = time.process_time() + SECONDS_OF_WALKS
     ((ends, _),) = collections.deque(walks.rounds(table, known, until), maxlen=1)
-    order = np.random.default_rng(0).permutation(len(rows))
-    open_ = np.sort(walks.open_of(ends, order)[:number])
-    say(f"prefix {prefix}: {len(walks.open_of(ends, order))} cells open after {SECONDS_OF_WALKS:g} s of walks")
-    ends, cells, told = ends[open_], table.codes[rows[open_]], []
-    ways: dict[str, Way] = {"walks, 100,000 nodes": longer_walks, "sparsest differences": sparsest_differences}
-    left = np.arange(len(cells))
-    for name, way in ways.items():
-        begun = time.perf_counter()
-        found = way(table, known, cells[left], MIN_WIDTH + ends[left, 0])
-        ends = walks.credited(ends, table, cells, found)
-        before, left = len(left), walks.open_of(ends, np.arange(len(cells)))
-        told.append([name, before, before - len(left), 0, time.perf_counter() - begun])
-    begun = time.perf_counter()
-    outer = collapse.bounds(table, known, cells[left]).outer
-    told.append(["collapse", len(left), 0, int((np.diff(outer) < MIN_WIDTH).sum()), time.perf_counter() - begun])
-    reason = "" if linear_program.is_affordable(known, LINEAR_ROWS) else ", too large"
-    told.append([f"linear program{reason}", len(left), 0, 0, 0.0])
-    show(f"{len(cells)} of the open cells", ["by", "asked", "certified", "refuted", "seconds"], told)
-    brackets(table, cells[left], ends[left], outer)
-
-
-def longer_walks(table: Table, known: Knowledge, cells: Codes, changes: Counts) -> Differences:
-    counts = table.count_at(cells)
-    down, up = (walk.shift(table, known, cells, by, nodes=LONGER).differences for by in (-counts, changes))
-    return Differences.concatenated([down, up])
-
-
-def sparsest_differences(table: Table, known: Knowledge, cells: Codes, changes: Counts) -> Differences:
-    return sparsest.find(table, known, cells, changes).differences
-
-
-def brackets(table: Table, cells: Codes, ends: Counts, outer: Counts) -> None:
-    """How many of the open cells have which inner and outer width, and how many occupied cells are near them."""
-    widths = collections.Counter(zip(np.diff(ends)[:, 0].tolist(), np.diff(outer)[:, 0].tolist(), strict=True))
-    for (inner, outside), times in sorted(widths.items()):
-        say(f"  {times:3} cells of a width from {inner} to {outside}")
-    around = [near(table, tuple(cell)).alone for cell in cells.tolist()]
-    one, two = (np.median([int((alone == is_one).sum()) for alone in around]) for is_one in (True, False))
-    say(f"  median of occupied cells in distance 1: {one:g}, in distance 2: {two:g}")
+    every = walks.open_of(ends, np.random.default_rng(0).permutation(len(rows)))
+    say(f"prefix {prefix}: {len(every)} cells open after {SECONDS_OF_WALKS:g} s of walks")
+    tail = Tail(table, known, table.codes[rows[every[:number]]])
+    tail.close()
+    show(f"{number} of them", HEADER, [[way, *figures] for way, figures in tail.told.items()])
+    tail.say_what_stays()
 
 
 def of_growth(table: Table) -> None:
-    asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(Budget(20.0, 1e6)))
+    """The cells that stopped each sub-table alone, as marginal cells of the component that it would be in."""
+    asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort())
     found = OrderedSearch(asked, critical_widths(table, small_count=SMALL_COUNT)).run()
-    stopped = sorted({t for _, sub_tables in blockers(found.steps) for t in sub_tables})
-    say(f"growth: {found.release.sub_tables} sub-tables; {len(stopped)} were stopped alone")
-    rows: list[list[object]] = []
-    for sub_table in stopped:
-        asked.resume(found.judgement)
-        begun = time.perf_counter()
-        judgement = asked.ask(found.release.add(sub_table))
-        rows.append(
-            [
-                st.label(sub_table, table.schema),
-                judgement.verdict.name.lower(),
-                judgement.assessment.undecided_cells,
-                "{} to {}".format(*judgement.margin),
-                time.perf_counter() - begun,
-            ]
+    stopped = [(cell, t) for cell, sub_tables in blockers(found.steps) for t in sub_tables]
+    told: dict[str, list[float]] = {}
+    for sub_table in sorted({t for _, t in stopped}):
+        known = Knowledge.of(table, found.release.add(sub_table))
+        part = next(part for part in known.components.cliques if st.is_within(sub_table, part))
+        cells = np.array([cell for cell, t in stopped if t == sub_table], np.uint16)[:, st.members(part)]
+        tail = Tail(table.marginal(part), known.within(part), np.unique(cells, axis=0))
+        tail.close()
+        say(f"  {st.label(sub_table, table.schema)}, component of {st.dimension(part)}: {tail.bracket()}")
+        for way, figures in tail.told.items():
+            told[way] = [a + b for a, b in zip(told.get(way, [0] * len(figures)), figures, strict=True)]
+    title = f"growth to {found.release.sub_tables} sub-tables: what stopped {len({t for _, t in stopped})} of them"
+    show(title, HEADER, [[way, *figures] for way, figures in told.items()])
+
+
+HEADER = ["by", "asked", "certified", "refuted", "seconds"]
+
+
+class Tail:
+    """Cells that are open, of a table under what is known, and what closes them one after the other."""
+
+    def __init__(self, table: Table, known: Knowledge, cells: Codes) -> None:
+        self.table, self.known, self.cells = table, known, cells
+        self.outer = nested.bounds(table, known, cells).outer.copy()
+        self.ends = np.zeros((len(cells), 2), np.int64)
+        self.told: dict[str, list[float]] = {}
+
+    @property
+    def open(self) -> Counts:
+        """Rows of the cells that are neither certified nor refuted."""
+        wide = self.ends[:, 1] - self.ends[:, 0] >= MIN_WIDTH
+        return np.flatnonzero(~wide & (np.diff(self.outer)[:, 0] >= MIN_WIDTH))
+
+    def close(self) -> None:
+        self._try("walks, 100,000 nodes", self._walk)
+        self._try("sparsest differences", self._sparsest)
+        self._try("collapse", self._collapse)
+        affordable = linear_program.is_affordable(self.known, linear_program.MAX_ROWS)
+        self._try(
+            "linear program" if affordable else "linear program: too large", self._program if affordable else None
         )
-    show("asked again, by everything", ["sub-table", "answer", "undecided cells", "min width", "seconds"], rows)
+
+    def _try(self, name: str, way: Callable[[Counts], None] | None) -> None:
+        rows, begun = self.open, time.perf_counter()
+        if way is not None and len(rows):
+            way(rows)
+        closed = np.setdiff1d(rows, self.open)
+        certified = int((np.diff(self.ends[closed])[:, 0] >= MIN_WIDTH).sum())
+        self.told[name] = [len(rows), certified, len(closed) - certified, time.perf_counter() - begun]
+
+    def _walk(self, rows: Counts) -> None:
+        widths = np.full(len(rows), MIN_WIDTH)
+        self._credit(walk.find(self.table, self.known, self.cells[rows], widths, nodes=LONGER).differences)
+
+    def _sparsest(self, rows: Counts) -> None:
+        more = MIN_WIDTH + self.ends[rows, 0]
+        self._credit(sparsest.find(self.table, self.known, self.cells[rows], more).differences)
+
+    def _credit(self, found: Differences) -> None:
+        self.ends = walks.credited(self.ends, self.table, self.cells, found)
+
+    def _collapse(self, rows: Counts) -> None:
+        self._narrow(rows, collapse.bounds(self.table, self.known, self.cells[rows]))
+
+    def _program(self, rows: Counts) -> None:
+        found = linear_program.bounds(self.table, self.known, self.cells[rows])
+        self._narrow(rows, found)
+        reached = found.inner - found.counts[:, None]
+        self.ends[rows, 0] = np.minimum(self.ends[rows, 0], reached[:, 0])
+        self.ends[rows, 1] = np.maximum(self.ends[rows, 1], reached[:, 1])
+
+    def _narrow(self, rows: Counts, found: CellBounds) -> None:
+        self.outer[rows, 0] = np.maximum(self.outer[rows, 0], found.outer[:, 0])
+        self.outer[rows, 1] = np.minimum(self.outer[rows, 1], found.outer[:, 1])
+
+    def bracket(self) -> str:
+        """Of each cell the widths between which the true one is."""
+        brackets = zip(np.diff(self.ends)[:, 0].tolist(), np.diff(self.outer)[:, 0].tolist(), strict=True)
+        return ", ".join(f"{inner} to {outer}" for inner, outer in brackets)
+
+    def say_what_stays(self) -> None:
+        """How many of the open cells have which inner width, how wide they can be, and what is near them."""
+        rows = self.open
+        inner, outer = (np.diff(ends[rows])[:, 0] for ends in (self.ends, self.outer))
+        for width in range(MIN_WIDTH):
+            others = outer[inner == width]
+            if len(others):
+                say(f"  {len(others):3} cells of width {width} at least, {others.min()} to {others.max()} at most")
+        around = [near(self.table, tuple(cell)).alone for cell in self.cells[rows].tolist()]
+        one, two = (np.median([int((alone == is_one).sum()) for alone in around]) for is_one in (True, False))
+        say(f"  median of occupied cells in distance 1: {one:g}, in distance 2: {two:g}")
 
 
 if __name__ == "__main__":
