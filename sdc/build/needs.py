@@ -13,7 +13,7 @@ WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 HERE_BYTES = 500 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
 GROWTH_BYTES = 490 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
 KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-risk cells that a search keeps
-CELL_BYTES = 10  # measured: of a cell and variable while columns are read, kept and looked up
+CELL_BYTES = 16  # measured: of a cell and variable while they are read, kept and looked up, of 23 million of them
 MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
 
