@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model.errors import ReleaseError
 from sdc.model.schema import Schema
@@ -116,6 +117,14 @@ def within_any(parents: Sequence[SubTable]) -> Callable[[SubTable], bool]:
     # 63 variables at most: no set has the sign bit
     sets = np.array(parents, np.int64)
     return lambda child: bool((sets & child == child).any())
+
+
+def within_one_of(children: npt.NDArray[np.int64], parents: Iterable[SubTable]) -> npt.NDArray[np.bool_]:
+    """(n,) of many sub-tables whether each is within one of the parents."""
+    found = np.zeros(len(children), np.bool_)
+    for parent in parents:
+        found |= children & ~parent == 0
+    return found
 
 
 def names(subtable: SubTable, schema: Schema) -> list[str]:

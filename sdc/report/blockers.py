@@ -11,11 +11,9 @@ from sdc.model.subtable import SubTable
 from sdc.report import exposure
 from sdc.report.evidence import Audit
 from sdc.report.sections import few
-from sdc.search.blockers import Cell, near
+from sdc.search.blockers import MOST_BLOCKERS, Cell, near
 from sdc.search.blockers import blockers as stopped_by
 from sdc.search.remedies import Remedy
-
-MOST_BLOCKERS = 10
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.search.ordered import SearchStep
 
+MOST_BLOCKERS = 20  # that are told of
+
 Cell = tuple[int, ...]
 Stopped = tuple[Cell, tuple[SubTable, ...]]
 

@@ -119,7 +119,7 @@ class OrderedSearch:
                 larger, refused = self._extend(judgement, [pair], refused, phase)
                 if larger is not judgement:
                     parts = self.inquiry.knows(larger.release).components.cliques
-                    inside = _those(candidates, _within_any(np.array(candidates, np.int64), parts))
+                    inside = _those(candidates, st.within_one_of(np.array(candidates, np.int64), parts))
                     judgement, refused = self._extend(larger, inside, refused, phase)
                     break
         return self._extend(judgement, candidates, refused, phase)[0]
@@ -182,7 +182,7 @@ class OrderedSearch:
         What contains a refused sub-table need not be asked about: it could be released only with that.
         """
         release, sets = judgement.release, np.array(candidates, np.int64)
-        is_out = _within_any(sets, release.frontier)
+        is_out = st.within_one_of(sets, release.frontier)
         for smaller in refused:
             is_out |= sets & smaller == smaller
         left = _those(candidates, ~is_out)
@@ -223,14 +223,6 @@ class OrderedSearch:
                 f"{criterion} is not monotone: a release may satisfy it though one within it does not, so neither a "
                 "bisection nor an extension can cut by it; choose the method decomposable"
             )
-
-
-def _within_any(sets: npt.NDArray[np.int64], parents: Sequence[SubTable]) -> Flags:
-    """(n,) whether each of the sub-tables is within one of the parents."""
-    found = np.zeros(len(sets), np.bool_)
-    for parent in parents:
-        found |= sets & ~parent == 0
-    return found
 
 
 def _those(sub_tables: Sequence[SubTable], flags: Flags) -> list[SubTable]:

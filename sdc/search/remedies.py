@@ -33,7 +33,7 @@ class Remedy:
     """A recode that was tried.
 
     asked  the sub-tables that had been stopped; not those with a variable that is left out
-    freed  those of them that are proven safe with all that was released, recoded
+    freed  those of them that the policy accepts with all that was released, recoded
     lost   how many released sub-tables go with a variable that is left out
     """
 
@@ -45,23 +45,23 @@ class Remedy:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A recode to be tried: its growth is from the release found to what was stopped, all of it recoded."""
+    """A recode to be tried: its growth is from the release found, the `start`, to what was stopped, all recoded."""
 
     recode: Recode
     growth: Growth
+    start: Grown
 
 
 def attempt(table: Table, unit: Attempt) -> Release:
-    """The release that grows in the recoded table, as far as it is proven; nothing where not even its start is."""
-    growth, nothing, recoded = unit.growth, Release.of([]), unit.recode.table(table)
+    """The release that grows in the recoded table, as far as it is accepted; nothing where not even its start is."""
+    growth, start, recoded = unit.growth, unit.start, unit.recode.table(table)
     if not len(recoded.at_risk(growth.criterion.small_count)):
         return Release.of([st.full(len(recoded.schema))])
     inquiry = Inquiry(recoded, growth.criterion, growth.policy, growth.effort)
-    start = growth.start or Grown(nothing, Proof((), ()))
     inquiry.learn(start.proof, start.release)
     judgement = inquiry.ask(start.release)
     if not inquiry.accepts(judgement):
-        return nothing
+        return Release.of([])
     return OrderedSearch(inquiry, growth.widths).extended(judgement).release
 
 
@@ -104,7 +104,7 @@ def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], inquiry: 
     least = inquiry.criterion.min_width  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
-    return Attempt(recode, Growth(inquiry.criterion, inquiry.policy, inquiry.effort, widths, start))
+    return Attempt(recode, Growth(inquiry.criterion, inquiry.policy, inquiry.effort, widths), start)
 
 
 def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:

@@ -35,7 +35,7 @@ from sdc.run_format import (
     variable_columns,
 )
 from sdc.search.best import FoundRelease
-from sdc.search.blockers import Cell, blockers
+from sdc.search.blockers import MOST_BLOCKERS, Cell, blockers
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
@@ -44,7 +44,6 @@ from sdc.storage.parquet import named_columns, read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
-MOST_BLOCKERS = 20
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
 REMEDIES = "remedies.json"
 
