@@ -1,6 +1,6 @@
 """Builds of real tables, each by this tree and by the tree of another commit, one after the other.
 
-    python tests/benchmarks/real_tables.py [--beside TREE] [nltcs cps13 cps14 census acs16 acs23 forty]
+    python tests/benchmarks/real_tables.py [--beside TREE] [nltcs cps13 cps13-5 cps13-10 cps14 census acs16 acs23 forty]
 
 A line a table and tree: sub-tables released, how many of its at-risk cells `sdc verify` finds proven, seconds of the
 build with two workers, and the largest memory of a worker and of the build's process. A build that takes more than
@@ -39,7 +39,7 @@ def main() -> None:
                 if name == "forty":
                     write_table(forty(), Path(folder) / "forty")
                     (Path(folder) / "forty" / "schema.json").unlink()  # counted cells like any others
-                say(f"{name:7} {tree.name:12} {built(configs[name], tree, Path(folder))}")
+                say(f"{name:8} {tree.name:12} {built(configs[name], tree, Path(folder))}")
 
 
 def configs_of_all() -> dict[str, dict[str, Any]]:
@@ -50,6 +50,8 @@ def configs_of_all() -> dict[str, dict[str, Any]]:
     return {
         "nltcs": _config({"path": str(data_file("nltcs_cells.parquet"))}, 3),
         "cps13": _config({"path": str(data_file("cps13.parquet"))}, 3, "best"),
+        "cps13-5": _config({"path": str(data_file("cps13.parquet"))}, 5, "best"),
+        "cps13-10": _config({"path": str(data_file("cps13.parquet"))}, 10, "best"),
         "cps14": _config({"path": str(data_file("cps14.parquet"))}, 3, "best"),
         "census": recoded,
         "acs16": _config({"path": acs, "variables": sixteen}, 5),
