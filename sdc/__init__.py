@@ -2,7 +2,7 @@
 
 The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
 `assess`, `ordered_release`, `decomposable_release`, `best_release`, `risk_utility_curve`, `enumerate_tables`,
-`publish_release`.
+`posterior`, `publish_release`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = [
     "decomposable_release",
     "enumerate_tables",
     "ordered_release",
+    "posterior",
     "publish_release",
     "read_table",
     "risk_utility_curve",
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         decomposable_release,
         enumerate_tables,
         ordered_release,
+        posterior,
         publish_release,
         read_table,
         risk_utility_curve,

@@ -36,6 +36,7 @@ from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration
+    from sdc.intruder.posterior import Posterior
 
 __all__ = [
     "assess",
@@ -46,6 +47,7 @@ __all__ = [
     "enumerate_tables",
     "find_release",
     "ordered_release",
+    "posterior",
     "publish_release",
     "read_table",
     "release_of",
@@ -302,3 +304,36 @@ def enumerate_tables(
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
     return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps)
+
+
+def posterior(
+    table: Table,
+    release: ReleaseLike,
+    *,
+    law: str = "released",
+    alpha: float = 0.5,
+    priors: Mapping[str, float] | None = None,
+    cells: str = "at-risk",
+    small_count: int = 2,
+) -> Posterior:
+    """What the released marginals make probable of the at-risk cells, or with cells="all" of all cells.
+
+    law     `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a decomposable model
+            `[a,b][b,c]`; or `average`, of the laws in `priors` with their prior probabilities
+    alpha   of the hyper-Dirichlet priors, for each cell of the full table
+
+    InputError without an at-risk cell, for an unknown law, priors that are none; ReleaseError where no exact engine
+    gives the law.
+    """
+    from sdc.intruder import posterior as intruder
+    from sdc.intruder.laws import law_of
+
+    if law != intruder.AVERAGE and priors:
+        raise InputError(
+            f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
+        )
+    known = Knowledge.of(table, release_of(table, release))
+    if law == intruder.AVERAGE:
+        return intruder.average(table, known, priors or {}, _cells(table, cells, small_count), alpha)
+    chosen = law_of(law, table.schema, alpha)
+    return intruder.posterior(table, known, chosen, _cells(table, cells, small_count))

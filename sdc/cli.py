@@ -22,6 +22,7 @@ from sdc.cli_options import (
     Variables,
     Workers,
     print_json,
+    print_posterior,
     print_release,
 )
 from sdc.model.errors import ConfigError
@@ -196,7 +197,7 @@ def release(
 
     require_method(method)
     _require_new(out)
-    weights = _weights(weight or [])
+    weights = _numbers(weight or [], "--weight", "age=2")
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         found = api.find_release(
@@ -250,6 +251,44 @@ def enumerate_command(
     print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
 
 
+@app.command("posterior")
+def posterior_command(
+    table: TablePath,
+    release: ReleaseOption,
+    law: Annotated[
+        str, typer.Option(help="released, uniform, saturated, a decomposable model such as [a,b][b,c], or average")
+    ] = "released",
+    alpha: Annotated[float, typer.Option(help="Of the prior, for each cell of the full table.")] = 0.5,
+    prior: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LAW=P", help="A law of an average, with its prior probability; once for each."),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="A cell is identified where its true count is more probable than this.")
+    ] = 0.9,
+    cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = 2,
+    as_json: Json = False,
+) -> None:
+    """What the released marginals make probable, beside the bounds of what is possible."""
+    from sdc import api
+    from sdc.intruder.measures import check_threshold
+    from sdc.storage.results import posterior_facts
+
+    check_threshold(threshold)
+    priors = _numbers(prior or [], "--prior", "saturated=0.5")
+    data = _read(table, variables, structural_zeros)
+    found = api.posterior(data, release, law=law, alpha=alpha, priors=priors, cells=cells, small_count=small_count)
+    bounded = api.cell_bounds(data, release, cells=cells, small_count=small_count)
+    facts = posterior_facts(found, bounded, data.schema, threshold)
+    if as_json:
+        print_json(facts)
+        return
+    print_posterior(facts)
+
+
 def _read(path: str, variables: str | None, structural_zeros: Path | None) -> Table:
     from sdc.ingest.reading import read_table
 
@@ -297,17 +336,17 @@ def _require_new(out: Path | None) -> None:
             raise ConfigError(f"--out {error}") from error
 
 
-def _weights(given: list[str]) -> dict[str, float]:
+def _numbers(given: list[str], option: str, example: str) -> dict[str, float]:
     """`age=2` by name; ConfigError for what is not written so, or given twice."""
     found: dict[str, float] = {}
     for text in given:
         name, _, number = text.partition("=")
         if not name or name in found:
-            raise ConfigError(f"--weight {text}: give a name and a number, such as age=2, and each name once")
+            raise ConfigError(f"{option} {text}: give a name and a number, such as {example}, and each name once")
         try:
             found[name] = float(number)
         except ValueError as error:
-            raise ConfigError(f"--weight {text}: {number!r} is no number; give one such as age=2") from error
+            raise ConfigError(f"{option} {text}: {number!r} is no number; give one such as {example}") from error
     return found
 
 

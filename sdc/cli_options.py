@@ -48,5 +48,29 @@ def print_release(facts: dict[str, Any]) -> None:
         print(f"              {'*'.join(names) or '(total)'}")
 
 
+def print_posterior(facts: dict[str, Any]) -> None:
+    """Most probable to be known first, whatever their bounds."""
+    tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
+    print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
+    print(f"engine        {facts['engine']}, exact" + (f"; {tables} feasible tables" if tables is not None else ""))
+    print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}")
+    for model in facts["models"]:
+        print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}")
+    identified = facts["identified"]
+    print(f"identified    {identified['fraction']:.4f} of the cells, above {identified['threshold']:g}")
+    print(f"{'count':>9} {'probability':>11} {'most likely':>11} {'probability':>11} {'bounds':>17}  cell")
+    rows = [_told(row) for row in facts["cells"]]
+    for row in sorted(rows, key=lambda row: -row[1]):
+        print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17}  {}".format(*row))
+
+
+def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], str]:
+    found, first = row["probabilities"], row["from"]
+    highest = max(range(len(found)), key=found.__getitem__)
+    at_truth = found[row["count"] - first] if 0 <= row["count"] - first < len(found) else 0.0
+    cell = " ".join(f"{name}={value}" for name, value in row["cell"].items())
+    return row["count"], at_truth, first + highest, found[highest], row["outer"], cell
+
+
 def print_json(content: Any) -> None:
     print(json.dumps(content))

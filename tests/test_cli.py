@@ -42,7 +42,20 @@ from tests.strategies import all_ways, inquiry_of, scattered
 CONFIGS = Path(__file__).parents[1] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
 
-COMMANDS = ("run", "plan", "widths", "bounds", "assess", "release", "enumerate", "verify", "status", "list", "clean")
+COMMANDS = (
+    "run",
+    "plan",
+    "widths",
+    "bounds",
+    "assess",
+    "release",
+    "enumerate",
+    "posterior",
+    "verify",
+    "status",
+    "list",
+    "clean",
+)
 ARGUMENTS = {
     **dict.fromkeys(("run", "plan"), "CONFIG"),
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
@@ -402,6 +415,65 @@ def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPa
     assert found.document["feasible_tables"] > 1
     assert found.err.endswith("the search was left after some seconds; give --limit to have it go on\n")
     assert sdc("enumerate", CZECH, "--release", "A*B").out.endswith(" feasible tables and maybe more\n")
+
+
+def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
+    """The counts from `from` on have probabilities, and are those within the bounds."""
+    document = sdc("posterior", CZECH, *RELEASE, "--law", "uniform", "--threshold", "0.2", "--json").document
+    cells = document.pop("cells")
+    assert document == {
+        "law": "uniform",
+        "alpha": 1.0,
+        "equals_released": False,
+        "log_evidence": document["log_evidence"],
+        "engine": "enumeration",
+        "exact": True,
+        "feasible_tables": 810,
+        "log_probability_of_true_table": pytest.approx(-np.log(810)),
+        "identified": {"threshold": 0.2, "fraction": 0.0},
+        "models": [],
+    }
+    assert sorted(tuple(cell["outer"]) for cell in cells) == [(0, 9), (0, 9), (0, 10)]
+    for cell in cells:
+        assert (cell["from"], len(cell["probabilities"]) - 1) == tuple(cell["outer"])
+        assert sum(cell["probabilities"]) == pytest.approx(1)
+        assert cell["standard_error"] is None
+
+
+def test_the_posterior_of_an_average(sdc: Sdc) -> None:
+    laws = ["--prior", "saturated=0.5", "--prior", "uniform=0.5"]
+    models = sdc("posterior", CZECH, *RELEASE, "--law", "average", *laws, "--json").document["models"]
+    assert [(m["law"], m["prior"]) for m in models] == [("saturated", 0.5), ("uniform", 0.5)]
+    assert sum(m["posterior"] for m in models) == pytest.approx(1)
+
+
+def test_the_posterior_as_text(sdc: Sdc) -> None:
+    """What is all but known comes first, beside its bounds."""
+    lines = sdc("posterior", CZECH, *RELEASE, "--law", "[A,B,C,D,E][A,B,D,E,F]").out.splitlines()
+    assert lines[0] == "law           [A,B,C,D,E][A,B,D,E,F], which is released here: all that it says is public"
+    assert lines[1] == "engine        enumeration, exact; 810 feasible tables"
+    assert lines[3] == "identified    0.0000 of the cells, above 0.9"
+    assert [line.split()[0] for line in lines[5:]] == ["2", "2", "1"]
+    shown = [float(line.split()[1]) for line in lines[5:]]
+    assert shown == sorted(shown, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--law", "likely"], "law 'likely' is none; choose released, uniform, saturated, or"),
+        (["--law", "saturated", "--alpha", "0"], "alpha = 0.0; give a number above 0"),
+        (["--threshold", "1"], "threshold = 1.0; give a probability between 0 and 1"),
+        (
+            ["--law", "average", "--prior", "uniform"],
+            "--prior uniform: '' is no number; give one such as saturated=0.5",
+        ),
+        (["--law", "average", "--prior", "uniform=0.5"], "the priors of uniform sum to 0.5; they must sum to 1"),
+        (["--cells", "some"], "cells = 'some'; choose at-risk or all"),
+    ],
+)
+def test_a_posterior_that_cannot_be(words: list[str], message: str, sdc: Sdc) -> None:
+    sdc("posterior", CZECH, *RELEASE, *words).assert_refused(message)
 
 
 @pytest.fixture

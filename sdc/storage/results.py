@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sdc.intruder.measures import identified
+from sdc.intruder.posterior import Posterior
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -240,6 +242,39 @@ def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     witnesses = [{**asdict(w), "cell": schema.named(w.cell)} for w in assessment.witnesses]
     facts = {**asdict(assessment), "witnesses": witnesses}
     return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
+
+
+def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:
+    """A posterior with the bounds of its cells; probabilities are of the counts from `from` on."""
+    laws = found.cells
+    cells = [
+        {
+            "cell": schema.named(cell),
+            "count": count,
+            "outer": outer,
+            "from": first,
+            "probabilities": laws.of(row).tolist(),
+            "standard_error": None,
+        }
+        for row, (cell, count, outer, first) in enumerate(
+            zip(laws.cells.tolist(), laws.counts.tolist(), bounds.outer.tolist(), laws.first.tolist(), strict=True)
+        )
+    ]
+    return {
+        **_law_facts(found),
+        "engine": found.engine,
+        "exact": True,
+        "feasible_tables": found.feasible_tables,
+        "log_probability_of_true_table": found.log_probability,
+        "identified": {"threshold": threshold, "fraction": identified(laws, threshold)},
+        "cells": cells,
+        "models": [{**_law_facts(m.posterior), "prior": m.prior, "posterior": m.probability} for m in found.models],
+    }
+
+
+def _law_facts(found: Posterior) -> dict[str, Any]:
+    named = {"law": found.law, "alpha": found.alpha}
+    return {**named, "equals_released": found.equals_released, "log_evidence": found.log_evidence}
 
 
 def _witness(content: dict[str, Any], schema: Schema) -> Witness:

@@ -1,0 +1,110 @@
+"""Laws: what an intruder holds likely before the release, and so how the feasible tables weigh after it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from sdc.model import subtable as st
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+
+RELEASED, UNIFORM, SATURATED = "released", "uniform", "saturated"
+NAMES = f"{RELEASED}, {UNIFORM}, {SATURATED}, or a decomposable model such as [a,b][b,c]"
+
+Terms = tuple[tuple[SubTable, int], ...]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A prior on tables, that of a decomposable log-linear model; `released`, which needs no prior, has no model.
+
+    name   as it is written: `released`, `uniform`, `saturated` or `[a,b][b,c]`
+    alpha  of the hyper-Dirichlet prior (Dawid and Lauritzen 1993): each cell of the full table has alpha, and a cell of
+           a clique or a separator alpha times the cells that it sums
+    model  cliques and separators
+
+    A feasible table f weighs prod_i 1/f_i! prod_C prod Gamma(f_C + alpha_C) / prod_S prod Gamma(f_S + alpha_S), and
+    under `released` prod_i 1/f_i!, whatever log-linear model it is whose generators are released ([DFT] section 5).
+    """
+
+    name: str
+    alpha: float | None = None
+    model: Decomposition | None = None
+
+    def terms(self, knowledge: Knowledge) -> Terms:
+        """Sub-tables whose factors differ between feasible tables, with +1 for a clique and -1 for a separator.
+
+        The factors of what is released do not; without any the law is `released`.
+        """
+        signs = Counter[SubTable]()
+        for sub_table, sign in self._factors():
+            if sub_table & knowledge.varying not in knowledge.essential:
+                signs[sub_table] += sign
+        return tuple(sorted((sub_table, sign) for sub_table, sign in signs.items() if sign))
+
+    def alpha_of(self, sub_table: SubTable, schema: Schema) -> float:
+        """alpha_C of each cell of a factor's sub-table."""
+        return (self.alpha or 0.0) * schema.cells / math.prod(schema.sizes[v] for v in st.members(sub_table))
+
+    def log_probability(self, table: Table) -> float:
+        """log Pr(F | A) of the table among all of as many records: n! / prod f_i! I(f + alpha) / I(alpha).
+
+        InputError for `released`, which has no prior, and where the table has structural zeros.
+        """
+        if self.model is None:
+            raise InputError(f"the law {self.name} has no prior; name a model, such as {SATURATED} or [a,b][b,c]")
+        if table.zeros:
+            raise InputError(f"the prior of the law {self.name} is one without structural zeros; leave them out")
+        log = gammaln(table.total + 1) - gammaln(table.counts + 1).sum()
+        for sub_table, sign in self._factors():
+            alpha = self.alpha_of(sub_table, table.schema)
+            counts = table.marginal(sub_table).counts if sub_table else np.array([table.total])
+            # an empty cell changes nothing: Gamma(0 + alpha) / Gamma(alpha)
+            log += sign * (gammaln(counts + alpha) - gammaln(alpha)).sum()
+        return float(log)
+
+    def _factors(self) -> list[tuple[SubTable, int]]:
+        """Cliques and separators; the total closes the junction tree, as the integral is over a simplex."""
+        if self.model is None:
+            return []
+        return [(c, +1) for c in self.model.cliques] + [(s, -1) for s in (*self.model.separators, st.GRAND_TOTAL)]
+
+
+def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
+    """The law that is written so; variables that a model leaves out are independent of the others.
+
+    InputError for another name, an alpha that is not above 0, or a model that is not decomposable or has a variable
+    that the schema does not have.
+    """
+    if not (alpha > 0 and math.isfinite(alpha)):
+        raise InputError(f"alpha = {alpha}; give a number above 0, such as 0.5")
+    name = text.strip()
+    if name == RELEASED:
+        return Law(RELEASED)
+    if name in (UNIFORM, SATURATED):
+        # Gamma(f + 1) / f! is 1: with alpha 1 all tables of a total are equally likely
+        return Law(name, 1.0 if name == UNIFORM else alpha, Decomposition((st.full(len(schema)),), ()))
+    if not re.fullmatch(r"(\[[^\[\]]*\]\s*)+", name):
+        raise InputError(f"law {text!r} is none; choose {NAMES}")
+    graph = DecomposableGraph.parse(name, schema)
+    return Law(name, alpha, Decomposition(graph.cliques, graph.separators))
+
+
+def check_zeros(law: Law, knowledge: Knowledge) -> None:
+    """ReleaseError where a model of several cliques meets structural zeros, which its prior gives a probability."""
+    if knowledge.zeros and law.model is not None and len(law.model.cliques) > 1:
+        raise ReleaseError(
+            f"the law {law.name} gives cells a probability that are structural zeros; choose {RELEASED}, {UNIFORM} or "
+            f"{SATURATED}"
+        )

@@ -1,0 +1,157 @@
+"""The intruder's posterior: under a law of the feasible tables, or an average of laws, what is likely of each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sdc.feasible.depth_first import MAX_CELLS
+from sdc.intruder import hypergeometric
+from sdc.intruder.cell_laws import CellLaws
+from sdc.intruder.enumerated import TooManyTablesError, enumerated
+from sdc.intruder.laws import RELEASED, Law, check_zeros, law_of
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.table import Codes, Table
+
+AVERAGE = "average"
+ENUMERATION, HYPERGEOMETRIC = "enumeration", "hypergeometric"
+FEW_TABLES = 1 << 16  # where there is another way, no more of a part are listed
+CLOSE = 1e-9  # how far from 1 priors may sum
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What the released marginals make probable.
+
+    law              its name, or `average`
+    alpha            of its prior, None for `released`
+    engine           enumeration, of all feasible tables; or hypergeometric, explicit for a decomposable release. Both
+                     are exact
+    cells            the law of each cell asked about
+    feasible_tables  M(T), None where they were not counted
+    log_probability  log Pr(F | R) of the true table
+    log_evidence     log Pr(R | A), None for `released`, which has no prior, and where there are structural zeros
+    equals_released  whether given the release it is the law `released`, as all that the model says is public
+    models           of an average, the laws that it is of
+    """
+
+    law: str
+    alpha: float | None
+    engine: str
+    cells: CellLaws
+    feasible_tables: int | None
+    log_probability: float
+    log_evidence: float | None
+    equals_released: bool
+    models: tuple[Model, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A law of an average: its prior probability, and Pr(A | R), which is proportional to Pr(A) Pr(R | A)."""
+
+    posterior: Posterior
+    prior: float
+    probability: float
+
+
+def posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
+    """The posterior of (n, variables) cells under a law, by the cheapest exact engine.
+
+    ReleaseError where none takes it: the feasible tables are too many to list and the release is not decomposable, or
+    the law is not `released` there.
+    """
+    check_zeros(law, knowledge)
+    explicit = not law.terms(knowledge) and hypergeometric.is_treatable(knowledge)
+    if table.schema.cells <= MAX_CELLS:
+        try:
+            return _by_enumeration(table, knowledge, law, cells, explicit)
+        except TooManyTablesError:
+            if not explicit:
+                raise
+    if not explicit:
+        raise ReleaseError(
+            f"no exact engine gives the law {law.name} of this release: the table has {table.schema.cells} cells, at "
+            f"most {MAX_CELLS} are enumerated, and otherwise the release must be decomposable and the law released"
+        )
+    laws = hypergeometric.cell_laws(table, knowledge, cells)
+    return _posterior(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
+
+
+def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, explicit: bool) -> Posterior:
+    found = enumerated(table, knowledge, law, FEW_TABLES) if explicit else enumerated(table, knowledge, law)
+    told = _posterior(table, knowledge, law, found.laws(cells), ENUMERATION, found.log_probability_of_truth)
+    return replace(told, feasible_tables=found.feasible_tables)
+
+
+def _posterior(
+    table: Table, knowledge: Knowledge, law: Law, laws: CellLaws, engine: str, log_probability: float
+) -> Posterior:
+    has_evidence = law.name != RELEASED and not knowledge.zeros
+    # Pr(R | A) = Pr(F, R | A) / Pr(F | R, A), and R follows from F
+    evidence = law.log_probability(table) - log_probability if has_evidence else None
+    equal = not law.terms(knowledge)
+    return Posterior(law.name, law.alpha, engine, laws, None, log_probability, evidence, equal)
+
+
+def average(table: Table, knowledge: Knowledge, priors: Mapping[str, float], cells: Codes, alpha: float) -> Posterior:
+    """The average over a family of laws, weighed by Pr(A | R) ([DFT] (10)).
+
+    InputError where there is no law, a prior is negative, they do not sum to 1, or a law has no prior of its own.
+    """
+    check_priors(priors)
+    laws = [law_of(name, table.schema, alpha) for name in priors]
+    found = [posterior(table, knowledge, law, cells) for law in laws]
+    evidence = [_evidence(one) for one in found]
+    with np.errstate(divide="ignore"):
+        logs = np.log(list(priors.values())) + evidence
+    weights = np.exp(logs - logsumexp(logs))
+    models = tuple(map(Model, found, priors.values(), weights.tolist()))
+    every = [one.feasible_tables for one in found]
+    return Posterior(
+        AVERAGE,
+        alpha,
+        " and ".join(sorted({one.engine for one in found})),
+        mixture([one.cells for one in found], weights),
+        max((tables for tables in every if tables is not None), default=None),
+        float(logsumexp(np.log(weights) + [one.log_probability for one in found])),
+        float(logsumexp(logs)),
+        all(one.equals_released for one in found),
+        models,
+    )
+
+
+def check_priors(priors: Mapping[str, float]) -> None:
+    """InputError for priors that are no probabilities of a family."""
+    if not priors:
+        raise InputError(f"the law {AVERAGE} is of a family; give each law its prior, such as saturated=0.5")
+    for name, prior in priors.items():
+        if not prior >= 0:
+            raise InputError(f"the prior of {name} is {prior}; give a probability")
+    if abs(sum(priors.values()) - 1) > CLOSE:
+        raise InputError(f"the priors of {', '.join(priors)} sum to {sum(priors.values()):g}; they must sum to 1")
+
+
+def _evidence(found: Posterior) -> float:
+    if found.log_evidence is None:
+        raise InputError(
+            f"the law {found.law} gives the release no probability, having no prior or meeting structural zeros, and "
+            "cannot be averaged; name models such as [a,b][b,c], or saturated"
+        )
+    return found.log_evidence
+
+
+def mixture(laws: Sequence[CellLaws], weights: np.ndarray) -> CellLaws:
+    """Of each cell the sum of its laws, by their weights."""
+    first = np.min([law.first for law in laws], axis=0)
+    last = np.max([law.ranges[:, 1] for law in laws], axis=0)
+    start = np.concatenate([[0], np.cumsum(last - first + 1)])
+    mixed = np.zeros(start[-1])
+    for law, weight in zip(laws, weights, strict=True):
+        shift = np.repeat(start[:-1] + law.first - first - law.start[:-1], np.diff(law.start))
+        mixed[np.arange(law.start[-1]) + shift] += weight * law.probabilities
+    return CellLaws(laws[0].cells, laws[0].counts, first, start, mixed)
