@@ -315,17 +315,23 @@ def posterior(
     priors: Mapping[str, float] | None = None,
     cells: str = "at-risk",
     small_count: int = 2,
+    draws: int = 1000,
+    chains: int = 4,
+    seed: int = 0,
+    executor: Executor = IN_PROCESS,
 ) -> Posterior:
     """What the released marginals make probable of the at-risk cells, or with cells="all" of all cells.
 
-    law     `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a decomposable model
-            `[a,b][b,c]`; or `average`, of the laws in `priors` with their prior probabilities
-    alpha   of the hyper-Dirichlet priors, for each cell of the full table
+    law     `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a model
+            `[a,b][b,c]`; or `average`, of the decomposable ones in `priors` with their prior probabilities
+    alpha   of the conjugate priors, for each cell of the full table
+    draws   of each of so many chains, with seeds that come from `seed`, where no exact engine gives the law
 
-    InputError without an at-risk cell, for an unknown law, priors that are none; ReleaseError where no exact engine
-    gives the law.
+    InputError without an at-risk cell, for an unknown law, priors that are none; ReleaseError where no engine gives
+    the law.
     """
     from sdc.intruder import posterior as intruder
+    from sdc.intruder.chains import Sampling
     from sdc.intruder.laws import law_of
 
     if law != intruder.AVERAGE and priors:
@@ -335,5 +341,5 @@ def posterior(
     known = Knowledge.of(table, release_of(table, release))
     if law == intruder.AVERAGE:
         return intruder.average(table, known, priors or {}, _cells(table, cells, small_count), alpha)
-    chosen = law_of(law, table.schema, alpha)
-    return intruder.posterior(table, known, chosen, _cells(table, cells, small_count))
+    chosen, sampling = law_of(law, table.schema, alpha), Sampling(draws, chains, seed)
+    return intruder.posterior(table, known, chosen, _cells(table, cells, small_count), sampling, executor)

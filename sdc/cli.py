@@ -256,7 +256,7 @@ def posterior_command(
     table: TablePath,
     release: ReleaseOption,
     law: Annotated[
-        str, typer.Option(help="released, uniform, saturated, a decomposable model such as [a,b][b,c], or average")
+        str, typer.Option(help="released, uniform, saturated, a model such as [a,b][b,c], or average")
     ] = "released",
     alpha: Annotated[float, typer.Option(help="Of the prior, for each cell of the full table.")] = 0.5,
     prior: Annotated[
@@ -267,9 +267,13 @@ def posterior_command(
         float, typer.Option(help="A cell is identified where its true count is more probable than this.")
     ] = 0.9,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
+    draws: Annotated[int, typer.Option(help="Draws of each chain, where there is no exact law.")] = 1000,
+    chains: Annotated[int, typer.Option(help="Markov chains, where there is no exact law.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the chains.")] = 0,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
+    workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
     """What the released marginals make probable, beside the bounds of what is possible."""
@@ -280,8 +284,21 @@ def posterior_command(
     check_threshold(threshold)
     priors = _numbers(prior or [], "--prior", "saturated=0.5")
     data = _read(table, variables, structural_zeros)
-    found = api.posterior(data, release, law=law, alpha=alpha, priors=priors, cells=cells, small_count=small_count)
-    bounded = api.cell_bounds(data, release, cells=cells, small_count=small_count)
+    with _executor(workers) as executor:
+        found = api.posterior(
+            data,
+            release,
+            law=law,
+            alpha=alpha,
+            priors=priors,
+            cells=cells,
+            small_count=small_count,
+            draws=draws,
+            chains=chains,
+            seed=seed,
+            executor=executor,
+        )
+        bounded = api.cell_bounds(data, release, cells=cells, small_count=small_count, executor=executor)
     facts = posterior_facts(found, bounded, data.schema, threshold)
     if as_json:
         print_json(facts)

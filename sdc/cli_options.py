@@ -52,8 +52,16 @@ def print_posterior(facts: dict[str, Any]) -> None:
     """Most probable to be known first, whatever their bounds."""
     tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
     print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
-    print(f"engine        {facts['engine']}, exact" + (f"; {tables} feasible tables" if tables is not None else ""))
-    print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}")
+    exact = "exact" if facts["exact"] else "sampled"
+    print(f"engine        {facts['engine']}, {exact}" + (f"; {tables} feasible tables" if tables is not None else ""))
+    if facts["exact"]:
+        print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}")
+    else:
+        told = facts["diagnostics"]
+        print(
+            f"chains        {told['chains']} of {told['draws']} draws; R-hat up to {told['r_hat']:.3f}, effective "
+            f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
+        )
     for model in facts["models"]:
         print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}")
     identified = facts["identified"]

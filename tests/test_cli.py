@@ -447,6 +447,19 @@ def test_the_posterior_of_an_average(sdc: Sdc) -> None:
     assert sum(m["posterior"] for m in models) == pytest.approx(1)
 
 
+def test_a_posterior_that_is_sampled(sdc: Sdc) -> None:
+    """Each probability with its standard error, and whether chains agree."""
+    words = ["posterior", CZECH, "--release", "A*B*C", "--release", "D*E*F", "--draws", "20", "--chains", "2"]
+    document = sdc(*words, "--law", "saturated", "--json").document
+    assert (document["exact"], document["engine"], document["feasible_tables"]) == (False, "chains", None)
+    assert set(document["diagnostics"]) >= {"r_hat", "effective_sample_size", "connectivity"}
+    for cell in document["cells"]:
+        assert len(cell["standard_error"]) == len(cell["probabilities"])
+    lines = sdc(*words, "--law", "saturated").out.splitlines()
+    assert lines[1] == "engine        chains, sampled"
+    assert lines[2].startswith("chains        2 of 20 draws; R-hat up to ")
+
+
 def test_the_posterior_as_text(sdc: Sdc) -> None:
     """What is all but known comes first, beside its bounds."""
     lines = sdc("posterior", CZECH, *RELEASE, "--law", "[A,B,C,D,E][A,B,D,E,F]").out.splitlines()
@@ -463,6 +476,7 @@ def test_the_posterior_as_text(sdc: Sdc) -> None:
     [
         (["--law", "likely"], "law 'likely' is none; choose released, uniform, saturated, or"),
         (["--law", "saturated", "--alpha", "0"], "alpha = 0.0; give a number above 0"),
+        (["--law", "saturated", "--draws", "0"], "draws = 0; give at least 20"),
         (["--threshold", "1"], "threshold = 1.0; give a probability between 0 and 1"),
         (
             ["--law", "average", "--prior", "uniform"],

@@ -36,7 +36,7 @@ def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
     steps a cell, each the square of the smallest clique's standard deviation. ReleaseError where the release is not
     decomposable, or does not show the structural zeros.
     """
-    tree = _tree(knowledge)
+    tree = junction_tree(knowledge)
     marginals = CellMarginals(table, cells)
     of_cliques = np.stack([marginals.at(clique) for clique in tree.cliques])
     of_separators = np.array([marginals.at(s) for s in tree.separators], np.int64).reshape(-1, len(cells))
@@ -51,7 +51,7 @@ def log_probability(table: Table, knowledge: Knowledge) -> float:
     Where variables are in no sub-table, times the probability that each record has its categories of them.
     ReleaseError as above.
     """
-    tree = _tree(knowledge)
+    tree = junction_tree(knowledge)
     log = _log_factorials_of(table, tree.cliques) - _log_factorials_of(table, tree.separators)
     uncovered = prod(table.schema.sizes[v] for v in st.members(knowledge.varying & ~tree.variables))
     return float(log - gammaln(table.counts + 1).sum() - table.total * np.log(uncovered))
@@ -61,7 +61,7 @@ def _log_factorials_of(table: Table, sub_tables: tuple[st.SubTable, ...]) -> flo
     return sum(float(gammaln((table.marginal(s).counts if s else table.total) + 1).sum()) for s in sub_tables)
 
 
-def _tree(knowledge: Knowledge) -> Decomposition:
+def junction_tree(knowledge: Knowledge) -> Decomposition:
     if knowledge.decomposition is None:
         raise ReleaseError(
             "the release is not decomposable, so the chain of hypergeometric laws does not give its cells; release the "

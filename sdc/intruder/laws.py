@@ -11,41 +11,52 @@ import numpy as np
 from scipy.special import gammaln
 
 from sdc.model import subtable as st
-from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.graph import Decomposition
+from sdc.model.graph import Decomposition, decompose
 from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 
 RELEASED, UNIFORM, SATURATED = "released", "uniform", "saturated"
-NAMES = f"{RELEASED}, {UNIFORM}, {SATURATED}, or a decomposable model such as [a,b][b,c]"
+NAMES = f"{RELEASED}, {UNIFORM}, {SATURATED}, or a model such as [a,b][b,c]"
 
 Terms = tuple[tuple[SubTable, int], ...]
 
 
 @dataclass(frozen=True)
 class Law:
-    """A prior on tables, that of a decomposable log-linear model; `released`, which needs no prior, has no model.
+    """A prior on tables, that of a log-linear model; `released`, which needs no prior, has no model.
 
     name   as it is written: `released`, `uniform`, `saturated` or `[a,b][b,c]`
-    alpha  of the hyper-Dirichlet prior (Dawid and Lauritzen 1993): each cell of the full table has alpha, and a cell of
-           a clique or a separator alpha times the cells that it sums
-    model  cliques and separators
+    alpha  of the conjugate prior (Massam, Liu and Dobra 2009), of a decomposable model the hyper-Dirichlet (Dawid and
+           Lauritzen 1993): a cell of the full table has alpha, and one of a clique alpha times the cells that it sums
+    model  cliques and separators of a decomposable model
+    generators  the largest interactions of one that is not decomposable, else none
 
-    A feasible table f weighs prod_i 1/f_i! prod_C prod Gamma(f_C + alpha_C) / prod_S prod Gamma(f_S + alpha_S), and
-    under `released` prod_i 1/f_i!, whatever log-linear model it is whose generators are released ([DFT] section 5).
+    A feasible table f weighs prod_i 1/f_i! prod_C prod Gamma(f_C + alpha_C) / prod_S prod Gamma(f_S + alpha_S) under a
+    decomposable model, and under `released` prod_i 1/f_i!, whatever log-linear model it is whose generators are
+    released ([DFT] section 5). Under any other model it is an integral over the cell probabilities, see `ipf`.
     """
 
     name: str
     alpha: float | None = None
     model: Decomposition | None = None
+    generators: tuple[SubTable, ...] = ()
+
+    def is_explicit(self, knowledge: Knowledge) -> bool:
+        """Whether the weight of a feasible table is that of `terms`: the model is decomposable, or all of it public."""
+        return all(generator & knowledge.varying in knowledge.essential for generator in self.generators)
+
+    def equals_released(self, knowledge: Knowledge) -> bool:
+        """Whether given the release it is the law `released`, as all that its model says is public."""
+        return self.is_explicit(knowledge) and not self.terms(knowledge)
 
     def terms(self, knowledge: Knowledge) -> Terms:
         """Sub-tables whose factors differ between feasible tables, with +1 for a clique and -1 for a separator.
 
-        The factors of what is released do not; without any the law is `released`.
+        The factors of what is released do not. Of an explicit law only, see `is_explicit`.
         """
         signs = Counter[SubTable]()
         for sub_table, sign in self._factors():
@@ -60,10 +71,14 @@ class Law:
     def log_probability(self, table: Table) -> float:
         """log Pr(F | A) of the table among all of as many records: n! / prod f_i! I(f + alpha) / I(alpha).
 
-        InputError for `released`, which has no prior, and where the table has structural zeros.
+        InputError for `released`, which has no prior, for a model that is not decomposable, and where the table has
+        structural zeros.
         """
         if self.model is None:
-            raise InputError(f"the law {self.name} has no prior; name a model, such as {SATURATED} or [a,b][b,c]")
+            raise InputError(
+                f"the law {self.name} gives no table a probability in closed form: it has no prior, or its model is "
+                f"not decomposable; name a decomposable one, such as {SATURATED} or [a,b][b,c]"
+            )
         if table.zeros:
             raise InputError(f"the prior of the law {self.name} is one without structural zeros; leave them out")
         log = gammaln(table.total + 1) - gammaln(table.counts + 1).sum()
@@ -84,8 +99,7 @@ class Law:
 def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
     """The law that is written so; variables that a model leaves out are independent of the others.
 
-    InputError for another name, an alpha that is not above 0, or a model that is not decomposable or has a variable
-    that the schema does not have.
+    InputError for another name, an alpha that is not above 0, or a model with a variable that the schema does not have.
     """
     if not (alpha > 0 and math.isfinite(alpha)):
         raise InputError(f"alpha = {alpha}; give a number above 0, such as 0.5")
@@ -97,13 +111,16 @@ def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
         return Law(name, 1.0 if name == UNIFORM else alpha, Decomposition((st.full(len(schema)),), ()))
     if not re.fullmatch(r"(\[[^\[\]]*\]\s*)+", name):
         raise InputError(f"law {text!r} is none; choose {NAMES}")
-    graph = DecomposableGraph.parse(name, schema)
-    return Law(name, alpha, Decomposition(graph.cliques, graph.separators))
+    named = [[v.strip() for v in inside.split(",")] for inside in re.findall(r"\[([^\[\]]*)\]", name)]
+    alone = (1 << v for v in range(len(schema)))
+    generators = Release.of([*(st.of(map(schema.index, names)) for names in named), *alone])
+    model = decompose(generators, len(schema))
+    return Law(name, alpha, model, () if model else generators.frontier)
 
 
 def check_zeros(law: Law, knowledge: Knowledge) -> None:
-    """ReleaseError where a model of several cliques meets structural zeros, which its prior gives a probability."""
-    if knowledge.zeros and law.model is not None and len(law.model.cliques) > 1:
+    """ReleaseError where a model of several generators meets structural zeros, which its prior gives a probability."""
+    if knowledge.zeros and (law.generators or (law.model is not None and len(law.model.cliques) > 1)):
         raise ReleaseError(
             f"the law {law.name} gives cells a probability that are structural zeros; choose {RELEASED}, {UNIFORM} or "
             f"{SATURATED}"

@@ -8,18 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
+from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.depth_first import MAX_CELLS
 from sdc.intruder import hypergeometric
-from sdc.intruder.cell_laws import CellLaws
-from sdc.intruder.enumerated import TooManyTablesError, enumerated
-from sdc.intruder.laws import RELEASED, Law, check_zeros, law_of
-from sdc.model.errors import InputError, ReleaseError
+from sdc.intruder.cell_laws import CellLaws, Probabilities
+from sdc.intruder.chains import Diagnostics, Sampling, sampled
+from sdc.intruder.enumerated import MAX_TABLES, TooManyTablesError, enumerated
+from sdc.intruder.laws import Law, check_zeros, law_of
+from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Table
 
 AVERAGE = "average"
-ENUMERATION, HYPERGEOMETRIC = "enumeration", "hypergeometric"
-FEW_TABLES = 1 << 16  # where there is another way, no more of a part are listed
+ENUMERATION, HYPERGEOMETRIC, CHAINS = "enumeration", "hypergeometric", "chains"
+FEW_TABLES = 1 << 16  # where there is another exact way, no more of a part are listed
 CLOSE = 1e-9  # how far from 1 priors may sum
 
 
@@ -29,14 +31,16 @@ class Posterior:
 
     law              its name, or `average`
     alpha            of its prior, None for `released`
-    engine           enumeration, of all feasible tables; or hypergeometric, explicit for a decomposable release. Both
-                     are exact
+    engine           enumeration, of all feasible tables; hypergeometric, explicit for a decomposable release; or
+                     chains, which sample
     cells            the law of each cell asked about
     feasible_tables  M(T), None where they were not counted
-    log_probability  log Pr(F | R) of the true table
-    log_evidence     log Pr(R | A), None for `released`, which has no prior, and where there are structural zeros
+    log_probability  log Pr(F | R) of the true table, None where it was sampled
+    log_evidence     log Pr(R | A); None for `released`, which has no prior, where there are structural zeros, and where
+                     it was sampled
     equals_released  whether given the release it is the law `released`, as all that the model says is public
     models           of an average, the laws that it is of
+    standard_errors  Monte Carlo ones of the probabilities of `cells`, and whether chains agree; None where exact
     """
 
     law: str
@@ -44,10 +48,17 @@ class Posterior:
     engine: str
     cells: CellLaws
     feasible_tables: int | None
-    log_probability: float
+    log_probability: float | None
     log_evidence: float | None
     equals_released: bool
     models: tuple[Model, ...] = ()
+    standard_errors: Probabilities | None = None
+    diagnostics: Diagnostics | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Exact but for rounding; else the probabilities are shares of draws."""
+        return self.standard_errors is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,52 +70,72 @@ class Model:
     probability: float
 
 
-def posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
-    """The posterior of (n, variables) cells under a law, by the cheapest exact engine.
+def posterior(
+    table: Table,
+    knowledge: Knowledge,
+    law: Law,
+    cells: Codes,
+    sampling: Sampling | None = None,
+    executor: Executor = IN_PROCESS,
+) -> Posterior:
+    """The posterior of (n, variables) cells under a law, by the cheapest exact engine, by chains where there is none.
 
-    ReleaseError where none takes it: the feasible tables are too many to list and the release is not decomposable, or
-    the law is not `released` there.
+    ReleaseError where no engine takes it.
     """
     check_zeros(law, knowledge)
-    explicit = not law.terms(knowledge) and hypergeometric.is_treatable(knowledge)
-    if table.schema.cells <= MAX_CELLS:
-        try:
-            return _by_enumeration(table, knowledge, law, cells, explicit)
-        except TooManyTablesError:
-            if not explicit:
-                raise
-    if not explicit:
-        raise ReleaseError(
-            f"no exact engine gives the law {law.name} of this release: the table has {table.schema.cells} cells, at "
-            f"most {MAX_CELLS} are enumerated, and otherwise the release must be decomposable and the law released"
-        )
-    laws = hypergeometric.cell_laws(table, knowledge, cells)
-    return _posterior(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
+    if law.is_explicit(knowledge):
+        by_tree = law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge)
+        if table.schema.cells <= MAX_CELLS:
+            try:
+                return _by_enumeration(table, knowledge, law, cells, FEW_TABLES if by_tree else MAX_TABLES)
+            except TooManyTablesError:
+                pass
+        if by_tree:
+            return _by_tree(table, knowledge, law, cells)
+    return by_chains(table, knowledge, law, cells, sampling or Sampling(), executor)
 
 
-def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, explicit: bool) -> Posterior:
-    found = enumerated(table, knowledge, law, FEW_TABLES) if explicit else enumerated(table, knowledge, law)
-    told = _posterior(table, knowledge, law, found.laws(cells), ENUMERATION, found.log_probability_of_truth)
+def by_chains(
+    table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
+) -> Posterior:
+    """The same, sampled even where there is an exact law."""
+    found = sampled(table, knowledge, law, cells, sampling, executor)
+    equal, errors = law.equals_released(knowledge), found.standard_errors
+    return Posterior(law.name, law.alpha, CHAINS, found.laws, None, None, None, equal, (), errors, found.diagnostics)
+
+
+def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, max_tables: int) -> Posterior:
+    found = enumerated(table, knowledge, law, max_tables)
+    told = _exact(table, knowledge, law, found.laws(cells), ENUMERATION, found.log_probability_of_truth)
     return replace(told, feasible_tables=found.feasible_tables)
 
 
-def _posterior(
+def _by_tree(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
+    laws = hypergeometric.cell_laws(table, knowledge, cells)
+    return _exact(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
+
+
+def _exact(
     table: Table, knowledge: Knowledge, law: Law, laws: CellLaws, engine: str, log_probability: float
 ) -> Posterior:
-    has_evidence = law.name != RELEASED and not knowledge.zeros
+    has_evidence = law.model is not None and not knowledge.zeros
     # Pr(R | A) = Pr(F, R | A) / Pr(F | R, A), and R follows from F
     evidence = law.log_probability(table) - log_probability if has_evidence else None
-    equal = not law.terms(knowledge)
+    equal = law.equals_released(knowledge)
     return Posterior(law.name, law.alpha, engine, laws, None, log_probability, evidence, equal)
 
 
 def average(table: Table, knowledge: Knowledge, priors: Mapping[str, float], cells: Codes, alpha: float) -> Posterior:
     """The average over a family of laws, weighed by Pr(A | R) ([DFT] (10)).
 
-    InputError where there is no law, a prior is negative, they do not sum to 1, or a law has no prior of its own.
+    InputError where there is no law, a prior is negative, they do not sum to 1, or a law has no prior of its own or
+    none in closed form.
     """
     check_priors(priors)
     laws = [law_of(name, table.schema, alpha) for name in priors]
+    for law in laws:
+        if law.model is None or knowledge.zeros:
+            raise InputError(_NO_EVIDENCE.format(law.name))
     found = [posterior(table, knowledge, law, cells) for law in laws]
     evidence = [_evidence(one) for one in found]
     with np.errstate(divide="ignore"):
@@ -118,7 +149,7 @@ def average(table: Table, knowledge: Knowledge, priors: Mapping[str, float], cel
         " and ".join(sorted({one.engine for one in found})),
         mixture([one.cells for one in found], weights),
         max((tables for tables in every if tables is not None), default=None),
-        float(logsumexp(np.log(weights) + [one.log_probability for one in found])),
+        float(logsumexp([_known(one.log_probability) for one in found], b=weights)),
         float(logsumexp(logs)),
         all(one.equals_released for one in found),
         models,
@@ -136,16 +167,25 @@ def check_priors(priors: Mapping[str, float]) -> None:
         raise InputError(f"the priors of {', '.join(priors)} sum to {sum(priors.values()):g}; they must sum to 1")
 
 
+_NO_EVIDENCE = (
+    "the law {} gives the release no probability in closed form, and cannot be averaged: it has no prior, its model is "
+    "not decomposable, or there are structural zeros, or too many feasible tables; name models such as [a,b][b,c]"
+)
+
+
 def _evidence(found: Posterior) -> float:
     if found.log_evidence is None:
-        raise InputError(
-            f"the law {found.law} gives the release no probability, having no prior or meeting structural zeros, and "
-            "cannot be averaged; name models such as [a,b][b,c], or saturated"
-        )
+        raise InputError(_NO_EVIDENCE.format(found.law))
     return found.log_evidence
 
 
-def mixture(laws: Sequence[CellLaws], weights: np.ndarray) -> CellLaws:
+def _known(value: float | None) -> float:
+    if value is None:
+        raise ValueError("an exact law gives the true table a probability")
+    return value
+
+
+def mixture(laws: Sequence[CellLaws], weights: Probabilities) -> CellLaws:
     """Of each cell the sum of its laws, by their weights."""
     first = np.min([law.first for law in laws], axis=0)
     last = np.max([law.ranges[:, 1] for law in laws], axis=0)

@@ -245,8 +245,9 @@ def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
 
 
 def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:
-    """A posterior with the bounds of its cells; probabilities are of the counts from `from` on."""
+    """A posterior with the bounds of its cells; probabilities, and their errors, are of the counts from `from` on."""
     laws = found.cells
+    diagnostics = {} if found.diagnostics is None else {"diagnostics": asdict(found.diagnostics)}
     cells = [
         {
             "cell": schema.named(cell),
@@ -254,7 +255,7 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
             "outer": outer,
             "from": first,
             "probabilities": laws.of(row).tolist(),
-            "standard_error": None,
+            "standard_error": _errors(found, row),
         }
         for row, (cell, count, outer, first) in enumerate(
             zip(laws.cells.tolist(), laws.counts.tolist(), bounds.outer.tolist(), laws.first.tolist(), strict=True)
@@ -263,13 +264,19 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
     return {
         **_law_facts(found),
         "engine": found.engine,
-        "exact": True,
+        "exact": found.exact,
         "feasible_tables": found.feasible_tables,
         "log_probability_of_true_table": found.log_probability,
         "identified": {"threshold": threshold, "fraction": identified(laws, threshold)},
         "cells": cells,
+        **diagnostics,
         "models": [{**_law_facts(m.posterior), "prior": m.prior, "posterior": m.probability} for m in found.models],
     }
+
+
+def _errors(found: Posterior, row: int) -> list[float] | None:
+    start = found.cells.start
+    return None if found.standard_errors is None else found.standard_errors[start[row] : start[row + 1]].tolist()
 
 
 def _law_facts(found: Posterior) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from sdc.intruder import hypergeometric
 from sdc.intruder.enumerated import TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, law_of
 from sdc.intruder.measures import identified
-from sdc.intruder.posterior import ENUMERATION, HYPERGEOMETRIC, posterior
+from sdc.intruder.posterior import CHAINS, ENUMERATION, HYPERGEOMETRIC, posterior
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -300,20 +300,31 @@ def test_a_large_table_has_an_explicit_law() -> None:
     assert (found.engine, found.feasible_tables) == (HYPERGEOMETRIC, None)
     sums = np.add.reduceat(found.cells.probabilities, found.cells.start[:-1])
     assert sums == pytest.approx(np.ones(len(found.cells)))
-    with pytest.raises(
-        ReleaseError, match="no exact engine gives the law saturated of this release: the table has 531441"
-    ):
+    with pytest.raises(ReleaseError, match="basic moves that keep what is released have 116917020 entries"):
         sdc.posterior(table, release, law="saturated")
-    with pytest.raises(ReleaseError, match="no exact engine gives the law released"):
-        sdc.posterior(table, [*release, "v00*v11"])
+
+
+def test_what_has_no_exact_law_is_sampled(czech: Table) -> None:
+    """Of all pairs there are too many tables to list; the same seed gives the same draws."""
+    pairs = [f"{a}*{b}" for a, b in combinations("ABCDEF", 2)]
+    one, other, third = (sdc.posterior(czech, pairs, draws=20, chains=2, seed=seed) for seed in (4, 4, 5))
+    assert (one.engine, one.exact, one.log_probability, one.feasible_tables) == (CHAINS, False, None, None)
+    assert one.diagnostics is not None
+    assert (one.diagnostics.draws, one.diagnostics.chains, one.diagnostics.connectivity) == (20, 2, "not proven")
+    assert one.cells.probabilities.tolist() == other.cells.probabilities.tolist()
+    assert one.cells.probabilities.tolist() != third.cells.probabilities.tolist()
+    assert sdc.posterior(czech, CZECH_PREFIX, law="[A,B][B,C][A,C]").equals_released
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"law": "likely"}, "law 'likely' is none; choose released, uniform, saturated, or a decomposable model"),
+        ({"law": "likely"}, "law 'likely' is none; choose released, uniform, saturated, or a model"),
         ({"law": "[A,B][B,Z]"}, "Z"),
-        ({"law": "[A,B][B,C][C,D][A,D]"}, "the cycle A - B - C - D has no chord"),
+        ({"law": "[A][]"}, "unknown variable ''"),
+        ({"law": "saturated", "draws": 0}, "draws = 0; give at least 20"),
+        ({"law": "saturated", "chains": 0}, "chains = 0; give at least 1"),
+        ({"law": "average", "priors": {"[A,B,F][B,C,D,E][A,C,D,E,F]": 1.0}}, "gives the release no probability"),
         ({"law": "saturated", "alpha": 0.0}, "alpha = 0.0; give a number above 0"),
         ({"law": "saturated", "alpha": math.nan}, "alpha = nan"),
         ({"law": "average"}, "the law average is of a family"),

@@ -1,0 +1,224 @@
+"""Markov chains on feasible tables, compiled: moves that keep what is released, accepted as the law says."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.compiled import inner, kernel
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+State: TypeAlias = npt.NDArray[np.uint64]
+
+MAX_BLOCKS = 5  # of a cube, which then has 32 corners
+
+
+@kernel
+def run(
+    values: Ints,
+    signs: Floats,
+    shifts: Floats,
+    linear: Floats,
+    keys: Ints,
+    impossible: Flags,
+    occupied: Ints,
+    where: Ints,
+    sizes: Ints,
+    strides: Ints,
+    frontier: Ints,
+    start: Ints,
+    places: Ints,
+    changes: Ints,
+    state: State,
+    proposals: int,
+) -> int:
+    """So many proposals; returns how many were accepted.
+
+    values           (n,) the counts of the dense cells, then those of the marginal cells of a law's factors; changed
+    signs, shifts    (n,) a value f has the weight Gamma(f + shift)^sign,
+    linear           (cells,) and a count f of a cell exp(linear f) too
+    keys             (factors, cells) where in `values` the marginal cell of each cell is
+    impossible       (cells,) structural zeros
+    occupied, where  (cells + 1,) the cells with records, after their number; (cells,) the place of each there, or 0
+    sizes, strides   (variables,) of the dense cells
+    frontier         (elements,) the released frontier as bit sets
+    start, places, changes  move m of the list changes the cells places[start[m]:start[m + 1]]
+    state            (1,) of the generator, splitmix64; moved on
+
+    A proposal is one of three kinds, each of which is as often made backwards but for the number of occupied cells, by
+    which it is corrected (Metropolis et al. 1953, Hastings 1970): a move of the list, 1, 2, 4, ... times, each half as
+    often as the one before; two occupied cells that exchange some of what they differ in; and a cube whose blocks of
+    variables, one of which no released sub-table meets, go from an occupied cell's categories to any others.
+    """
+    accepted, variables = 0, len(sizes)
+    room = 1 << MAX_BLOCKS
+    for m in range(len(start) - 1):
+        room = max(room, start[m + 1] - start[m])
+    at, by = np.empty(room, np.int64), np.empty(room, np.int64)
+    for _ in range(proposals):
+        bits, before, powers = next_bits(state), occupied[0], 0
+        if bits & np.uint64(1) and len(start) > 1:
+            size = _listed(start, places, changes, state, at, by)
+        elif bits & np.uint64(2):
+            x, y = occupied[1 + below(state, before)], occupied[1 + below(state, before)]
+            size, powers = _cube(x, y, 2, sizes, strides, frontier, state, at, by), 2
+        else:
+            x, y = occupied[1 + below(state, before)], 0
+            for v in range(variables):
+                # as often one with few other categories as one with many
+                own = x // strides[v] % sizes[v]
+                y += strides[v] * (below(state, sizes[v]) if next_bits(state) & np.uint64(1) else own)
+            size, powers = _cube(x, y, 2 + below(state, MAX_BLOCKS - 1), sizes, strides, frontier, state, at, by), 1
+        if size == 0 or not _is_feasible(values, impossible, at, by, size):
+            continue
+        log = _change(values, signs, shifts, linear, keys, at, by, size, 1)
+        _note(values, occupied, where, at, size)
+        log += powers * (math.log(before) - math.log(occupied[0]))
+        if log < 0.0 and math.log(uniform(state)) >= log:
+            _change(values, signs, shifts, linear, keys, at, by, size, -1)
+            _note(values, occupied, where, at, size)
+            continue
+        accepted += 1
+    return accepted
+
+
+@inner
+def _listed(start: Ints, places: Ints, changes: Ints, state: State, at: Ints, by: Ints) -> int:
+    """A move of the list as often as is drawn, or as often backwards; returns how many cells it changes."""
+    move, bits = below(state, len(start) - 1), next_bits(state)
+    times = -1 if bits & np.uint64(1) else 1
+    for k in range(1, 11):
+        if (bits >> np.uint64(k)) & np.uint64(1):
+            break
+        times *= 2
+    size: int = start[move + 1] - start[move]
+    for k in range(size):
+        at[k], by[k] = places[start[move] + k], times * changes[start[move] + k]
+    return size
+
+
+@inner
+def _cube(
+    x: int, y: int, blocks: int, sizes: Ints, strides: Ints, frontier: Ints, state: State, at: Ints, by: Ints
+) -> int:
+    """Takes a record from x and gives or takes one at each mixture of x and y by blocks; 0 where that is no move.
+
+    What x and y differ in falls into so many blocks at random. Every released marginal stays where no released
+    sub-table meets all blocks: it then sums two corners that differ in a block that it does not meet.
+    """
+    steps, met = np.zeros(MAX_BLOCKS, np.int64), np.zeros(MAX_BLOCKS, np.int64)
+    for v in range(len(sizes)):
+        by_codes = y // strides[v] % sizes[v] - x // strides[v] % sizes[v]
+        if by_codes != 0:
+            block = below(state, blocks)
+            steps[block] += by_codes * strides[v]
+            met[block] |= 1 << v
+    for b in range(blocks):
+        if met[b] == 0:
+            return 0
+    for element in frontier:
+        meets_all = True
+        for b in range(blocks):
+            meets_all &= element & met[b] != 0
+        if meets_all:
+            return 0
+    for corner in range(1 << blocks):
+        at[corner], by[corner] = x, -1
+        for b in range(blocks):
+            if corner >> b & 1:
+                at[corner] += steps[b]
+                by[corner] = -by[corner]
+    return 1 << blocks
+
+
+@inner
+def _is_feasible(values: Ints, impossible: Flags, at: Ints, by: Ints, size: int) -> bool:
+    feasible = True
+    for k in range(size):
+        feasible &= values[at[k]] + by[k] >= 0 and not (by[k] > 0 and impossible[at[k]])
+    return feasible
+
+
+@inner
+def _change(
+    values: Ints,
+    signs: Floats,
+    shifts: Floats,
+    linear: Floats,
+    keys: Ints,
+    at: Ints,
+    by: Ints,
+    size: int,
+    way: int,
+) -> float:
+    """Makes the changes, or with -1 takes them back; returns the logarithm by which the weight changes."""
+    log = 0.0
+    # what rises first: no marginal cell is below 0 on the way
+    for falls in range(2):
+        for k in range(size):
+            change = way * by[k]
+            if (change < 0) == (falls == 1):
+                log += linear[at[k]] * change + _moved(values, signs, shifts, at[k], change)
+                for factor in range(len(keys)):
+                    log += _moved(values, signs, shifts, keys[factor, at[k]], change)
+    return log
+
+
+@inner
+def _moved(values: Ints, signs: Floats, shifts: Floats, i: int, change: int) -> float:
+    """Changes a value; returns sign log Gamma(f' + shift) / Gamma(f + shift)."""
+    x, sign = float(values[i] + shifts[i]), float(signs[i])
+    values[i] += change
+    if sign == 0.0:
+        return 0.0
+    if change > 8 or change < -8:
+        return sign * (math.lgamma(x + change) - math.lgamma(x))
+    product = 1.0
+    for k in range(change):
+        product *= x + k
+    for k in range(change, 0):
+        product /= x + k
+    return sign * math.log(product)
+
+
+@inner
+def _note(values: Ints, occupied: Ints, where: Ints, at: Ints, size: int) -> None:
+    """Keeps the list of occupied cells."""
+    for k in range(size):
+        cell = at[k]
+        if values[cell] > 0 and where[cell] == 0:
+            occupied[0] += 1
+            occupied[occupied[0]], where[cell] = cell, occupied[0]
+        elif values[cell] == 0 and where[cell] > 0:
+            last = occupied[occupied[0]]
+            occupied[where[cell]], where[last] = last, where[cell]
+            where[cell] = 0
+            occupied[0] -= 1
+
+
+@inner
+def below(state: State, limit: int) -> int:
+    """An integer below the limit, 2^31 at most; each is equally likely but for 2^-32."""
+    return int(((next_bits(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
+
+
+@inner
+def uniform(state: State) -> float:
+    """Above 0, below 1."""
+    return float(next_bits(state) >> np.uint64(11)) * 2.0**-53 + 2.0**-54
+
+
+@inner
+def next_bits(state: State) -> np.uint64:
+    """64 random bits (Steele, Lea and Flood 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits: np.uint64 = z ^ (z >> np.uint64(31))
+    return bits

@@ -1,0 +1,294 @@
+"""Markov chains on the feasible tables, where there are too many to list and no law is explicit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, prod
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.executor import Executor
+from sdc.feasible import walk
+from sdc.feasible.differences import Differences
+from sdc.intruder import ipf
+from sdc.intruder.cell_laws import CellLaws, Probabilities
+from sdc.intruder.laws import Law
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+
+MAX_CELLS = 1 << 20  # of the dense table
+MAX_ENTRIES = 1 << 24  # of all moves
+MAX_KEPT = 1 << 26  # counts of all draws of a chain, 256 MB
+LEAST_DRAWS = 20
+WALKED, NODES = 256, 2_000  # at-risk cells that a walk finds moves for, and its nodes for each
+
+PROPOSALS = 2_000  # from draw to draw, and ten for each move that is listed
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How much is drawn: so many draws of each of so many chains, after half as many that are thrown away.
+
+    InputError for fewer than 20 draws or less than 1 chain.
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.draws < LEAST_DRAWS:
+            raise InputError(f"draws = {self.draws}; give at least {LEAST_DRAWS}")
+        if self.chains < 1:
+            raise InputError(f"chains = {self.chains}; give at least 1")
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Whether chains agree.
+
+    r_hat                  the largest rank-normalised split R-hat of a cell (Vehtari et al. 2021), 1 where they agree
+    effective_sample_size  the smallest of a cell, in independent draws
+    accepted               the share of proposals
+    moves                  how many different ones there are
+    connectivity           always "not proven": whether the moves reach every feasible table is not known
+    """
+
+    draws: int
+    chains: int
+    seed: int
+    r_hat: float
+    effective_sample_size: float
+    accepted: float
+    moves: int
+    connectivity: str = "not proven"
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The laws of cells as shares of draws, and the Monte Carlo standard error of each probability."""
+
+    laws: CellLaws
+    standard_errors: Probabilities
+    diagnostics: Diagnostics
+
+
+@dataclass(frozen=True, eq=False)
+class ChainUnit:
+    """A chain: everything it depends on but the table."""
+
+    law: Law
+    knowledge: Knowledge
+    cells: Codes
+    draws: int
+    seed: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """(draws, cells) int64 counts of one chain, the share of proposals accepted, and the number of moves."""
+
+    counts: Ints
+    accepted: float
+    moves: int
+
+
+def sampled(
+    table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
+) -> Sampled:
+    """The laws of (n, variables) cells by chains, a unit each; the same for any number of workers.
+
+    ReleaseError where the table, or the moves that keep what is released, are too many.
+    """
+    _check(table, knowledge, len(cells), sampling)
+    units = [ChainUnit(law, knowledge, cells, sampling.draws, (sampling.seed, k)) for k in range(sampling.chains)]
+    drawn = list(executor.run(run_chain, table, units))
+    counts = np.stack([chain.counts for chain in drawn])
+    laws, errors = _shares(counts, cells, table.count_at(cells))
+    r_hat, size = _agreement(counts)
+    accepted = float(np.mean([chain.accepted for chain in drawn]))
+    told = Diagnostics(sampling.draws, sampling.chains, sampling.seed, r_hat, size, accepted, drawn[0].moves)
+    return Sampled(laws, errors, told)
+
+
+def run_chain(table: Table, unit: ChainUnit) -> Drawn:
+    """The unit: from the true table away as far as moves go, then to the law, then its draws."""
+    rng = np.random.default_rng(unit.seed)
+    state = rng.integers(0, 1 << 64, 1, np.uint64)
+    space = _Space(table, unit.knowledge, unit.law)
+    proposals = PROPOSALS + 10 * space.moves
+    # without weights all feasible tables are alike: chains begin far from each other
+    space.proceed(state, 20 * proposals, weighted=False)
+    asked, kept, accepted = table.schema.keys.pack(unit.cells), np.empty((unit.draws, len(unit.cells)), np.int64), 0
+    theta = np.full(table.schema.sizes, 1 / table.schema.cells)
+    for draw in range(-(unit.draws // 2), unit.draws):
+        if space.generators:
+            theta = ipf.cycle(theta, space.counts, unit.law.alpha or 0.0, space.generators, rng)
+            space.linear[:] = np.log(theta.reshape(-1))
+        done = space.proceed(state, proposals)
+        if draw >= 0:
+            kept[draw], accepted = space.values[asked], accepted + done
+    return Drawn(kept, accepted / (unit.draws * proposals), space.moves)
+
+
+class _Space:
+    """The feasible tables as a chain sees them, see `chain_kernel.run`: its state, the law's weights, and the moves.
+
+    generators  of a model whose cell probabilities are drawn too, else none
+    """
+
+    def __init__(self, table: Table, knowledge: Knowledge, law: Law) -> None:
+        schema, cells = table.schema, table.schema.cells
+        self.generators = () if law.is_explicit(knowledge) else law.generators
+        truth = np.zeros(cells, np.int64)
+        truth[schema.keys.pack(table.codes)] = table.counts
+        codes = schema.keys.unpack(np.arange(cells))
+        terms = law.terms(knowledge)
+        values, signs, shifts, keys = [truth], [np.full(cells, -1.0)], [np.ones(cells)], []
+        if law.alpha == 1.0 and terms == ((st.full(len(schema)), 1),):
+            # Gamma(f + 1) / f! is 1, and is not left to rounding
+            signs, terms = [np.zeros(cells)], ()
+        for sub_table, sign in terms:
+            kept = st.members(sub_table)
+            within = schema.keys.keep(kept)
+            key = within.pack(codes[:, kept])
+            keys.append(key + sum(map(len, values)))
+            values.append(np.bincount(key, truth, within.cells).astype(np.int64))
+            signs.append(np.full(within.cells, float(sign)))
+            shifts.append(np.full(within.cells, law.alpha_of(sub_table, schema)))
+        self.values, self._signs, self._shifts = map(np.concatenate, (values, signs, shifts))
+        self._keys = np.array(keys, np.int64).reshape(-1, cells)
+        self.linear, self._schema, self._frontier = np.zeros(cells), schema, knowledge.release.frontier
+        self._impossible = knowledge.zeros.contains(codes)
+        held = np.flatnonzero(truth)
+        self._occupied = np.concatenate([[len(held)], held, np.zeros(cells - len(held), np.int64)])
+        self._where = np.zeros(cells, np.int64)
+        self._where[held] = np.arange(1, len(held) + 1)
+        self._moves = _moves(table, knowledge)
+
+    def proceed(self, state: npt.NDArray[np.uint64], proposals: int, *, weighted: bool = True) -> int:
+        """So many proposals, by the law or as if all tables weighed the same; returns how many were accepted."""
+        from sdc.intruder.chain_kernel import run
+
+        return run(
+            self.values,
+            self._signs if weighted else np.zeros_like(self._signs),
+            self._shifts,
+            self.linear if weighted else np.zeros_like(self.linear),
+            self._keys,
+            self._impossible,
+            self._occupied,
+            self._where,
+            np.array(self._schema.sizes, np.int64),
+            self._schema.keys.strides,
+            np.array(self._frontier, np.int64),
+            *self._moves,
+            state,
+            proposals,
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """The table as it is, of the schema's sizes."""
+        return self.values[: len(self.linear)].reshape(self._schema.sizes)
+
+    @property
+    def moves(self) -> int:
+        return len(self._moves[0]) - 1
+
+
+def _moves(table: Table, knowledge: Knowledge) -> tuple[Ints, Ints, Ints]:
+    """Moves that keep what is released: start, places among the dense cells, changes; some may be there twice.
+
+    Basic moves on the minimal unreleased sets, and differences that a walk finds for at-risk cells, as certificates
+    have them.
+    """
+    parts = [_basic_moves(table, chosen) for chosen in knowledge.minimal_unreleased]
+    found = _walked(table, knowledge)
+    walks = (np.diff(found.start), table.schema.keys.pack(found.cells), found.changes)
+    lengths, places, changes = (np.concatenate(arrays) for arrays in zip(*parts, walks, strict=True))
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), places, changes
+
+
+def _walked(table: Table, knowledge: Knowledge) -> Differences:
+    if not walk.can_search(table):
+        return Differences.none(len(table.schema))
+    cells = table.codes[np.argsort(table.counts, kind="stable")[:WALKED]]
+    return walk.find(table, knowledge, cells, np.full(len(cells), 2), nodes=NODES).differences
+
+
+def _basic_moves(table: Table, chosen: SubTable) -> tuple[Ints, Ints, Ints]:
+    """All basic moves on a set: two categories of each of its variables, and one of each other one.
+
+    (moves,) lengths, and (moves * 2^dimension,) dense cells and changes.
+    """
+    sizes, strides = table.schema.sizes, table.schema.keys.strides
+    members = st.members(chosen)
+    others = [v for v in range(len(sizes)) if v not in members]
+    base = np.zeros(1, np.int64)
+    for v in others:
+        base = (base[:, None] + np.arange(sizes[v]) * strides[v]).reshape(-1)
+    pairs = [np.array(list(combinations(range(sizes[v]), 2)), np.int64) * strides[v] for v in members]
+    # (corners of all choices of pairs, 2^dimension), the last variable fastest
+    corners, signs = np.zeros((1, 1), np.int64), np.ones(1, np.int64)
+    for pair in pairs:
+        corners = (corners[:, None, :, None] + pair[None, :, None, :]).reshape(len(corners) * len(pair), -1)
+        signs = (signs[:, None] * np.array([1, -1])).reshape(-1)
+    places = (base[:, None, None] + corners[None]).reshape(-1)
+    moves = len(base) * len(corners)
+    return np.full(moves, len(signs)), places, np.tile(signs, moves)
+
+
+def _check(table: Table, knowledge: Knowledge, cells: int, sampling: Sampling) -> None:
+    sizes = table.schema.sizes
+    if table.schema.cells > MAX_CELLS:
+        raise ReleaseError(
+            f"the table has {table.schema.cells} cells, and chains are of at most {MAX_CELLS}; choose fewer variables, "
+            "or the law released and a decomposable release"
+        )
+    entries = sum(
+        prod(comb(size, 2) * 2 if st.has(chosen, v) else size for v, size in enumerate(sizes))
+        for chosen in knowledge.minimal_unreleased
+    )
+    if entries > MAX_ENTRIES:
+        raise ReleaseError(
+            f"the basic moves that keep what is released have {entries} entries, and chains take at most {MAX_ENTRIES}"
+            "; choose fewer variables, or the law released and a decomposable release"
+        )
+    if cells * sampling.draws > MAX_KEPT:
+        raise InputError(f"draws = {sampling.draws} of {cells} cells; give at most {MAX_KEPT // cells}, or fewer cells")
+
+
+def _shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabilities]:
+    """Of (chains, draws, cells) counts the share of each count, and its standard error."""
+    from arviz_stats.base import array_stats  # takes a second to import
+
+    laws, errors = [], []
+    for column in np.moveaxis(counts, -1, 0):
+        least = int(column.min())
+        is_count = column[None] == np.arange(least, int(column.max()) + 1)[:, None, None]
+        laws.append((least, is_count.mean(axis=(1, 2))))
+        errors.append(array_stats.mcse(is_count.astype(np.float64), chain_axis=1, draw_axis=2, method="mean"))
+    return CellLaws.of_each(cells, truth, laws), np.concatenate(errors)
+
+
+def _agreement(counts: Ints) -> tuple[float, float]:
+    """The largest R-hat and the smallest effective sample size of the cells that change."""
+    from arviz_stats.base import array_stats  # takes a second to import
+
+    changing = counts[:, :, (counts != counts[:1, :1]).any(axis=(0, 1))].astype(np.float64)
+    if not changing.shape[-1]:
+        return 1.0, float(counts.shape[0] * counts.shape[1])
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r_hat, size = array_stats.rhat(changing, **axes), array_stats.ess(changing, **axes)
+    # nothing within chains but differences between them: they do not agree at all
+    return float(np.where(np.isnan(r_hat), np.inf, r_hat).max()), float(np.min(size))

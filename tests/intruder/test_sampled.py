@@ -1,0 +1,276 @@
+"""Draws and Markov chains beside exact laws, and models that are not decomposable beside numerical integration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+from scipy.special import gammaln, logsumexp
+from scipy.stats import beta, chisquare, kstest
+
+import sdc
+from sdc.api import release_of
+from sdc.bounds.enumeration import feasible_tables
+from sdc.executor import IN_PROCESS
+from sdc.intruder import ipf
+from sdc.intruder.cell_laws import CellLaws
+from sdc.intruder.chains import Sampled, Sampling, sampled
+from sdc.intruder.draws import Draws
+from sdc.intruder.enumerated import TooManyTablesError, enumerated
+from sdc.intruder.hypergeometric import log_probability
+from sdc.intruder.laws import law_of
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.table import Table
+from tests.intruder.test_posterior import (
+    CZECH_PREFIX,
+    DELAWARE,
+    DELAWARE_COUNTS,
+    DELAWARE_RELEASE,
+    SMALL_CELLS,
+)
+from tests.strategies import dense, every_cell, frontier, informed_tables_and_releases, knows, schema_of
+
+MANY = 20_000  # tables that are listed
+
+
+def errors_of(found: Sampled, exact: CellLaws) -> npt.NDArray[np.float64]:
+    """By how many standard errors each share of the draws misses its probability; a share of 0.003 for none."""
+    missed = []
+    for row in range(len(exact)):
+        first, start = int(exact.first[row]), found.laws.start
+        law = dict(enumerate(exact.of(row).tolist(), start=first))
+        own = found.standard_errors[start[row] : start[row + 1]]
+        counts = enumerate(found.laws.of(row).tolist(), start=int(found.laws.first[row]))
+        missed += [(p - law.get(k, 0.0)) / max(e, 0.003) for (k, p), e in zip(counts, own, strict=True)]
+    return np.abs(missed)
+
+
+# Draws
+
+
+def test_draws_have_the_law_of_whole_tables() -> None:
+    """Two cliques and a variable that nothing is known of: 1,500 draws among all feasible tables."""
+    table = dense(schema_of([2, 2, 2, 2]), [1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0])
+    known = knows(table, frontier("AB", "BC"))
+    draws, seen = Draws(table, known), {}
+    for seed in range(1_500):
+        drawn = draws.table(seed)
+        assert all(drawn.marginal(s) == table.marginal(s) for s in known.release.frontier)
+        seen[drawn] = seen.get(drawn, 0) + 1
+    tables = [dense(table.schema, counts.reshape(-1).tolist()) for counts in feasible_tables(table, known)]
+    expected = [math.exp(log_probability(one, known)) for one in tables]
+    assert sum(expected) == pytest.approx(1)
+    assert chisquare([seen.get(one, 0) for one in tables], 1_500 * np.array(expected)).pvalue > 0.01
+
+
+def test_a_draw_is_that_of_its_seed(czech: Table) -> None:
+    known = knows(czech, frontier("ABC", "BCD", "DE"))
+    one, other = Draws(czech, known), Draws(czech, known)
+    assert one.table(5) == other.table(5) == one.table(5)
+    assert one.table(5) != one.table(6)
+
+
+def test_draws_need_a_decomposable_release(czech: Table) -> None:
+    with pytest.raises(ReleaseError, match="the release is not decomposable"):
+        Draws(czech, knows(czech, frontier("AB", "BC", "AC")))
+
+
+# Chains
+
+
+@given(informed_tables_and_releases(max_records=6), hs.sampled_from(["uniform", "released", "saturated"]))
+def test_chains_beside_the_enumeration(given_: tuple[Table, Release], name: str) -> None:
+    """However the feasible tables hang together, with structural zeros too."""
+    table, release = given_
+    known, law = knows(table, release), law_of(name, table.schema, 0.5)
+    try:
+        exact = enumerated(table, known, law, MANY).laws(every_cell(table.schema))
+    except TooManyTablesError:
+        return
+    if not len(table):
+        return
+    found = sampled(table, known, law, exact.cells, Sampling(200, 2, 1), IN_PROCESS)
+    assert errors_of(found, exact).max() < 5
+
+
+@pytest.mark.parametrize("name", ["uniform", "released", "saturated"])
+def test_chains_on_the_czech_table(czech: Table, name: str) -> None:
+    """Of all 64 cells; 3 of a thousand would miss by three standard errors."""
+    known, law = Knowledge.of(czech, release_of(czech, CZECH_PREFIX)), law_of(name, czech.schema, 0.5)
+    exact = enumerated(czech, known, law).laws(every_cell(czech.schema))
+    found = sampled(czech, known, law, exact.cells, Sampling(1_000, 4, 2), IN_PROCESS)
+    missed = errors_of(found, exact)
+    assert np.mean(missed > 3) < 0.01
+    assert missed.max() < 4
+    assert found.diagnostics.r_hat < 1.05
+    assert found.diagnostics.effective_sample_size > 200
+
+
+def test_factors_of_a_model_are_weighed_by_chains_too() -> None:
+    table = dense(schema_of([2, 3, 3]), [3, 1, 0, 2, 2, 1, 0, 1, 2, 1, 1, 4, 0, 2, 1, 1, 0, 2])
+    known, law = knows(table, frontier("AC", "BC")), law_of("[A,B][A,C]", table.schema, 0.5)
+    assert law.terms(known) == ((st.parse("A*B", table.schema), 1),)
+    exact = enumerated(table, known, law).laws(every_cell(table.schema))
+    assert errors_of(sampled(table, known, law, exact.cells, Sampling(1_000, 4), IN_PROCESS), exact).max() < 4
+
+
+def test_what_cannot_be_sampled(czech: Table) -> None:
+    known, law = knows(czech, frontier("AB", "BC", "AC")), law_of("saturated", czech.schema)
+    with pytest.raises(InputError, match="draws = 3355444 of 20 cells; give at most 3355443"):
+        sampled(czech, known, law, czech.codes[:20], Sampling(3_355_444), IN_PROCESS)
+    for settings, message in (((0,), "draws = 0; give at least 20"), ((100, 0), "chains = 0; give at least 1")):
+        with pytest.raises(InputError, match=message):
+            Sampling(*settings)
+    wide = schema_of([2] * 21)
+    table = Table.of(wide, np.zeros((1, 21), np.uint16), np.ones(1, np.int64))
+    with pytest.raises(ReleaseError, match="the table has 2097152 cells, and chains are of at most 1048576"):
+        sampled(table, knows(table, Release.of([1])), law_of("saturated", wide), table.codes, Sampling(), IN_PROCESS)
+    many = schema_of([30, 30, 30])
+    table = Table.of(many, np.zeros((1, 3), np.uint16), np.ones(1, np.int64))
+    with pytest.raises(ReleaseError, match="basic moves that keep what is released have 658503000 entries"):
+        sampled(
+            table,
+            knows(table, frontier("AB", "BC", "AC")),
+            law_of("uniform", many),
+            table.codes,
+            Sampling(),
+            IN_PROCESS,
+        )
+
+
+# Bayesian iterative proportional fitting
+
+
+def fitted(times: int, alpha: float = 0.5, *, current: bool = True) -> npt.NDArray[np.float64]:
+    """(times,) of [A,B][B,C] the probability of the marginal cell (1, 1) of A and B, every third cycle."""
+    counts = np.array([3, 0, 5, 2, 1, 4, 0, 2]).reshape(2, 2, 2)
+    generators, rng = (st.of([0, 1]), st.of([1, 2])), np.random.default_rng(7)
+    theta, kept = np.full((2, 2, 2), 1 / 8), []
+    for _ in range(times):
+        for _ in range(3):
+            theta = (ipf.cycle if current else divided_by_the_first)(theta, counts, alpha, generators, rng)
+        kept.append(theta[1, 1].sum())
+    return np.array(kept)
+
+
+def divided_by_the_first(theta: npt.NDArray[np.float64], counts, alpha, generators, rng) -> npt.NDArray[np.float64]:
+    """A misprint of some versions: every marginal is divided by what it was before the cycle."""
+    before = theta
+    for generator in generators:
+        away = tuple(v for v in range(3) if not st.has(generator, v))
+        drawn = rng.standard_gamma((counts + alpha).sum(axis=away, keepdims=True))
+        theta = theta * (drawn / before.sum(axis=away, keepdims=True))
+    return theta / theta.sum()
+
+
+def test_bayesian_ipf_has_the_hyper_dirichlet_law() -> None:
+    """Of A and B the marginal is a Dirichlet: its cell (1, 1) has 2 of 17 records, and alpha for two cells of eight."""
+    law = beta(2 + 2 * 0.5, 15 + 6 * 0.5)
+    assert kstest(fitted(3_000), law.cdf).pvalue > 0.01
+    # enough draws to tell another exponent, and another formula
+    assert kstest(fitted(3_000, 1.0), law.cdf).pvalue < 1e-4
+    assert kstest(fitted(3_000, current=False), law.cdf).pvalue < 1e-4
+
+
+# The model without second-order interaction, [DFT] table 3
+
+WITHOUT_SECOND_ORDER = "[gender,race][gender,income][race,income]"
+
+
+class Integrated:
+    """Its law by numerical integration of what is left after conditioning.
+
+    With theta = exp(l_k + g a_k + b_rk + g p_r), gender g, race r, income k, the integrals over l and b are those of
+    Dirichlet densities; what is left of prod theta^n is 1 / Gamma(n) prod Gamma(n_rk) times the integral over p of
+    exp(sum_r p_r n_1r) prod_k of the integral over a_k of exp(a_k n_1k) prod_r (1 + exp(a_k + p_r))^-n_rk.
+    """
+
+    P, A = np.linspace(-16, 16, 161), np.linspace(-40, 40, 801)
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def log_integrals(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """(t,) log I(n + alpha) of (t, 2, 3, 3) tables that agree in gender by income and race by income."""
+        n = counts[0] + self.alpha
+        second, third = np.meshgrid(self.P, self.P, indexing="ij")
+        log_grid = sum(self._over_a(n[..., k], second, third) for k in range(3))
+        of_race = (counts.sum(axis=3) + 3 * self.alpha)[:, 1]
+        keys, row = np.unique(of_race[:, 1:], axis=0, return_inverse=True)
+        step = 2 * math.log(self.P[1] - self.P[0])
+        logs = np.array([logsumexp(log_grid + second * s + third * t) + step for s, t in keys])
+        return logs[row] + gammaln(n.sum(axis=0)).sum() - gammaln(n.sum())
+
+    def _over_a(self, n: npt.NDArray[np.float64], second, third) -> npt.NDArray[np.float64]:
+        of_race, women = n.sum(axis=0), n[1].sum()
+        logs = self.A * women - of_race[0] * np.logaddexp(0, self.A)
+        rest = [of_race[r] * np.logaddexp(0, self.A[:, None] + self.P) for r in (1, 2)]
+        whole = logs[:, None, None] - rest[0][:, :, None] - rest[1][:, None, :]
+        assert whole.shape == (len(self.A), *second.shape) == (len(self.A), *third.shape)
+        return logsumexp(whole, axis=0) + math.log(self.A[1] - self.A[0])
+
+
+@pytest.fixture(scope="module")
+def integrated() -> tuple[list[list[float]], float]:
+    """The laws of the small cells, and log Pr(R | A)."""
+    table = dense(DELAWARE, DELAWARE_COUNTS)
+    known = Knowledge.of(table, release_of(table, DELAWARE_RELEASE))
+    # a model that ties all incomes, so that all tables are in one part
+    (part,) = enumerated(table, known, law_of("[gender,race][gender,income]", DELAWARE)).parts
+    counts = np.tile(np.array(DELAWARE_COUNTS), (len(part.tables), 1))
+    counts[:, part.cells] = part.tables
+    judge = Integrated(0.5)
+    logs = gammaln(table.total + 1) - gammaln(counts + 1).sum(axis=1)
+    logs = logs + judge.log_integrals(counts.reshape(-1, 2, 3, 3))
+    evidence = float(logsumexp(logs) - judge.log_integrals(np.zeros((1, 2, 3, 3), np.int64))[0])
+    weights, laws = np.exp(logs - logsumexp(logs)), []
+    for cell in SMALL_CELLS:
+        values = counts[:, np.ravel_multi_index(cell, DELAWARE.sizes)]
+        laws.append(np.bincount(values, weights).tolist())
+    return laws, evidence
+
+
+def test_the_model_without_second_order_two_ways(integrated: tuple[list[list[float]], float]) -> None:
+    """Integration, and chains that draw the cell probabilities too; the first cell's law is .609 .391."""
+    table = dense(DELAWARE, DELAWARE_COUNTS)
+    known = Knowledge.of(table, release_of(table, DELAWARE_RELEASE))
+    law, cells = law_of(WITHOUT_SECOND_ORDER, DELAWARE, 0.5), np.array(SMALL_CELLS, np.uint16)
+    laws, _ = integrated
+    assert laws[0] == pytest.approx([0.609, 0.391], abs=6e-4)
+    exact = CellLaws.of_each(cells, table.count_at(cells), [(0, np.array(one)) for one in laws])
+    found = sampled(table, known, law, cells, Sampling(2_000, 4, 3), IN_PROCESS)
+    assert errors_of(found, exact).max() < 3.5
+
+
+def test_what_was_printed_of_it(integrated: tuple[list[list[float]], float]) -> None:
+    """500 draws miss the exact laws by up to one and a half standard errors."""
+    printed = [[0.64, 0.36], [0.44, 0.36, 0.20], [0.20, 0.36, 0.44], [0.14, 0.34, 0.52]]
+    for row, exact, most in zip(printed, map(np.array, integrated[0]), [1.4, 1.5, 1.5, 1.3], strict=True):
+        missed = np.abs(row - exact) / np.sqrt(exact * (1 - exact) / 500)
+        assert missed.max() == pytest.approx(most, abs=0.06)
+
+
+def test_one_record_is_in_any_cell_alike() -> None:
+    """A check of the integration: with equal alphas the probability of a table of one record is 1 / 18."""
+    judge, nothing = Integrated(0.5), np.zeros((1, 2, 3, 3), np.int64)
+    for cell in ((0, 0, 0), (1, 2, 1)):
+        one = nothing.copy()
+        one[(0, *cell)] = 1
+        log = judge.log_integrals(one)[0] - judge.log_integrals(nothing)[0]
+        assert math.exp(log) == pytest.approx(1 / 18, rel=1e-4)
+
+
+def test_the_posterior_probabilities_of_the_three_models(integrated: tuple[list[list[float]], float]) -> None:
+    """[DFT] prints .18 .72 .10, estimates from 500 draws; the exact ones differ, most for conditional independence."""
+    table = dense(DELAWARE, DELAWARE_COUNTS)
+    names = ["saturated", "[race,income][gender,income]"]
+    saturated, conditional = (sdc.posterior(table, DELAWARE_RELEASE, law=name, alpha=0.5) for name in names)
+    logs = np.array([saturated.log_evidence, integrated[1], conditional.log_evidence]) + np.log([0.22, 0.67, 0.11])
+    assert np.exp(logs - logsumexp(logs)) == pytest.approx([0.103, 0.695, 0.202], abs=6e-4)
