@@ -341,6 +341,32 @@ class RemediesConfig(Section):
     ] = 6
 
 
+class PosteriorConfig(Section):
+    """What an intruder may hold likely of the release, for the report."""
+
+    laws: Annotated[
+        tuple[Text, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of released, uniform, saturated, and models such as '[a,b][b,c]'"),
+    ] = ("released",)
+    alpha: Annotated[
+        tuple[Weight, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of numbers more than 0, of the prior for each cell of the full table"),
+    ] = (0.5,)
+    threshold: Annotated[
+        float,
+        Field(gt=0, lt=1, strict=True, description="a cell is identified above this probability, between 0 and 1"),
+    ] = 0.9
+    draws: Annotated[
+        Positive, Field(ge=20, description="the draws of each chain where there is no exact law, at least 20")
+    ] = 1000
+    chains: Annotated[
+        Positive, Field(le=1024, description="the Markov chains where there is no exact law, from 1 to 1024")
+    ] = 4
+    seed: Annotated[NotNegative, Field(description="the seed of the chains, at least 0")] = 0
+
+
 class WidthsConfig(Section):
     floor: Annotated[
         NotNegative | None,
@@ -392,6 +418,9 @@ class BuildConfig(Section):
     remedies: Annotated[
         RemediesConfig | None, Field(description="a section of settings; default no recode is tried")
     ] = None
+    posterior: Annotated[PosteriorConfig | None, Field(description="a section of settings; default no posterior")] = (
+        None
+    )
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
 

@@ -76,6 +76,7 @@ def test_defaults(file: Path) -> None:
         "widths": {"floor": None},
         "curve": None,
         "remedies": None,
+        "posterior": None,
         "execution": {"cluster": "local", "workers": 2, "memory_per_worker": "auto"},
         "output": {"folder": "runs"},
     }

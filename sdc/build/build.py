@@ -20,6 +20,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.ingest.reading import CountedRecords, count_records, read_layouts
 from sdc.ingest.source import Source, open_source
+from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -170,6 +171,9 @@ class Build:
             settings.weights(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
             settings.start_graph(schema)
+        if (asked := self.config.posterior) is not None:
+            with _fault_of(f"posterior.laws = {list(asked.laws)!r}"):
+                laws_of(asked.laws, asked.alpha, schema)
 
     def certificate(self, release: Release, proof: Proof) -> Certificate:
         """The evidence about a release under this build's table and risk criterion."""

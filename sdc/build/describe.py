@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sdc.intruder.summary import Summary
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import SearchStep
@@ -32,6 +33,13 @@ def describe_point(point: CurvePoint) -> str:
     """One line for the progress of the curve."""
     criterion = f"small count {point.small_count}, min width {point.min_width_required}"
     return f"curve: {point.method}, {criterion}: {point.sub_tables} sub-tables"
+
+
+def describe_law(summary: Summary) -> str:
+    """One line for the progress of the posterior."""
+    if summary.reason is not None:
+        return f"posterior: {summary.label}: {summary.reason}"
+    return f"posterior: {summary.label}: by {summary.engine}, {100 * (summary.identified or 0):.2f} % identified"
 
 
 def describe_remedy(remedy: Remedy) -> str:

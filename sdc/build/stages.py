@@ -16,13 +16,16 @@ from pydantic import BaseModel
 
 from sdc.build.assemble import release_search, utility_of_release
 from sdc.build.build import Build
-from sdc.build.describe import Say, describe_point, describe_remedy, describe_round, say_step
+from sdc.build.describe import Say, describe_law, describe_point, describe_remedy, describe_round, say_step
 from sdc.build.needs import sweep_bytes_allowed
 from sdc.config import FILES, BuildConfig
 from sdc.events import tell
 from sdc.executor import Executor
+from sdc.intruder.chains import Sampling
+from sdc.intruder.summary import laws_of, summaries
 from sdc.memory import give_back
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
+from sdc.model.knowledge import Knowledge
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import check_publication, write_publication
@@ -212,6 +215,19 @@ def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> No
     results.write_remedies(tried, schema, into)
 
 
+def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    asked, table = build.config.posterior, build.table
+    if asked is None:
+        raise ConfigError("posterior is missing; give the section, which may be empty: posterior: {}")
+    cells = table.codes[table.at_risk(build.criterion.small_count)]
+    known, laws = Knowledge.of(table, build.found.release), laws_of(asked.laws, asked.alpha, table.schema)
+    sampling = Sampling(asked.draws, asked.chains, asked.seed)
+    told = summaries(
+        table, known, cells, laws, asked.threshold, sampling, executor, lambda found: say(describe_law(found))
+    )
+    results.write_posteriors(told, asked.threshold, into)
+
+
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
     from sdc.report.audit import Audit, render
 
@@ -237,6 +253,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         utility=results.read_utility(build.folder.stage("search")),
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
         remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,
+        posteriors=results.read_posteriors(build.folder.stage("posterior")) if config.posterior else (),
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
@@ -356,9 +373,19 @@ REMEDIES = Stage(
 )
 
 
+POSTERIOR = Stage(
+    "posterior",
+    "says what an intruder may hold likely",
+    ("table", "search"),
+    lambda b: [b.config.risk.small_count, b.config.posterior and _plain(b.config.posterior)],
+    _make_posterior,
+)
+
+
 def stages_of(config: BuildConfig) -> tuple[Stage, ...]:
     """The stages of a build in order; those that only some configs have come before the report, which shows them."""
-    some = [stage for stage, asked in ((CURVE, config.curve), (REMEDIES, config.remedies)) if asked is not None]
+    asked = ((CURVE, config.curve), (REMEDIES, config.remedies), (POSTERIOR, config.posterior))
+    some = [stage for stage, section in asked if section is not None]
     report = next(i for i, stage in enumerate(STAGES) if stage.name == "confidential")
     shows = replace(STAGES[report], needs=(*STAGES[report].needs, *(stage.name for stage in some)))
     return (*STAGES[:report], *some, shows, *STAGES[report + 1 :])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sdc.report import chains, curve, exposure, figures, graphs, sections, utility
+from sdc.report import chains, curve, exposure, figures, graphs, likely, sections, utility
 from sdc.report.blockers import blockers, remedies
 from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
@@ -54,6 +54,7 @@ def _values(audit: Audit) -> dict[str, Any]:
         "blockers": blockers(audit),
         "remedies": remedies(audit),
         **_cells(audit),
+        **likely.values(audit),
         "settings": sections.settings(audit),
         "zeros": audit.table.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
@@ -33,6 +34,7 @@ class Audit:
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
     remedies          recodes tried on what stopped the release, best first; None where none were to be tried
+    posteriors        what an intruder may hold likely, a law each; none where none was asked for
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
@@ -54,6 +56,7 @@ class Audit:
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
     remedies: tuple[Remedy, ...] | None = None
+    posteriors: tuple[Summary, ...] = ()
     bad_records: Mapping[str, Any] | None = None
 
     @property

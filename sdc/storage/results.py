@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sdc.intruder.chains import Diagnostics
 from sdc.intruder.measures import identified
 from sdc.intruder.posterior import Posterior
+from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -47,7 +49,18 @@ from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
-REMEDIES = "remedies.json"
+REMEDIES, POSTERIOR = "remedies.json", "posterior.json"
+_OF_CELL_LAWS = ("at_truth", "most_likely", "highest")
+_OF_SUMMARY = (
+    "law",
+    "alpha",
+    "reason",
+    "engine",
+    "feasible_tables",
+    "log_probability",
+    "equals_released",
+    "identified",
+)
 
 
 class SearchRecord(NamedTuple):
@@ -156,6 +169,35 @@ def _remedy(row: dict[str, Any], schema: Schema) -> Remedy:
     merged = tuple(schema.variables[variable].categories.index(name) for name in row["merged"])
     asked, freed = (tuple(_bits(names, schema) for names in row[key]) for key in ("asked", "freed"))
     return Remedy(Recode(schema, variable, merged), asked, freed, row["lost"])
+
+
+def write_posteriors(found: Sequence[Summary], threshold: float, folder: Path) -> None:
+    """What is likely under each law, and of the at-risk cells in the order of the table's rows how probable."""
+    facts = []
+    columns: dict[str, Any] = {}
+    for place, summary in enumerate(found):
+        diagnostics = summary.diagnostics and asdict(summary.diagnostics)
+        facts.append({**{name: getattr(summary, name) for name in _OF_SUMMARY}, "diagnostics": diagnostics})
+        if summary.reason is None:
+            columns.update({f"{place}:{name}": getattr(summary, name) for name in _OF_CELL_LAWS})
+    write_json(folder / POSTERIOR, {"threshold": threshold, "laws": facts})
+    write_columns(folder / CELLS, columns)
+
+
+def read_posteriors(folder: Path) -> tuple[Summary, ...]:
+    """What `write_posteriors` wrote; RunFolderError or InputError where it cannot be read, KeyError of another file."""
+    columns, _ = read_columns(folder / CELLS)
+    nothing = {"at_truth": np.empty(0), "most_likely": np.empty(0, np.int64), "highest": np.empty(0)}
+    return tuple(
+        Summary(
+            **{
+                **facts,
+                "diagnostics": facts["diagnostics"] and Diagnostics(**facts["diagnostics"]),
+                **({n: columns[f"{place}:{n}"] for n in nothing} if facts["reason"] is None else nothing),
+            }
+        )
+        for place, facts in enumerate(read_json(folder / POSTERIOR)["laws"])
+    )
 
 
 def write_checkpoint(state: SearchState, key: str, path: Path) -> None:

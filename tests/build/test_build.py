@@ -27,7 +27,7 @@ import pytest
 import yaml
 from pyarrow.parquet import ParquetFile
 
-from sdc.api import find_release
+from sdc.api import find_release, posterior
 from sdc.build import stages
 from sdc.build.build import Build, open_build
 from sdc.build.stages import STAGES, SWEEP, Stage, run_all, run_stage
@@ -37,7 +37,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import CellRows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
-from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, Subject
@@ -48,7 +48,7 @@ from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.storage.parquet import read_written_table
-from sdc.storage.results import read_curve, read_remedies, write_checkpoint
+from sdc.storage.results import read_curve, read_posteriors, read_remedies, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
 from tests.folders import contents
 from tests.publish.clearing import cleared_of
@@ -487,6 +487,32 @@ def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path) 
     assert "remedies" not in none
 
 
+def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: Path) -> None:
+    """It can be asked for afterwards: what was found stays, and the release too."""
+    made(config())
+    asked = {"laws": ["released", "saturated", "[A,B][B,C]"], "alpha": [0.5, 1.0], "threshold": 0.4}
+    build, statuses = made(config(posterior=asked))
+    assert redone(statuses) == ["posterior", "confidential"]
+    found = read_posteriors(build.folder.stage("posterior"))
+    labels = ["released", "saturated, alpha 0.5", "saturated, alpha 1", "[A,B][B,C], alpha 0.5", "[A,B][B,C], alpha 1"]
+    assert [summary.label for summary in found] == labels
+    for summary in found:
+        own = posterior(build.table, build.found.release, law=summary.law, alpha=summary.alpha or 0.5)
+        assert summary.feasible_tables == own.feasible_tables == 810
+        assert summary.at_truth.tolist() == own.cells.at_truth.tolist()
+        assert summary.identified == (own.cells.at_truth > 0.4).mean()
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert 'id="likely-cells"' in page
+    assert contents(build.folder.stage("release")) == contents(finished)
+    _, none = made(config())
+    assert "posterior" not in none
+
+
+def test_a_law_of_other_variables_is_refused_before_the_search(config: Config) -> None:
+    with pytest.raises(ConfigError, match=r"posterior.laws = \['\[A,Z\]'\]: unknown variable 'Z'"):
+        made(config(posterior={"laws": ["[A,Z]"]}))
+
+
 def test_a_change_of_annealing_redoes_the_search_not_the_widths(config: Config) -> None:
     made(config(release=ANNEALED))
     annealing = {**ANNEALED["annealing"], "seed": 3}
@@ -543,7 +569,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.build import stages
 from sdc.build.build import open_build
-from sdc.api import find_release
+from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
 def say(line):
     if "annealing round 2" in line:
@@ -623,7 +649,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.build import stages
 from sdc.build.build import open_build
-from sdc.api import find_release
+from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
 whole = stages.write_publication
 def write_and_die(*arguments, **settings):

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sdc.intruder.chains import Sampling
+from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.knowledge import Knowledge
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -307,6 +310,21 @@ def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
     assert f"v merge “a” and “b<” 2 1 0 {label} v leave it out 2 0 31" in page.text
     assert "remedies" in page.ids
     assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
+
+
+def test_what_is_likely_stands_beside_the_bounds(czech: Audit) -> None:
+    """The most probable first; what no engine gives is said with the reason."""
+    cells, known = czech.bounds.cells, Knowledge.of(czech.table, czech.release)
+    laws = laws_of(["released", "saturated"], [0.5], czech.table.schema)
+    told = summaries(czech.table, known, cells, laws, 0.5, Sampling())
+    page = Page(render(replace(czech, posteriors=(*told, Summary.none(laws[0], "too many <cells>")))))
+    assert {"likely", "laws", "likely-cells"} <= set(page.ids)
+    assert "released enumeration, exact" in page.text
+    assert "too many <cells>" in page.text
+    order = np.argsort(-told[0].at_truth)
+    shown = [page.text.index(f"{told[0].at_truth[row]:.4f}", page.text.index("is most probable")) for row in order]
+    assert shown == sorted(shown)
+    assert "likely" not in Page(render(czech)).ids
 
 
 def test_iteration_that_did_not_converge_is_said_plainly(wide: Audit) -> None:

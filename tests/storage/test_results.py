@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sdc.api import find_release, risk_utility_curve
+from sdc.intruder.chains import Sampling
+from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
+from sdc.model.knowledge import Knowledge
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -123,6 +128,24 @@ def test_remedies_come_back(czech: Table, tmp_path: Path) -> None:
     (tmp_path / results.REMEDIES).unlink()
     with pytest.raises(RunFolderError):
         results.read_remedies(tmp_path, schema)
+
+
+def test_posteriors_come_back(czech: Table, tmp_path: Path) -> None:
+    """Exact ones, one that was sampled, and one that no engine gives."""
+    pairs = Release.of(st.of(pair) for pair in combinations(range(6), 2))
+    cells, known = czech.codes[czech.at_risk(2)], Knowledge.of(czech, pairs)
+    laws = laws_of(["released", "saturated"], [0.5], czech.schema)
+    told = (*summaries(czech, known, cells, laws, 0.3, Sampling(20, 2)), Summary.none(laws[0], "too many cells"))
+    results.write_posteriors(told, 0.3, tmp_path)
+    found = results.read_posteriors(tmp_path)
+    assert [one.reason for one in found] == [None, None, "too many cells"]
+    for one, other in zip(found, told, strict=True):
+        for field in fields(Summary):
+            value, expected = getattr(one, field.name), getattr(other, field.name)
+            assert np.array_equal(value, expected) if isinstance(value, np.ndarray) else value == expected
+    (tmp_path / results.POSTERIOR).unlink()
+    with pytest.raises(RunFolderError):
+        results.read_posteriors(tmp_path)
 
 
 def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""Summaries of posteriors: of each at-risk cell how probable its true count is, under a list of laws and priors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdc.executor import IN_PROCESS, Executor
+from sdc.intruder.cell_laws import Probabilities
+from sdc.intruder.chains import Diagnostics, Sampling
+from sdc.intruder.laws import RELEASED, UNIFORM, Law, law_of
+from sdc.intruder.measures import identified
+from sdc.intruder.posterior import Posterior, posterior
+from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Counts, Table
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What is kept of a posterior of n cells; of one that no engine gives, the reason, and arrays without a cell.
+
+    law, alpha, engine, feasible_tables, log_probability, equals_released, diagnostics  see `Posterior`
+    identified   the fraction of the cells whose true count is more probable than the threshold
+    at_truth     (n,) the probability of each cell's true count
+    most_likely  (n,) its most likely count, and `highest` (n,) how probable that is
+    """
+
+    law: str
+    alpha: float | None
+    reason: str | None
+    engine: str | None
+    feasible_tables: int | None
+    log_probability: float | None
+    equals_released: bool
+    identified: float | None
+    diagnostics: Diagnostics | None
+    at_truth: Probabilities
+    most_likely: Counts
+    highest: Probabilities
+
+    @property
+    def label(self) -> str:
+        """`saturated, alpha 0.5`."""
+        return self.law if self.law in (RELEASED, UNIFORM) else f"{self.law}, alpha {self.alpha:g}"
+
+    @staticmethod
+    def of(found: Posterior, threshold: float) -> Summary:
+        """Of a posterior of the at-risk cells."""
+        told = found.engine, found.feasible_tables, found.log_probability, found.equals_released
+        of_cells = found.cells.at_truth, *found.cells.most_likely
+        share = identified(found.cells, threshold)
+        return Summary(found.law, found.alpha, None, *told, share, found.diagnostics, *of_cells)
+
+    @staticmethod
+    def none(law: Law, reason: str) -> Summary:
+        """Where no engine gives the law."""
+        nothing = np.empty(0)
+        return Summary(
+            law.name, law.alpha, reason, None, None, None, False, None, None, nothing, np.empty(0, int), nothing
+        )
+
+
+def laws_of(names: Sequence[str], alphas: Sequence[float], schema: Schema) -> list[Law]:
+    """Each law with each alpha, and once where it has none of its own; InputError as for `law_of`."""
+    found = [law_of(name, schema, alpha) for name in names for alpha in alphas]
+    return list(dict.fromkeys(found))
+
+
+def summaries(
+    table: Table,
+    knowledge: Knowledge,
+    cells: Codes,
+    laws: Sequence[Law],
+    threshold: float,
+    sampling: Sampling,
+    executor: Executor = IN_PROCESS,
+    tell: Callable[[Summary], None] = lambda summary: None,
+) -> tuple[Summary, ...]:
+    """Of (n, variables) at-risk cells the summary under each law, in their order.
+
+    What no engine gives is no fault of the release: it is said, and the other laws are asked.
+    """
+    found = []
+    for law in laws:
+        try:
+            found.append(Summary.of(posterior(table, knowledge, law, cells, sampling, executor), threshold))
+        except ReleaseError as error:
+            found.append(Summary.none(law, str(error)))
+        tell(found[-1])
+    return tuple(found)

@@ -1,0 +1,134 @@
+"""What is likely beside what is possible: probabilities of at-risk cells against the widths of their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from sdc.intruder.summary import Summary
+from sdc.report import exposure, svg
+from sdc.report.evidence import Audit
+from sdc.report.plot import PAGE, Plot, ticks
+
+MOST_CELLS, MOST_DRAWN, MOST_LAWS = 20, 2_000, 50
+LEFT, TOP, HEIGHT = 70.0, 44.0, 330.0
+WIDEST_RATIO = 30
+
+
+@dataclass(frozen=True)
+class LawRow:
+    """A law: its name, how it was found, and the measures of [DFT] section 4; or why there is none."""
+
+    label: str
+    engine: str
+    tables: str
+    true_table: str
+    identified: str
+    mean: str
+    largest: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LikelyRow:
+    """An at-risk cell that may be guessed: its bounds, and how probable its true count is."""
+
+    categories: list[str]
+    count: int
+    outer: tuple[int, int]
+    at_truth: float
+    most_likely: int
+    highest: float
+
+
+def values(audit: Audit) -> dict[str, Any]:
+    """What the section shows; nothing where no posterior was asked for."""
+    found = audit.posteriors
+    told = next((summary for summary in found if summary.reason is None), None)
+    return {
+        "laws": [_law(summary) for summary in found[:MOST_LAWS]],
+        "likely": _rows(audit, told) if told else [],
+        "likely_law": told.label if told else "",
+        "likely_drawn": MOST_DRAWN,
+        "likely_figure": _figure(audit, told) if told else "",
+    }
+
+
+def _law(summary: Summary) -> LawRow:
+    if summary.reason is not None:
+        return LawRow(summary.label, "none", "", "", "", "", "", summary.reason)
+    tables = "" if summary.feasible_tables is None else f"{summary.feasible_tables:,}"
+    true_table = "" if summary.log_probability is None else f"{summary.log_probability:,.2f}"
+    measured = (summary.identified or 0.0, float(summary.at_truth.mean()), float(summary.at_truth.max()))
+    share, mean, largest = (f"{100 * value:.2f} %" for value in measured)
+    return LawRow(summary.label, _engine(summary), tables, true_table, share, mean, largest, "")
+
+
+def _engine(summary: Summary) -> str:
+    told = summary.diagnostics
+    if told is None:
+        same = summary.equals_released and summary.law != "released"
+        return f"{summary.engine}, exact{'; here the law released' if same else ''}"
+    return (
+        f"{told.chains} chains of {told.draws:,} draws, R-hat up to {told.r_hat:.3f}, effective sample size from "
+        f"{told.effective_sample_size:,.0f}, connectivity {told.connectivity}"
+    )
+
+
+def _rows(audit: Audit, summary: Summary) -> list[LikelyRow]:
+    """Those whose true count is most probable, the wider first where it is as probable."""
+    bounds = audit.bounds
+    first = np.lexsort((-bounds.outer_width, -summary.at_truth))[:MOST_CELLS]
+    return [
+        LikelyRow(
+            exposure.categories(bounds.cells[row], audit.table.schema),
+            int(bounds.counts[row]),
+            (int(bounds.outer[row, 0]), int(bounds.outer[row, 1])),
+            float(summary.at_truth[row]),
+            int(summary.most_likely[row]),
+            float(summary.highest[row]),
+        )
+        for row in first
+    ]
+
+
+def _figure(audit: Audit, summary: Summary) -> Markup:
+    """The probability of the true count against the outer width; most probable ones where there are too many cells."""
+    widths = audit.bounds.outer_width
+    drawn = np.argsort(-summary.at_truth, kind="stable")[:MOST_DRAWN]
+    low, high = int(widths[drawn].min()), int(widths[drawn].max())
+    logarithmic = low > 0 and high > WIDEST_RATIO * low
+    x_range = (low, high) if low < high else (low - 1, high + 1)
+    plot = Plot(LEFT, TOP, PAGE - LEFT - 30, HEIGHT, x_range, (0.0, 1.0), logarithmic)
+    parts = [svg.text(plot.left - 60, plot.top - 22, "probability of the true count", "t strong")]
+    parts += plot.grid(_widths(plot), [0, 0.2, 0.4, 0.6, 0.8, 1])
+    bottom = plot.top + HEIGHT
+    parts.append(svg.text(plot.left + plot.width, bottom + 36, "outer width →", "t strong", anchor="end"))
+    parts += _points(plot, audit, summary, drawn)
+    description = (
+        "To the right how wide the bounds of an at-risk cell are, upwards how probable its true count is to an "
+        f"intruder under the law {summary.label}. What is far to the right and high up is wide but all but known."
+    )
+    return svg.figure("likely", PAGE, bottom + 44, "Bounds and probabilities", description, parts)
+
+
+def _widths(plot: Plot) -> list[float]:
+    low, high = plot.x_range
+    if not plot.logarithmic:
+        return ticks(low, high, 10, 1)
+    steps = [digit * 10**power for power in range(10) for digit in (1, 2, 5)]
+    return [float(step) for step in steps if low <= step <= high]
+
+
+def _points(plot: Plot, audit: Audit, summary: Summary, drawn: Any) -> Iterator[Markup]:
+    # cells of one place are one point
+    places = {
+        (int(width), round(float(p), 3))
+        for width, p in zip(audit.bounds.outer_width[drawn], summary.at_truth[drawn], strict=True)
+    }
+    for width, probability in sorted(places):
+        yield svg.element("circle", cx=plot.x(width), cy=plot.y(probability), r=3, class_="faint")
