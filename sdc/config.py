@@ -365,6 +365,14 @@ class PosteriorConfig(Section):
         Positive, Field(le=1024, description="the Markov chains where there is no exact law, from 1 to 1024")
     ] = 4
     seed: Annotated[NotNegative, Field(description="the seed of the chains, at least 0")] = 0
+    refusals: Annotated[
+        NotNegative,
+        Field(
+            le=100_000,
+            description="where no more tables than this agree with the release, each is built again, for what an "
+            "intruder learns who knows the settings; 0: never",
+        ),
+    ] = 0
 
 
 class WidthsConfig(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import SearchState
@@ -40,6 +41,13 @@ def describe_law(summary: Summary) -> str:
     if summary.reason is not None:
         return f"posterior: {summary.label}: {summary.reason}"
     return f"posterior: {summary.label}: by {summary.engine}, {100 * (summary.identified or 0):.2f} % identified"
+
+
+def describe_refusals(found: Refusals) -> str:
+    """One line for the progress of builds that are done again."""
+    if found.reason is not None:
+        return f"posterior: refusals: {found.reason}"
+    return f"posterior: refusals: {found.alike} of {found.feasible_tables} tables lead to the same release"
 
 
 def describe_remedy(remedy: Remedy) -> str:

@@ -16,8 +16,17 @@ from pydantic import BaseModel
 
 from sdc.build.assemble import release_search, utility_of_release
 from sdc.build.build import Build
-from sdc.build.describe import Say, describe_law, describe_point, describe_remedy, describe_round, say_step
+from sdc.build.describe import (
+    Say,
+    describe_law,
+    describe_point,
+    describe_refusals,
+    describe_remedy,
+    describe_round,
+    say_step,
+)
 from sdc.build.needs import sweep_bytes_allowed
+from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
 from sdc.events import tell
 from sdc.executor import Executor
@@ -226,6 +235,11 @@ def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> N
         table, known, cells, laws, asked.threshold, sampling, executor, lambda found: say(describe_law(found))
     )
     results.write_posteriors(told, asked.threshold, into)
+    if asked.refusals:
+        settings, method = build.settings(executor), build.config.release.method
+        again = refusals(table, settings, method, build.found.release, asked.refusals)
+        say(describe_refusals(again))
+        results.write_refusals(again, into)
 
 
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -254,9 +268,14 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
         remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,
         posteriors=results.read_posteriors(build.folder.stage("posterior")) if config.posterior else (),
+        refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
+
+
+def _asks_again(config: BuildConfig) -> bool:
+    return config.posterior is not None and config.posterior.refusals > 0
 
 
 def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -305,6 +324,13 @@ def _search_settings(config: BuildConfig) -> dict[str, Any]:
     # what does not change a stage must not be in its key, or a rerun would do the work again
     unused = {"annealing"} if config.release.method == "ordered" else set()
     return config.release.model_dump(mode="json", exclude=unused)
+
+
+def _posterior_settings(build: Build) -> list[Any]:
+    """What a posterior depends on: on the search only where that is done again."""
+    config, asked = build.config, build.config.posterior
+    again = [config.risk.model_dump(mode="json"), _search_settings(config), build.floor]
+    return [config.risk.small_count, asked and _plain(asked), again if asked and asked.refusals else None]
 
 
 def _effort_settings(config: BuildConfig) -> dict[str, Any]:
@@ -377,7 +403,7 @@ POSTERIOR = Stage(
     "posterior",
     "says what an intruder may hold likely",
     ("table", "search"),
-    lambda b: [b.config.risk.small_count, b.config.posterior and _plain(b.config.posterior)],
+    _posterior_settings,
     _make_posterior,
 )
 

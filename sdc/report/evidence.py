@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -35,6 +36,7 @@ class Audit:
     curve             utility against the required width
     remedies          recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors        what an intruder may hold likely, a law each; none where none was asked for
+    refusals          what they tell who knows the settings; None where that was not asked for
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
@@ -56,6 +58,7 @@ class Audit:
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
     remedies: tuple[Remedy, ...] | None = None
+    refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
     bad_records: Mapping[str, Any] | None = None
 

@@ -45,11 +45,24 @@ class LikelyRow:
     highest: float
 
 
+@dataclass(frozen=True)
+class RefusedRow:
+    """An at-risk cell's range over all feasible tables, and over those that lead to the same release."""
+
+    categories: list[str]
+    count: int
+    possible: tuple[int, int]
+    left: tuple[int, int]
+    at_truth: float
+
+
 def values(audit: Audit) -> dict[str, Any]:
     """What the section shows; nothing where no posterior was asked for."""
     found = audit.posteriors
     told = next((summary for summary in found if summary.reason is None), None)
     return {
+        "refusals": audit.refusals,
+        "refused": _refused(audit),
         "laws": [_law(summary) for summary in found[:MOST_LAWS]],
         "likely": _rows(audit, told) if told else [],
         "likely_law": told.label if told else "",
@@ -91,6 +104,25 @@ def _rows(audit: Audit, summary: Summary) -> list[LikelyRow]:
             float(summary.at_truth[row]),
             int(summary.most_likely[row]),
             float(summary.highest[row]),
+        )
+        for row in first
+    ]
+
+
+def _refused(audit: Audit) -> list[RefusedRow]:
+    """The at-risk cells that are narrowed most."""
+    told, bounds = audit.refusals, audit.bounds
+    if told is None or told.reason is not None:
+        return []
+    widths = np.diff(told.left)[:, 0]
+    first = np.lexsort((-told.at_truth, widths, widths - np.diff(told.possible)[:, 0]))[:MOST_CELLS]
+    return [
+        RefusedRow(
+            exposure.categories(bounds.cells[row], audit.table.schema),
+            int(bounds.counts[row]),
+            (int(told.possible[row, 0]), int(told.possible[row, 1])),
+            (int(told.left[row, 0]), int(told.left[row, 1])),
+            float(told.at_truth[row]),
         )
         for row in first
     ]

@@ -13,6 +13,7 @@ import numpy as np
 from sdc.intruder.chains import Diagnostics
 from sdc.intruder.measures import identified
 from sdc.intruder.posterior import Posterior
+from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -49,7 +50,7 @@ from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
-REMEDIES, POSTERIOR = "remedies.json", "posterior.json"
+REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
 _OF_CELL_LAWS = ("at_truth", "most_likely", "highest")
 _OF_SUMMARY = (
     "law",
@@ -198,6 +199,22 @@ def read_posteriors(folder: Path) -> tuple[Summary, ...]:
         )
         for place, facts in enumerate(read_json(folder / POSTERIOR)["laws"])
     )
+
+
+def write_refusals(found: Refusals, folder: Path) -> None:
+    """What refusals tell; ranges are those of the at-risk cells in the order of the table's rows."""
+    write_json(folder / REFUSALS, {f.name: _listed(getattr(found, f.name)) for f in fields(Refusals)})
+
+
+def read_refusals(folder: Path) -> Refusals:
+    """What `write_refusals` wrote; RunFolderError where it cannot be read."""
+    content = read_json(folder / REFUSALS)
+    ranges = {name: np.array(content[name], np.int64).reshape(-1, 2) for name in ("possible", "left")}
+    return Refusals(**{**content, **ranges, "at_truth": np.array(content["at_truth"], np.float64)})
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def write_checkpoint(state: SearchState, key: str, path: Path) -> None:

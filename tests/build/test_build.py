@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,11 @@ import yaml
 from pyarrow.parquet import ParquetFile
 
 from sdc.api import find_release, posterior
+from sdc.bounds.enumeration import feasible_tables
 from sdc.build import stages
+from sdc.build.assemble import SearchSettings
 from sdc.build.build import Build, open_build
+from sdc.build.refusals import refusals
 from sdc.build.stages import STAGES, SWEEP, Stage, run_all, run_stage
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
@@ -42,17 +46,20 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, Subject
 from sdc.publish.publication import write_publication
+from sdc.risk.criterion import Effort
+from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import blockers
-from sdc.search.decomposable import SearchState
+from sdc.search.decomposable import Annealing, SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.storage.parquet import read_written_table
-from sdc.storage.results import read_curve, read_posteriors, read_remedies, write_checkpoint
+from sdc.storage.results import read_curve, read_posteriors, read_refusals, read_remedies, write_checkpoint
 from sdc.storage.run_folder import StageRecord, folder_digest
 from tests.folders import contents
 from tests.publish.clearing import cleared_of
 from tests.strategies import czech as czech_table
+from tests.strategies import dense, knows, schema_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -508,6 +515,40 @@ def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: P
     assert "posterior" not in none
 
 
+def test_what_refusals_tell(config: Config) -> None:
+    """Of the 810 tables that agree with the release 743 lead to it; each is built again by what makes a build."""
+    build, _ = made(config(posterior={"refusals": 1000}))
+    found = read_refusals(build.folder.stage("posterior"))
+    assert (found.feasible_tables, found.alike, found.reason) == (810, 743, None)
+    assert found.possible.tolist() == found.left.tolist() == [[0, 10], [0, 9], [0, 9]]
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "Of the 810 that agree with it 743 lead to it" in page
+    build, statuses = made(config(posterior={"refusals": 809}))
+    assert redone(statuses) == ["posterior", "confidential"]
+    reason = "more than 809 tables agree with the release, and no more are built again"
+    assert read_refusals(build.folder.stage("posterior")).reason == reason
+
+
+def test_refusals_narrow_what_is_left() -> None:
+    """Beside a plain loop over the feasible tables: some lead elsewhere, and some have no at-risk cell at all."""
+    table = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
+    found = find_release(table, "ordered", min_width=3)
+    settings = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), True, 0, Annealing(), None, {}, {})
+    told = refusals(table, settings, "ordered", found.release, 1000)
+    alike = []
+    for counts in feasible_tables(table, knows(table, found.release)):
+        other = dense(table.schema, counts.reshape(-1).tolist())
+        with suppress(InputError, ReleaseError):
+            if find_release(other, "ordered", min_width=3).release == found.release:
+                alike.append(counts.reshape(-1))
+    assert (told.feasible_tables, told.alike, len(alike)) == (52, 35, 35)
+    assert (told.possible.tolist(), told.left.tolist()) == ([[0, 5]], [[0, 4]])
+    rows = table.schema.keys.pack(table.codes[table.at_risk(2)])
+    kept = np.array(alike)[:, rows]
+    assert told.left.tolist() == np.stack([kept.min(axis=0), kept.max(axis=0)], axis=1).tolist()
+    assert told.at_truth == pytest.approx((kept == table.counts[table.at_risk(2)]).mean(axis=0))
+
+
 def test_a_law_of_other_variables_is_refused_before_the_search(config: Config) -> None:
     with pytest.raises(ConfigError, match=r"posterior.laws = \['\[A,Z\]'\]: unknown variable 'Z'"):
         made(config(posterior={"laws": ["[A,Z]"]}))
@@ -567,7 +608,9 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
 KILLED_IN_A_ROUND = """
 import os, signal, sys
 from pathlib import Path
+from sdc.bounds.enumeration import feasible_tables
 from sdc.build import stages
+from sdc.build.assemble import SearchSettings
 from sdc.build.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
@@ -647,7 +690,9 @@ def test_a_disk_that_fills_up_is_a_refusal(config: Config, monkeypatch: pytest.M
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from sdc.bounds.enumeration import feasible_tables
 from sdc.build import stages
+from sdc.build.assemble import SearchSettings
 from sdc.build.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS

@@ -1,0 +1,34 @@
+"""What a refusal tells: what is left possible to an intruder who also knows the settings, and what was not released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.cell_bounds import Intervals
+
+
+@dataclass(frozen=True, eq=False)
+class Refusals:
+    """The feasible tables of which the same settings would have made the same release ([DFT] section 6, Meek).
+
+    feasible_tables  M(T): all that agree with the release
+    alike            how many of them lead to it, the true table among them
+    possible, left   (n, 2) int64 the ranges of the at-risk cells over all of them, and over those alike
+    at_truth         (n,) the probability of each one's true count where those alike are equally likely
+    reason           why this is not known; then the arrays are without a cell
+    """
+
+    feasible_tables: int | None
+    alike: int | None
+    possible: Intervals
+    left: Intervals
+    at_truth: npt.NDArray[np.float64]
+    reason: str | None = None
+
+    @staticmethod
+    def none(reason: str) -> Refusals:
+        """Where it is not known."""
+        return Refusals(None, None, np.empty((0, 2), np.int64), np.empty((0, 2), np.int64), np.empty(0), reason)
