@@ -59,7 +59,7 @@ def print_posterior(facts: dict[str, Any]) -> None:
     else:
         told = facts["diagnostics"]
         print(
-            f"chains        {told['chains']} of {told['draws']} draws; R-hat up to {told['r_hat']:.3f}, effective "
+            f"chains        {told['chains']} of {told['draws']} draws; R-hat {_r_hat(told['r_hat'])}, effective "
             f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
         )
     for model in facts["models"]:
@@ -70,6 +70,10 @@ def print_posterior(facts: dict[str, Any]) -> None:
     rows = [_told(row) for row in facts["cells"]]
     for row in sorted(rows, key=lambda row: -row[1]):
         print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17}  {}".format(*row))
+
+
+def _r_hat(value: float | None) -> str:
+    return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
 
 
 def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], str]:

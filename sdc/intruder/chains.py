@@ -55,7 +55,8 @@ class Sampling:
 class Diagnostics:
     """Whether chains agree.
 
-    r_hat                  the largest rank-normalised split R-hat of a cell (Vehtari et al. 2021), 1 where they agree
+    r_hat                  the largest rank-normalised split R-hat of a cell (Vehtari et al. 2021), 1 where they agree;
+                           None where a cell stays what it is in every chain, and they differ
     effective_sample_size  the smallest of a cell, in independent draws
     accepted               the share of proposals
     moves                  how many different ones there are
@@ -65,7 +66,7 @@ class Diagnostics:
     draws: int
     chains: int
     seed: int
-    r_hat: float
+    r_hat: float | None
     effective_sample_size: float
     accepted: float
     moves: int
@@ -280,7 +281,7 @@ def _shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probab
     return CellLaws.of_each(cells, truth, laws), np.concatenate(errors)
 
 
-def _agreement(counts: Ints) -> tuple[float, float]:
+def _agreement(counts: Ints) -> tuple[float | None, float]:
     """The largest R-hat and the smallest effective sample size of the cells that change."""
     from arviz_stats.base import array_stats  # takes a second to import
 
@@ -290,5 +291,5 @@ def _agreement(counts: Ints) -> tuple[float, float]:
     axes = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(invalid="ignore", divide="ignore"):
         r_hat, size = array_stats.rhat(changing, **axes), array_stats.ess(changing, **axes)
-    # nothing within chains but differences between them: they do not agree at all
-    return float(np.where(np.isnan(r_hat), np.inf, r_hat).max()), float(np.min(size))
+    agree = np.isfinite(r_hat).all()
+    return float(np.max(r_hat)) if agree else None, float(np.min(size))

@@ -87,9 +87,13 @@ def _engine(summary: Summary) -> str:
         same = summary.equals_released and summary.law != "released"
         return f"{summary.engine}, exact{'; here the law released' if same else ''}"
     return (
-        f"{told.chains} chains of {told.draws:,} draws, R-hat up to {told.r_hat:.3f}, effective sample size from "
+        f"{told.chains} chains of {told.draws:,} draws, R-hat {_r_hat(told.r_hat)}, effective sample size from "
         f"{told.effective_sample_size:,.0f}, connectivity {told.connectivity}"
     )
+
+
+def _r_hat(value: float | None) -> str:
+    return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
 
 
 def _rows(audit: Audit, summary: Summary) -> list[LikelyRow]:

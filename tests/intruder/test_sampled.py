@@ -16,7 +16,7 @@ import sdc
 from sdc.api import release_of
 from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
-from sdc.intruder import ipf
+from sdc.intruder import chains, ipf
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.chains import Sampled, Sampling, sampled
 from sdc.intruder.draws import Draws
@@ -119,6 +119,13 @@ def test_factors_of_a_model_are_weighed_by_chains_too() -> None:
     assert law.terms(known) == ((st.parse("A*B", table.schema), 1),)
     exact = enumerated(table, known, law).laws(every_cell(table.schema))
     assert errors_of(sampled(table, known, law, exact.cells, Sampling(1_000, 4), IN_PROCESS), exact).max() < 4
+
+
+def test_chains_that_stay_where_they_are_do_not_agree() -> None:
+    """No R-hat can be given, and none is: JSON has no infinity."""
+    apart = np.repeat([[[0]], [[1]]], 20, axis=1)
+    assert chains._agreement(apart)[0] is None
+    assert chains._agreement(np.zeros((2, 20, 1), np.int64)) == (1.0, 40.0)
 
 
 def test_what_cannot_be_sampled(czech: Table) -> None:
