@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,17 +83,20 @@ def posterior(
 
     ReleaseError where no engine takes it.
     """
+    found = exact_posterior(table, knowledge, law, cells)
+    return found or by_chains(table, knowledge, law, cells, sampling or Sampling(), executor)
+
+
+def exact_posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior | None:
+    """The same, None where no exact engine gives it."""
     check_zeros(law, knowledge)
-    if law.is_explicit(knowledge):
-        by_tree = law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge)
-        if table.schema.cells <= MAX_CELLS:
-            try:
-                return _by_enumeration(table, knowledge, law, cells, FEW_TABLES if by_tree else MAX_TABLES)
-            except TooManyTablesError:
-                pass
-        if by_tree:
-            return _by_tree(table, knowledge, law, cells)
-    return by_chains(table, knowledge, law, cells, sampling or Sampling(), executor)
+    if not law.is_explicit(knowledge):
+        return None
+    by_tree = law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge)
+    if table.schema.cells <= MAX_CELLS:
+        with suppress(TooManyTablesError):
+            return _by_enumeration(table, knowledge, law, cells, FEW_TABLES if by_tree else MAX_TABLES)
+    return _by_tree(table, knowledge, law, cells) if by_tree else None
 
 
 def by_chains(
@@ -133,11 +137,8 @@ def average(table: Table, knowledge: Knowledge, priors: Mapping[str, float], cel
     """
     check_priors(priors)
     laws = [law_of(name, table.schema, alpha) for name in priors]
-    for law in laws:
-        if law.model is None or knowledge.zeros:
-            raise InputError(_NO_EVIDENCE.format(law.name))
-    found = [posterior(table, knowledge, law, cells) for law in laws]
-    evidence = [_evidence(one) for one in found]
+    found = [_with_evidence(table, knowledge, law, cells) for law in laws]
+    evidence = [_known(one.log_evidence) for one in found]
     with np.errstate(divide="ignore"):
         logs = np.log(list(priors.values())) + evidence
     weights = np.exp(logs - logsumexp(logs))
@@ -167,21 +168,25 @@ def check_priors(priors: Mapping[str, float]) -> None:
         raise InputError(f"the priors of {', '.join(priors)} sum to {sum(priors.values()):g}; they must sum to 1")
 
 
-_NO_EVIDENCE = (
-    "the law {} gives the release no probability in closed form, and cannot be averaged: it has no prior, its model is "
-    "not decomposable, or there are structural zeros, or too many feasible tables; name models such as [a,b][b,c]"
-)
-
-
-def _evidence(found: Posterior) -> float:
-    if found.log_evidence is None:
-        raise InputError(_NO_EVIDENCE.format(found.law))
-    return found.log_evidence
+def _with_evidence(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
+    """An exact posterior under a law that gives the release a probability in closed form."""
+    if law.model is None:
+        why = "its model is not decomposable" if law.generators else "it has no prior"
+    elif knowledge.zeros:
+        why = "there are structural zeros"
+    elif (found := exact_posterior(table, knowledge, law, cells)) is not None:
+        return found
+    else:
+        why = "too many feasible tables vary together to list them"
+    raise InputError(
+        f"the law {law.name} cannot be averaged: {why}, so that the probability it gives the release is not known; "
+        "name other models, such as [a,b][b,c], or a release under which fewer tables are feasible"
+    )
 
 
 def _known(value: float | None) -> float:
     if value is None:
-        raise ValueError("an exact law gives the true table a probability")
+        raise ValueError("of an exact law with a prior the probabilities are known")
     return value
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as hs
 import sdc
 from sdc.bounds.enumeration import feasible_tables
 from sdc.intruder import hypergeometric
+from sdc.intruder import posterior as intruder
 from sdc.intruder.enumerated import TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, law_of
 from sdc.intruder.measures import identified
@@ -23,6 +24,7 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from tests.strategies import decomposable_releases as decomposables
 from tests.strategies import (
@@ -221,6 +223,17 @@ def test_an_average_is_weighed_by_what_the_models_give_the_release(delaware: Tab
     assert found.cells.probabilities == pytest.approx(mixed)
 
 
+def test_what_cannot_be_averaged_is_not_sampled_first(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intruder, "by_chains", lambda *given: pytest.fail("chains are run for nothing"))
+    with pytest.raises(InputError, match="saturated cannot be averaged: too many feasible tables vary together"):
+        sdc.posterior(czech, ["A*B", "C*D", "E*F"], law="average", priors={"saturated": 1.0})
+    # the one cell without a record
+    impossible = ((0, (1,)), (1, (0,)), (2, (0,)), (3, (1,)), (4, (1,)), (5, (1,)))
+    informed = czech.with_zeros(StructuralZeros((impossible,)))
+    with pytest.raises(InputError, match="saturated cannot be averaged: there are structural zeros"):
+        sdc.posterior(informed, CZECH_PREFIX, law="average", priors={"saturated": 1.0})
+
+
 def test_equal_laws_have_different_evidence(delaware: Table) -> None:
     """Independence is released, and conditional independence: one law given the release, two probabilities of it."""
     names = ["[race,income][gender,income]", "[race][gender][income]"]
@@ -324,13 +337,16 @@ def test_what_has_no_exact_law_is_sampled(czech: Table) -> None:
         ({"law": "[A][]"}, "unknown variable ''"),
         ({"law": "saturated", "draws": 0}, "draws = 0; give at least 20"),
         ({"law": "saturated", "chains": 0}, "chains = 0; give at least 1"),
-        ({"law": "average", "priors": {"[A,B,F][B,C,D,E][A,C,D,E,F]": 1.0}}, "gives the release no probability"),
+        (
+            {"law": "average", "priors": {"[A,B,F][B,C,D,E][A,C,D,E,F]": 1.0}},
+            "cannot be averaged: its model is not decomposable",
+        ),
         ({"law": "saturated", "alpha": 0.0}, "alpha = 0.0; give a number above 0"),
         ({"law": "saturated", "alpha": math.nan}, "alpha = nan"),
         ({"law": "average"}, "the law average is of a family"),
         ({"law": "average", "priors": {"saturated": 0.5, "uniform": 0.4}}, "sum to 0.9; they must sum to 1"),
         ({"law": "average", "priors": {"saturated": 1.5, "uniform": -0.5}}, "the prior of uniform is -0.5"),
-        ({"law": "average", "priors": {"released": 1.0}}, "the law released gives the release no probability"),
+        ({"law": "average", "priors": {"released": 1.0}}, "the law released cannot be averaged: it has no prior"),
         (
             {"law": "uniform", "priors": {"released": 1.0}},
             "priors are of the laws of an average, and the law is uniform",
