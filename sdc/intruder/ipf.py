@@ -11,6 +11,7 @@ from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 
 Probabilities = npt.NDArray[np.float64]
+LEAST = 1e-280  # as good as none, but not 0, which no later cycle would leave
 
 
 def cycle(
@@ -34,5 +35,6 @@ def cycle(
         away = tuple(v for v in range(theta.ndim) if not st.has(generator, v))
         shape = (counts + alpha).sum(axis=away, keepdims=True)
         theta = theta * (rng.standard_gamma(shape) / theta.sum(axis=away, keepdims=True))
-    fitted: Probabilities = theta / theta.sum()
+        theta = np.maximum(theta, LEAST)
+    fitted: Probabilities = np.maximum(theta / theta.sum(), LEAST)
     return fitted

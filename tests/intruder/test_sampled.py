@@ -186,6 +186,16 @@ def test_bayesian_ipf_has_the_hyper_dirichlet_law() -> None:
     assert kstest(fitted(3_000, current=False), law.cdf).pvalue < 1e-4
 
 
+def test_a_prior_that_is_all_but_none_leaves_no_zero() -> None:
+    """Gammas of so small a shape are 0 in doubles; a probability that became 0 would stay so, and have no logarithm."""
+    generators, rng = (st.of([0, 1]), st.of([1, 2]), st.of([0, 2])), np.random.default_rng(1)
+    theta = np.full((2, 2, 2), 1 / 8)
+    for _ in range(200):
+        theta = ipf.cycle(theta, np.zeros((2, 2, 2), np.int64), 1e-5, generators, rng)
+        assert np.isfinite(np.log(theta)).all()
+        assert theta.sum() == pytest.approx(1)
+
+
 # The model without second-order interaction, [DFT] table 3
 
 WITHOUT_SECOND_ORDER = "[gender,race][gender,income][race,income]"
