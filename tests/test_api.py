@@ -24,6 +24,7 @@ VERBS = [
     "decomposable_release",
     "enumerate_tables",
     "ordered_release",
+    "posterior",
     "publish_release",
     "read_table",
     "risk_utility_curve",
