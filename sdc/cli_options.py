@@ -50,6 +50,8 @@ def print_release(facts: dict[str, Any]) -> None:
 
 def print_posterior(facts: dict[str, Any]) -> None:
     """Most probable to be known first, whatever their bounds."""
+    from sdc.intruder.chains import written_r_hat
+
     tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
     print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
     exact = "exact" if facts["exact"] else "sampled"
@@ -59,7 +61,7 @@ def print_posterior(facts: dict[str, Any]) -> None:
     else:
         told = facts["diagnostics"]
         print(
-            f"chains        {told['chains']} of {told['draws']} draws; R-hat {_r_hat(told['r_hat'])}, effective "
+            f"chains        {told['chains']} of {told['draws']} draws; R-hat {written_r_hat(told['r_hat'])}, effective "
             f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
         )
     for model in facts["models"]:
@@ -70,10 +72,6 @@ def print_posterior(facts: dict[str, Any]) -> None:
     rows = [_told(row) for row in facts["cells"]]
     for row in sorted(rows, key=lambda row: -row[1]):
         print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17}  {}".format(*row))
-
-
-def _r_hat(value: float | None) -> str:
-    return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
 
 
 def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], str]:

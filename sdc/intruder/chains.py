@@ -73,6 +73,11 @@ class Diagnostics:
     connectivity: str = "not proven"
 
 
+def written_r_hat(value: float | None) -> str:
+    """As reports and commands have it."""
+    return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
+
+
 @dataclass(frozen=True, eq=False)
 class Sampled:
     """The laws of cells as shares of draws, and the Monte Carlo standard error of each probability."""

@@ -47,7 +47,7 @@ class Draws:
         tree = junction_tree(knowledge)
         if table.total >= MAX_RECORDS:
             raise ReleaseError(f"the table has {table.total} records, and draws are of fewer than {MAX_RECORDS}")
-        self._table, self._known = table, knowledge
+        self._table = table
         self._cliques = tree.cliques
         self._marginals = [table.marginal(clique) if clique else None for clique in tree.cliques]
         self._first = self._records(0)

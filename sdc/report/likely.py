@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from sdc.intruder.chains import written_r_hat
 from sdc.intruder.summary import Summary
 from sdc.report import exposure, svg
 from sdc.report.evidence import Audit
@@ -87,13 +88,9 @@ def _engine(summary: Summary) -> str:
         same = summary.equals_released and summary.law != "released"
         return f"{summary.engine}, exact{'; here the law released' if same else ''}"
     return (
-        f"{told.chains} chains of {told.draws:,} draws, R-hat {_r_hat(told.r_hat)}, effective sample size from "
+        f"{told.chains} chains of {told.draws:,} draws, R-hat {written_r_hat(told.r_hat)}, effective sample size from "
         f"{told.effective_sample_size:,.0f}, connectivity {told.connectivity}"
     )
-
-
-def _r_hat(value: float | None) -> str:
-    return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
 
 
 def _rows(audit: Audit, summary: Summary) -> list[LikelyRow]:
