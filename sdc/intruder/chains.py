@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, prod
+from math import comb, log, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -134,11 +134,11 @@ def run_chain(table: Table, unit: ChainUnit) -> Drawn:
     # without weights all feasible tables are alike: chains begin far from each other
     space.proceed(state, 20 * proposals, weighted=False)
     asked, kept, accepted = table.schema.keys.pack(unit.cells), np.empty((unit.draws, len(unit.cells)), np.int64), 0
-    theta = np.full(table.schema.sizes, 1 / table.schema.cells)
+    logs = np.full(table.schema.sizes, -log(table.schema.cells))
     for draw in range(-(unit.draws // 2), unit.draws):
         if space.generators:
-            theta = ipf.cycle(theta, space.counts, unit.law.alpha or 0.0, space.generators, rng)
-            space.linear[:] = np.log(theta.reshape(-1))
+            logs = ipf.cycle(logs, space.counts, unit.law.alpha or 0.0, space.generators, rng)
+            space.linear[:] = logs.reshape(-1)
         done = space.proceed(state, proposals)
         if draw >= 0:
             kept[draw], accepted = space.values[asked], accepted + done

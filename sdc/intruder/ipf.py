@@ -10,31 +10,54 @@ import numpy.typing as npt
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 
-Probabilities = npt.NDArray[np.float64]
-LEAST = 1e-280  # as good as none, but not 0, which no later cycle would leave
+Logs = npt.NDArray[np.float64]
 
 
 def cycle(
-    theta: Probabilities,
+    logs: Logs,
     counts: npt.NDArray[np.number],
     alpha: float,
     generators: Sequence[SubTable],
     rng: np.random.Generator,
-) -> Probabilities:
-    """The next of a Markov chain of cell probabilities, whose law is the posterior given the counts.
+) -> Logs:
+    """The next of a Markov chain of the logarithms of cell probabilities, whose law is the posterior given the counts.
 
-    theta, counts  arrays of the table's shape: the probabilities before, which fit the model, and the table
-    alpha          of the conjugate prior, for each cell of the table
+    logs, counts  (..., of the table's shape): the logarithms before, of probabilities that fit the model, and the
+                  table, which may have fractions; one chain for each of the axes before those of the table
+    alpha         of the conjugate prior, for each cell of the table
+    generators    every variable is in one
 
     For each generator gammas g_c with shape n_c + alpha_c are drawn, and theta is multiplied by g_c / theta_c, theta_c
     its *current* marginal: that of the posterior is a Dirichlet, independent of what is conditional on it (Gelman
     et al., Bayesian Data Analysis; Piccioni 2000). The density is prod theta^(n + alpha) with respect to Lebesgue
     measure in the log-linear parameters.
     """
+    variables = st.union(generators).bit_length()
     for generator in generators:
-        away = tuple(v for v in range(theta.ndim) if not st.has(generator, v))
+        away = summed_out(generator, variables)
         shape = (counts + alpha).sum(axis=away, keepdims=True)
-        theta = theta * (rng.standard_gamma(shape) / theta.sum(axis=away, keepdims=True))
-        theta = np.maximum(theta, LEAST)
-    fitted: Probabilities = np.maximum(theta / theta.sum(), LEAST)
-    return fitted
+        logs = logs + (_log_gamma(shape, rng) - log_sum(logs, away))
+    return logs - log_sum(logs, tuple(range(-variables, 0)))
+
+
+def summed_out(sub_table: SubTable, variables: int) -> tuple[int, ...]:
+    """The axes of the variables that a sub-table does not keep, counted from the last, which is -1."""
+    return tuple(v - variables for v in range(variables) if not st.has(sub_table, v))
+
+
+def log_sum(logs: Logs, axes: tuple[int, ...]) -> Logs:
+    """Logarithms of sums over axes, which are kept with size 1."""
+    if not axes:
+        return logs
+    highest = logs.max(axis=axes, keepdims=True)
+    found: Logs = highest + np.log(np.exp(logs - highest).sum(axis=axes, keepdims=True))
+    return found
+
+
+def _log_gamma(shape: npt.NDArray[np.float64], rng: np.random.Generator) -> Logs:
+    """Logarithms of gammas: one of a small shape would be 0 in doubles, which no later cycle would leave.
+
+    A gamma of shape a is one of shape a + 1 times U^(1/a) (Stuart 1962).
+    """
+    found: Logs = np.log(rng.standard_gamma(shape + 1)) - rng.standard_exponential(shape.shape) / shape
+    return found

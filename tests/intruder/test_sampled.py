@@ -159,22 +159,22 @@ def fitted(times: int, alpha: float = 0.5, *, current: bool = True) -> npt.NDArr
     """(times,) of [A,B][B,C] the probability of the marginal cell (1, 1) of A and B, every third cycle."""
     counts = np.array([3, 0, 5, 2, 1, 4, 0, 2]).reshape(2, 2, 2)
     generators, rng = (st.of([0, 1]), st.of([1, 2])), np.random.default_rng(7)
-    theta, kept = np.full((2, 2, 2), 1 / 8), []
+    logs, kept = np.full((2, 2, 2), -math.log(8)), []
     for _ in range(times):
         for _ in range(3):
-            theta = (ipf.cycle if current else divided_by_the_first)(theta, counts, alpha, generators, rng)
-        kept.append(theta[1, 1].sum())
+            logs = (ipf.cycle if current else divided_by_the_first)(logs, counts, alpha, generators, rng)
+        kept.append(np.exp(logs[1, 1]).sum())
     return np.array(kept)
 
 
-def divided_by_the_first(theta: npt.NDArray[np.float64], counts, alpha, generators, rng) -> npt.NDArray[np.float64]:
+def divided_by_the_first(logs: npt.NDArray[np.float64], counts, alpha, generators, rng) -> npt.NDArray[np.float64]:
     """A misprint of some versions: every marginal is divided by what it was before the cycle."""
-    before = theta
+    theta = before = np.exp(logs)
     for generator in generators:
         away = tuple(v for v in range(3) if not st.has(generator, v))
         drawn = rng.standard_gamma((counts + alpha).sum(axis=away, keepdims=True))
         theta = theta * (drawn / before.sum(axis=away, keepdims=True))
-    return theta / theta.sum()
+    return np.log(theta / theta.sum())
 
 
 def test_bayesian_ipf_has_the_hyper_dirichlet_law() -> None:
@@ -187,13 +187,18 @@ def test_bayesian_ipf_has_the_hyper_dirichlet_law() -> None:
 
 
 def test_a_prior_that_is_all_but_none_leaves_no_zero() -> None:
-    """Gammas of so small a shape are 0 in doubles; a probability that became 0 would stay so, and have no logarithm."""
+    """Gammas of so small a shape are 0 in doubles; a probability that became 0 would stay so, and have no logarithm.
+
+    Their logarithms have the law of log U / a.
+    """
     generators, rng = (st.of([0, 1]), st.of([1, 2]), st.of([0, 2])), np.random.default_rng(1)
-    theta = np.full((2, 2, 2), 1 / 8)
+    logs = np.full((2, 2, 2), -math.log(8))
     for _ in range(200):
-        theta = ipf.cycle(theta, np.zeros((2, 2, 2), np.int64), 1e-5, generators, rng)
-        assert np.isfinite(np.log(theta)).all()
-        assert theta.sum() == pytest.approx(1)
+        logs = ipf.cycle(logs, np.zeros((2, 2, 2), np.int64), 1e-5, generators, rng)
+        assert np.isfinite(logs).all()
+        assert np.exp(logs).sum() == pytest.approx(1)
+    drawn = ipf._log_gamma(np.full(1_000, 1e-3), rng)
+    assert kstest(drawn * -1e-3, "expon").pvalue > 0.01
 
 
 # The model without second-order interaction, [DFT] table 3
