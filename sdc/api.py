@@ -323,7 +323,7 @@ def posterior(
     """What the released marginals make probable of the at-risk cells, or with cells="all" of all cells.
 
     law     `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a model
-            `[a,b][b,c]`; or `average`, of the decomposable ones in `priors` with their prior probabilities
+            `[a,b][b,c]`; or `average`, of those in `priors` with their prior probabilities
     alpha   of the conjugate priors, for each cell of the full table
     draws   of each of so many chains, with seeds that come from `seed`, where no exact engine gives the law
 
@@ -331,6 +331,7 @@ def posterior(
     the law.
     """
     from sdc.intruder import posterior as intruder
+    from sdc.intruder.average import average
     from sdc.intruder.chains import Sampling
     from sdc.intruder.laws import law_of
 
@@ -339,7 +340,8 @@ def posterior(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
     known = Knowledge.of(table, release_of(table, release))
+    sampling = Sampling(draws, chains, seed)
     if law == intruder.AVERAGE:
-        return intruder.average(table, known, priors or {}, _cells(table, cells, small_count), alpha)
-    chosen, sampling = law_of(law, table.schema, alpha), Sampling(draws, chains, seed)
+        return average(table, known, priors or {}, _cells(table, cells, small_count), alpha, sampling, executor)
+    chosen = law_of(law, table.schema, alpha)
     return intruder.posterior(table, known, chosen, _cells(table, cells, small_count), sampling, executor)

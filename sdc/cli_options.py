@@ -65,7 +65,8 @@ def print_posterior(facts: dict[str, Any]) -> None:
             f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
         )
     for model in facts["models"]:
-        print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}")
+        error = "" if model["standard_error"] is None else f", standard error {model['standard_error']:.4f}"
+        print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
     identified = facts["identified"]
     print(f"identified    {identified['fraction']:.4f} of the cells, above {identified['threshold']:g}")
     print(f"{'count':>9} {'probability':>11} {'most likely':>11} {'probability':>11} {'bounds':>17}  cell")

@@ -445,6 +445,29 @@ def test_the_posterior_of_an_average(sdc: Sdc) -> None:
     models = sdc("posterior", CZECH, *RELEASE, "--law", "average", *laws, "--json").document["models"]
     assert [(m["law"], m["prior"]) for m in models] == [("saturated", 0.5), ("uniform", 0.5)]
     assert sum(m["posterior"] for m in models) == pytest.approx(1)
+    assert [m["standard_error"] for m in models] == [None, None]
+    assert "log_evidence_standard_error" not in models[0]
+
+
+def test_an_average_that_is_sampled(sdc: Sdc) -> None:
+    """The second model is not decomposable: its weight has a standard error, and so have all others."""
+    laws = ["--prior", "uniform=0.999999", "--prior", "[A,B][B,C][A,C][D,E,F]=0.000001"]
+    words = ["posterior", CZECH, *RELEASE, "--law", "average", *laws, "--draws", "20", "--chains", "2"]
+    document = sdc(*words, "--json").document
+    assert (document["engine"], document["exact"]) == ("enumeration and chains", False)
+    assert document["log_probability_of_true_table"] is None
+    assert document["log_evidence_standard_error"] > 0
+    assert set(document["diagnostics"]) >= {"r_hat", "effective_sample_size", "connectivity"}
+    uniform, other = document["models"]
+    assert uniform["standard_error"] == pytest.approx(other["standard_error"])
+    assert "log_evidence_standard_error" not in uniform
+    assert other["log_evidence_standard_error"] > 0
+    for cell in document["cells"]:
+        assert len(cell["standard_error"]) == len(cell["probabilities"])
+    lines = sdc(*words).out.splitlines()
+    assert lines[1] == "engine        enumeration and chains, sampled; 810 feasible tables"
+    assert lines[2].startswith("chains        2 of 20 draws; R-hat ")
+    assert ", standard error " in lines[4]
 
 
 def test_a_posterior_that_is_sampled(sdc: Sdc) -> None:

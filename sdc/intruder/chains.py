@@ -60,7 +60,8 @@ class Diagnostics:
     effective_sample_size  the smallest of a cell, in independent draws
     accepted               the share of proposals
     moves                  how many different ones there are
-    connectivity           always "not proven": whether the moves reach every feasible table is not known
+    connectivity           "not proven": whether the moves reach every feasible table is not known; or "proven", where
+                           whole tables are drawn from the list of all, without a move, and each may be
     """
 
     draws: int
@@ -118,8 +119,8 @@ def sampled(
     units = [ChainUnit(law, knowledge, cells, sampling.draws, (sampling.seed, k)) for k in range(sampling.chains)]
     drawn = list(executor.run(run_chain, table, units))
     counts = np.stack([chain.counts for chain in drawn])
-    laws, errors = _shares(counts, cells, table.count_at(cells))
-    r_hat, size = _agreement(counts)
+    laws, errors = shares(counts, cells, table.count_at(cells))
+    r_hat, size = agreement(counts)
     accepted = float(np.mean([chain.accepted for chain in drawn]))
     told = Diagnostics(sampling.draws, sampling.chains, sampling.seed, r_hat, size, accepted, drawn[0].moves)
     return Sampled(laws, errors, told)
@@ -273,7 +274,7 @@ def _check(table: Table, knowledge: Knowledge, cells: int, sampling: Sampling) -
         raise InputError(f"draws = {sampling.draws} of {cells} cells; give at most {MAX_KEPT // cells}, or fewer cells")
 
 
-def _shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabilities]:
+def shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabilities]:
     """Of (chains, draws, cells) counts the share of each count, and its standard error."""
     from arviz_stats.base import array_stats  # takes a second to import
 
@@ -283,16 +284,16 @@ def _shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probab
         is_count = column[None] == np.arange(least, int(column.max()) + 1)[:, None, None]
         laws.append((least, is_count.mean(axis=(1, 2))))
         errors.append(array_stats.mcse(is_count.astype(np.float64), chain_axis=1, draw_axis=2, method="mean"))
-    return CellLaws.of_each(cells, truth, laws), np.concatenate(errors)
+    return CellLaws.of_each(cells, truth, laws), np.concatenate([np.empty(0), *errors])
 
 
-def _agreement(counts: Ints) -> tuple[float | None, float]:
-    """The largest R-hat and the smallest effective sample size of the cells that change."""
+def agreement(series: npt.NDArray[np.number]) -> tuple[float | None, float]:
+    """The largest R-hat and the smallest effective sample size of those of (chains, draws, series) that change."""
     from arviz_stats.base import array_stats  # takes a second to import
 
-    changing = counts[:, :, (counts != counts[:1, :1]).any(axis=(0, 1))].astype(np.float64)
+    changing = series[:, :, (series != series[:1, :1]).any(axis=(0, 1))].astype(np.float64)
     if not changing.shape[-1]:
-        return 1.0, float(counts.shape[0] * counts.shape[1])
+        return 1.0, float(series.shape[0] * series.shape[1])
     axes = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(invalid="ignore", divide="ignore"):
         r_hat, size = array_stats.rhat(changing, **axes), array_stats.ess(changing, **axes)

@@ -329,7 +329,15 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
         "identified": {"threshold": threshold, "fraction": identified(laws, threshold)},
         "cells": cells,
         **diagnostics,
-        "models": [{**_law_facts(m.posterior), "prior": m.prior, "posterior": m.probability} for m in found.models],
+        "models": [
+            {
+                **_law_facts(model.posterior),
+                "prior": model.prior,
+                "posterior": model.probability,
+                "standard_error": model.standard_error,
+            }
+            for model in found.models
+        ],
     }
 
 
@@ -339,8 +347,9 @@ def _errors(found: Posterior, row: int) -> list[float] | None:
 
 
 def _law_facts(found: Posterior) -> dict[str, Any]:
-    named = {"law": found.law, "alpha": found.alpha}
-    return {**named, "equals_released": found.equals_released, "log_evidence": found.log_evidence}
+    error = {} if found.log_evidence_error is None else {"log_evidence_standard_error": found.log_evidence_error}
+    named = {"law": found.law, "alpha": found.alpha, "equals_released": found.equals_released}
+    return {**named, "log_evidence": found.log_evidence, **error}
 
 
 def _witness(content: dict[str, Any], schema: Schema) -> Witness:

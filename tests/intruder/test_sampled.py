@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest
 
 import sdc
@@ -28,6 +28,7 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
+from tests.intruder.integrated import WITHOUT_SECOND_ORDER, Integrated, without_second_order
 from tests.intruder.test_posterior import (
     CZECH_PREFIX,
     DELAWARE,
@@ -124,8 +125,8 @@ def test_factors_of_a_model_are_weighed_by_chains_too() -> None:
 def test_chains_that_stay_where_they_are_do_not_agree() -> None:
     """No R-hat can be given, and none is: JSON has no infinity."""
     apart = np.repeat([[[0]], [[1]]], 20, axis=1)
-    assert chains._agreement(apart)[0] is None
-    assert chains._agreement(np.zeros((2, 20, 1), np.int64)) == (1.0, 40.0)
+    assert chains.agreement(apart)[0] is None
+    assert chains.agreement(np.zeros((2, 20, 1), np.int64)) == (1.0, 40.0)
 
 
 def test_what_cannot_be_sampled(czech: Table) -> None:
@@ -203,60 +204,11 @@ def test_a_prior_that_is_all_but_none_leaves_no_zero() -> None:
 
 # The model without second-order interaction, [DFT] table 3
 
-WITHOUT_SECOND_ORDER = "[gender,race][gender,income][race,income]"
-
-
-class Integrated:
-    """Its law by numerical integration of what is left after conditioning.
-
-    With theta = exp(l_k + g a_k + b_rk + g p_r), gender g, race r, income k, the integrals over l and b are those of
-    Dirichlet densities; what is left of prod theta^n is 1 / Gamma(n) prod Gamma(n_rk) times the integral over p of
-    exp(sum_r p_r n_1r) prod_k of the integral over a_k of exp(a_k n_1k) prod_r (1 + exp(a_k + p_r))^-n_rk.
-    """
-
-    P, A = np.linspace(-16, 16, 161), np.linspace(-40, 40, 801)
-
-    def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
-
-    def log_integrals(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """(t,) log I(n + alpha) of (t, 2, 3, 3) tables that agree in gender by income and race by income."""
-        n = counts[0] + self.alpha
-        second, third = np.meshgrid(self.P, self.P, indexing="ij")
-        log_grid = sum(self._over_a(n[..., k], second, third) for k in range(3))
-        of_race = (counts.sum(axis=3) + 3 * self.alpha)[:, 1]
-        keys, row = np.unique(of_race[:, 1:], axis=0, return_inverse=True)
-        step = 2 * math.log(self.P[1] - self.P[0])
-        logs = np.array([logsumexp(log_grid + second * s + third * t) + step for s, t in keys])
-        return logs[row] + gammaln(n.sum(axis=0)).sum() - gammaln(n.sum())
-
-    def _over_a(self, n: npt.NDArray[np.float64], second, third) -> npt.NDArray[np.float64]:
-        of_race, women = n.sum(axis=0), n[1].sum()
-        logs = self.A * women - of_race[0] * np.logaddexp(0, self.A)
-        rest = [of_race[r] * np.logaddexp(0, self.A[:, None] + self.P) for r in (1, 2)]
-        whole = logs[:, None, None] - rest[0][:, :, None] - rest[1][:, None, :]
-        assert whole.shape == (len(self.A), *second.shape) == (len(self.A), *third.shape)
-        return logsumexp(whole, axis=0) + math.log(self.A[1] - self.A[0])
-
 
 @pytest.fixture(scope="module")
 def integrated() -> tuple[list[list[float]], float]:
     """The laws of the small cells, and log Pr(R | A)."""
-    table = dense(DELAWARE, DELAWARE_COUNTS)
-    known = Knowledge.of(table, release_of(table, DELAWARE_RELEASE))
-    # a model that ties all incomes, so that all tables are in one part
-    (part,) = enumerated(table, known, law_of("[gender,race][gender,income]", DELAWARE)).parts
-    counts = np.tile(np.array(DELAWARE_COUNTS), (len(part.tables), 1))
-    counts[:, part.cells] = part.tables
-    judge = Integrated(0.5)
-    logs = gammaln(table.total + 1) - gammaln(counts + 1).sum(axis=1)
-    logs = logs + judge.log_integrals(counts.reshape(-1, 2, 3, 3))
-    evidence = float(logsumexp(logs) - judge.log_integrals(np.zeros((1, 2, 3, 3), np.int64))[0])
-    weights, laws = np.exp(logs - logsumexp(logs)), []
-    for cell in SMALL_CELLS:
-        values = counts[:, np.ravel_multi_index(cell, DELAWARE.sizes)]
-        laws.append(np.bincount(values, weights).tolist())
-    return laws, evidence
+    return without_second_order()
 
 
 def test_the_model_without_second_order_two_ways(integrated: tuple[list[list[float]], float]) -> None:
