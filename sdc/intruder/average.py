@@ -101,7 +101,7 @@ def _begun(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Poster
     elif knowledge.zeros:
         why = "there are structural zeros"
     elif law.generators and table.schema.cells > MAX_CELLS:
-        why = f"its model is not decomposable, and of such a table may have {MAX_CELLS} cells, not {table.schema.cells}"
+        why = f"its model is not decomposable, and the table has {table.schema.cells} cells, more than {MAX_CELLS}"
     else:
         why = "too many feasible tables vary together to list them"
         with suppress(TooManyTablesError):

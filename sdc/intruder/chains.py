@@ -270,8 +270,14 @@ def _check(table: Table, knowledge: Knowledge, cells: int, sampling: Sampling) -
             f"the basic moves that keep what is released have {entries} entries, and chains take at most {MAX_ENTRIES}"
             "; choose fewer variables, or the law released and a decomposable release"
         )
-    if cells * sampling.draws > MAX_KEPT:
-        raise InputError(f"draws = {sampling.draws} of {cells} cells; give at most {MAX_KEPT // cells}, or fewer cells")
+    check_kept(sampling, cells, f"{cells} cells")
+
+
+def check_kept(sampling: Sampling, numbers: int, what: str) -> None:
+    """InputError where the draws of a chain, of so many numbers each, are too many to keep."""
+    if numbers * sampling.draws > MAX_KEPT:
+        most = MAX_KEPT // numbers
+        raise InputError(f"draws = {sampling.draws} of {what}; give at most {most}, or fewer cells")
 
 
 def shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabilities]:

@@ -14,7 +14,7 @@ from scipy.special import expit, gammaln
 
 from sdc.executor import Executor
 from sdc.intruder import ipf
-from sdc.intruder.chains import Diagnostics, Sampled, Sampling, agreement, shares
+from sdc.intruder.chains import Diagnostics, Sampled, Sampling, agreement, check_kept, shares
 from sdc.intruder.enumerated import Part
 from sdc.intruder.laws import Law
 from sdc.model import subtable as st
@@ -83,9 +83,11 @@ def climbed(
     number  of the law in a family: each has seeds of its own, so that their errors are independent
 
     The error is that of the estimating equations, summed over the rungs as these depend on each other, with its
-    autocorrelation. A draw costs the cells and the entries of all parts, for each rung.
+    autocorrelation. A draw costs the cells and the entries of all parts, for each rung. InputError for more draws than
+    are kept.
     """
     powers = _powers(table, law)
+    check_kept(sampling, len(cells) + 2 * len(powers), f"{len(cells)} cells and {len(powers)} rungs")
     seeds = [(sampling.seed, chain, number) for chain in range(sampling.chains)]
     units = [LadderUnit(law, tuple(parts), powers, cells, sampling.draws, seed) for seed in seeds]
     found = list(executor.run(run_ladder, table, units))
