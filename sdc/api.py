@@ -15,6 +15,7 @@ from sdc.build.assemble import SearchSettings, floor_of, no_widths, release_sear
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import require_at_risk
 from sdc.ingest.reading import read_table
+from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError
@@ -107,16 +108,19 @@ def assess(
     *,
     min_width: int,
     small_count: int = 2,
+    posterior_limit: PosteriorLimit | None = None,
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Assessment:
     """Is the release safe: does every at-risk cell keep a width of at least `min_width` records ([KDSF] eq. 6)?
 
-    InputError without an at-risk cell, ReleaseError where the release names what the table does not have.
+    With a limit on the posterior that must hold too. InputError without an at-risk cell, ReleaseError where the release
+    names what the table does not have, or where no exact engine gives the limit's law.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    return Inquiry(table, MinWidth(small_count, min_width), effort=effort).ask(release_of(table, release)).assessment
+    criterion = MinWidth(small_count, min_width, posterior_limit)
+    return Inquiry(table, criterion, effort=effort).ask(release_of(table, release)).assessment
 
 
 def ordered_release(
@@ -152,6 +156,7 @@ def decomposable_release(
     steps: int = 200_000,
     start: str | None = None,
     weights: Mapping[str, float] | None = None,
+    posterior_limit: PosteriorLimit | None = None,
     executor: Executor = IN_PROCESS,
     on_round: Callable[[SearchState], None] = lambda state: None,
 ) -> DecomposableRelease:
@@ -162,9 +167,10 @@ def decomposable_release(
     weights  what counts more than 1: a variable "age", whose sub-tables all count more, or a sub-table "age*sex"
 
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
-    where the start does not.
+    where the start does not, or does not keep the limit on the posterior.
     """
-    criterion, annealing = MinWidth(small_count, min_width), Annealing(CoolingSchedule(steps), chains, seed)
+    criterion = MinWidth(small_count, min_width, posterior_limit)
+    annealing = Annealing(CoolingSchedule(steps), chains, seed)
     settings = _settings(table, criterion, Effort(executor=executor), annealing, start, weights)
     return release_search(table, settings, no_widths(), on_round=on_round).decomposable.run()
 
@@ -188,6 +194,7 @@ def find_release(
     steps: int = 200_000,
     start: str | None = None,
     weights: Mapping[str, float] | None = None,
+    posterior_limit: PosteriorLimit | None = None,
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
@@ -196,12 +203,13 @@ def find_release(
 ) -> FoundRelease:
     """The release that a method finds: ordered, decomposable, or best; settings and errors as for its own verb.
 
-    ConfigError for an unknown method.
+    ConfigError for an unknown method, ReleaseError for a limit on the posterior and another method than decomposable.
     """
     require_method(method)
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     annealing = Annealing(CoolingSchedule(steps), chains, seed)
-    settings = _settings(table, MinWidth(small_count, min_width), effort, annealing, start, weights)
+    criterion = MinWidth(small_count, min_width, posterior_limit)
+    settings = _settings(table, criterion, effort, annealing, start, weights)
     widths = no_widths() if method == "decomposable" else settings.widths(table)
     return release_search(table, settings, widths, on_step, on_round).run(method)
 

@@ -14,13 +14,17 @@ from sdc.cli_builds import builds
 from sdc.cli_options import (
     Floor,
     Json,
+    MaxIdentified,
+    MaxProbability,
     MinWidth,
     ReleaseOption,
     SmallCount,
     StructuralZeros,
     TablePath,
+    Threshold,
     Variables,
     Workers,
+    posterior_limit,
     print_json,
     print_posterior,
     print_release,
@@ -142,6 +146,10 @@ def assess(
     table: TablePath,
     release: ReleaseOption,
     min_width: MinWidth,
+    law: Annotated[str, typer.Option(help="Of the limits: released, uniform, saturated, or [a,b][b,c].")] = "released",
+    threshold: Threshold = 0.5,
+    max_identified: MaxIdentified = None,
+    max_probability: MaxProbability = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
@@ -152,9 +160,12 @@ def assess(
     from sdc import api
     from sdc.storage.results import assessment_facts
 
+    limit = posterior_limit(law, threshold, max_identified, max_probability)
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
-        answer = api.assess(data, release, min_width=min_width, small_count=small_count, executor=executor)
+        answer = api.assess(
+            data, release, min_width=min_width, small_count=small_count, posterior_limit=limit, executor=executor
+        )
     facts = assessment_facts(answer, data.schema)
     if as_json:
         print_json(facts)
@@ -162,6 +173,8 @@ def assess(
     print({True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
+    if answer.identification is not None:
+        print(f"likely        {answer.identification.text}")
     for witness in facts["witnesses"]:
         cell = " ".join(f"{name}={value}" for name, value in witness["cell"].items())
         print(f"witness       count {witness['count']} outer {list(witness['outer'])} {cell}")
@@ -184,6 +197,9 @@ def release(
         Path | None, typer.Option(parser=checked_path, metavar="FOLDER", help="Publish the release in this new folder.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Of what is published; the folder's name by default.")] = None,
+    threshold: Threshold = 0.5,
+    max_identified: MaxIdentified = None,
+    max_probability: MaxProbability = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = 2,
@@ -198,6 +214,7 @@ def release(
     require_method(method)
     _require_new(out)
     weights = _numbers(weight or [], "--weight", "age=2")
+    limit = posterior_limit("released", threshold, max_identified, max_probability)
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
         found = api.find_release(
@@ -210,6 +227,7 @@ def release(
             steps=steps,
             start=start,
             weights=weights,
+            posterior_limit=limit,
             executor=executor,
             on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
@@ -222,6 +240,8 @@ def release(
         return
     print_release(facts)
     print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
+    if found.assessment.identification is not None:
+        print(f"likely        {found.assessment.identification.text}")
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
     if found.reason is not None:
         print(f"reason        {found.reason}")

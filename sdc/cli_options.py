@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.intruder.limit import PosteriorLimit
 
 TablePath = Annotated[
     str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
@@ -39,7 +42,25 @@ ReleaseOption = Annotated[
     list[str], typer.Option("--release", help="A frontier sub-table such as age*sex; once for each.")
 ]
 Data = Annotated[str | None, typer.Option(help="The table to read instead of the config's.")]
+MaxIdentified = Annotated[
+    float | None, typer.Option(help="Largest fraction of at-risk cells whose true count may be probable; default any.")
+]
+MaxProbability = Annotated[
+    float | None, typer.Option(help="Largest probability that any one's true count may have; default any.")
+]
+Threshold = Annotated[float, typer.Option(help="A true count is probable above this.")]
 MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds.")]
+
+
+def posterior_limit(
+    law: str, threshold: float, max_identified: float | None, max_probability: float | None
+) -> PosteriorLimit | None:
+    """What the options limit, None where they limit nothing; InputError for a value that is no limit."""
+    from sdc.intruder.limit import PosteriorLimit
+
+    if max_identified is None and max_probability is None:
+        return None
+    return PosteriorLimit(law, threshold=threshold, max_identified=max_identified, max_probability=max_probability)
 
 
 def print_release(facts: dict[str, Any]) -> None:

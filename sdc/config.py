@@ -66,6 +66,7 @@ Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]
 Workers = Annotated[StrictInt, Field(ge=1, le=1024)]
@@ -179,6 +180,32 @@ class TableConfig(Section):
         return recodes
 
 
+class PosteriorLimitConfig(Section):
+    """How much of the at-risk cells' true counts a release may make likely; not monotone."""
+
+    law: Annotated[
+        Literal["released"],
+        Field(description="released, the one law that is exact of every decomposable release"),
+    ] = "released"
+    threshold: Annotated[
+        Share, Field(gt=0, description="a cell is identified where its true count is more probable, between 0 and 1")
+    ] = 0.5
+    max_identified: Annotated[
+        Share | None,
+        Field(description="the largest fraction of at-risk cells identified, at least 0 and below 1; default any"),
+    ] = None
+    max_probability: Annotated[
+        Share | None,
+        Field(gt=0, description="the largest probability of any one's true count, between 0 and 1; default any"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _limits(self) -> PosteriorLimitConfig:
+        if self.max_identified is None and self.max_probability is None:
+            raise ValueError("it limits nothing; give max_identified or max_probability")
+        return self
+
+
 class RiskConfig(Section):
     min_width: Annotated[
         Positive, Field(description="the smallest width allowed of the bounds of an at-risk cell, at least 1")
@@ -190,6 +217,12 @@ class RiskConfig(Section):
         Literal["refuse", "outer"],
         Field(description="refuse what is not proven safe, or outer: accept what no outer bound refutes"),
     ] = "refuse"
+    posterior: Annotated[
+        PosteriorLimitConfig | None,
+        Field(
+            description="a section with max_identified or max_probability, for method decomposable; default no limit"
+        ),
+    ] = None
 
 
 class AnnealingConfig(Section):
@@ -327,6 +360,16 @@ class CurveConfig(Section):
         AfterValidator(_not_empty),
         Field(description="a list of ordered, decomposable and best"),
     ] = ("ordered", "decomposable")
+    max_identified: Annotated[
+        tuple[Share, ...],
+        Field(
+            description="a list of fractions of at-risk cells that may be identified, each at least 0 and below 1: the "
+            "decomposable release of the build's min_width under each, and under none; default none of these"
+        ),
+    ] = ()
+    threshold: Annotated[
+        Share, Field(gt=0, description="a cell is identified where its true count is more probable, between 0 and 1")
+    ] = 0.5
 
 
 class RemediesConfig(Section):
@@ -431,6 +474,20 @@ class BuildConfig(Section):
     )
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
+
+    @model_validator(mode="after")
+    def _search_fits_risk(self) -> BuildConfig:
+        if self.risk.posterior is None:
+            return self
+        why = "a limit on the posterior is not monotone: with more released true counts may become less likely"
+        if self.release.method != "decomposable":
+            raise ValueError(
+                f"release.method = {self.release.method!r}, with risk.posterior: {why}, so no search may cut by a "
+                "refusal; choose decomposable"
+            )
+        if self.remedies is not None:
+            raise ValueError(f"remedies, with risk.posterior: {why}, so no recode is shown to help; leave one out")
+        return self
 
 
 def section_digest(config: BuildConfig, *sections: str) -> str:

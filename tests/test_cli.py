@@ -390,6 +390,28 @@ def test_assess_as_text(sdc: Sdc) -> None:
     assert refused.out.count("witness ") >= 1
 
 
+def test_assess_with_a_limit_on_the_posterior(sdc: Sdc) -> None:
+    """The bounds are wide enough: what is likely decides, and is said."""
+    limit = ["--threshold", "0.1", "--max-identified", "0.3"]
+    found = sdc("assess", CZECH, *RELEASE, "--min-width", "6", *limit, "--law", "uniform", "--json").document
+    likely = found["identification"]
+    assert (found["releasable"], likely["is_kept"], likely["cells"]) == (False, False, 3)
+    assert likely["limit"]["law"] == "uniform"
+    said = sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--max-probability", "0.9").out
+    assert said.startswith("releasable\n")
+    assert "\nlikely        under the law released " in said
+    assert "identification" not in sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--json").document
+
+
+def test_a_release_within_a_limit_on_the_posterior(sdc: Sdc) -> None:
+    options = ["--min-width", "6", "--steps", "500", "--chains", "1", "--max-probability", "0.02"]
+    found = sdc("release", CZECH, "--method", "decomposable", *options)
+    assert "likely        under the law released 0 of 3" in found.out
+    refused = sdc("release", CZECH, "--method", "ordered", *options)
+    assert refused.status == 1
+    assert "is not monotone" in refused.err
+
+
 def test_the_published_number_of_feasible_tables(sdc: Sdc) -> None:
     found = sdc("enumerate", CZECH, *RELEASE, "--json").document
     assert list(found.items()) == [("feasible_tables", 810), ("complete", True)]

@@ -49,7 +49,7 @@ def test_defaults(file: Path) -> None:
             "max_categories": 256,
             "partitions": 1,
         },
-        "risk": {"min_width": 3, "small_count": 2, "undecided": "refuse"},
+        "risk": {"min_width": 3, "small_count": 2, "undecided": "refuse", "posterior": None},
         "release": {
             "method": "ordered",
             "extend": True,
@@ -356,11 +356,41 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
         ("curve: {min_width: [3], small_count: []}", r"curve.small_count = \[\]: it is empty"),
         ("curve: {min_width: [3], small_count: [0]}", "curve.small_count.0 = 0: .*each at least 1"),
         ("curve: {min_width: [3], methods: [all]}", "curve.methods.0 = 'all': .*a list of ordered, decomposable and"),
+        (
+            "curve: {min_width: [3], max_identified: [1.0]}",
+            "curve.max_identified.0 = 1.0: should be less than 1 .a list",
+        ),
+        ("curve: {min_width: [3], threshold: 0}", "curve.threshold = 0: .*between 0 and 1"),
         ("curve: {min_widths: [3]}", "curve.min_widths is an unknown key; did you mean min_width"),
     ],
 )
 def test_faults_of_weights_and_curves(file: Path, text: str, match: str) -> None:
     assert_refused(file, SMALLEST + text, match)
+
+
+@pytest.mark.parametrize(
+    ("limit", "more", "match"),
+    [
+        ("{}", "", "risk.posterior = {}: it limits nothing; give max_identified or max_probability .a section"),
+        ("{max_identified: 1}", "", r"risk.posterior.max_identified = 1: .*at least 0 and below 1"),
+        ("{max_probability: 0.0}", "", r"risk.posterior.max_probability = 0.0: should be greater than 0 .*"),
+        ("{threshold: 1.0, max_identified: 0.1}", "", r"risk.posterior.threshold = 1.0: should be less than 1"),
+        ("{law: uniform, max_identified: 0.1}", "", r"risk.posterior.law = 'uniform': .*the one law that is exact of"),
+        (
+            "{max_identified: 0.1}",
+            "release: {method: best}",
+            r"release.method = 'best', with risk.posterior: a limit on the posterior is not monotone: .* choose decomp",
+        ),
+        (
+            "{max_identified: 0.1}",
+            "release: {method: decomposable}\nremedies: {}",
+            r"remedies, with risk.posterior: .* leave one out",
+        ),
+    ],
+)
+def test_faults_of_limits_on_the_posterior(file: Path, limit: str, more: str, match: str) -> None:
+    text = SMALLEST.replace("min_width: 3", f"min_width: 3, posterior: {limit}")
+    assert_refused(file, text + more, match)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.ingest.reading import CountedRecords, count_records, read_layouts
 from sdc.ingest.source import Source, open_source
+from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import Release
@@ -122,7 +123,9 @@ class Build:
 
     @property
     def criterion(self) -> MinWidth:
-        return MinWidth(self.config.risk.small_count, self.config.risk.min_width)
+        risk = self.config.risk
+        limit = PosteriorLimit(**risk.posterior.model_dump()) if risk.posterior else None
+        return MinWidth(risk.small_count, risk.min_width, limit)
 
     @property
     def policy(self) -> Policy:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
-from sdc.search.curve import CurvePoint
+from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
@@ -34,6 +34,13 @@ def describe_point(point: CurvePoint) -> str:
     """One line for the progress of the curve."""
     criterion = f"small count {point.small_count}, min width {point.min_width_required}"
     return f"curve: {point.method}, {criterion}: {point.sub_tables} sub-tables"
+
+
+def describe_likely_point(point: LikelyPoint) -> str:
+    """One line for the progress of the curve under limits on the posterior."""
+    limit = "no limit" if point.max_identified is None else f"at most {point.max_identified:g} identified"
+    found = point.reason or f"{point.sub_tables} sub-tables, {point.identified or 0:.4f} identified"
+    return f"curve: decomposable, {limit}: {found}"
 
 
 def describe_law(summary: Summary) -> str:

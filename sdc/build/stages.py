@@ -19,6 +19,7 @@ from sdc.build.build import Build
 from sdc.build.describe import (
     Say,
     describe_law,
+    describe_likely_point,
     describe_point,
     describe_refusals,
     describe_remedy,
@@ -41,7 +42,7 @@ from sdc.publish.publication import check_publication, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
 from sdc.run_format import RELEASE
-from sdc.search.curve import CurveSearch
+from sdc.search.curve import CurveSearch, LikelyCurve
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
 from sdc.search.remedies import remedies
@@ -212,6 +213,12 @@ def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
         on_point=lambda point: say(describe_point(point)),
     )
     results.write_curve(curve.run(), into)
+    if settings.max_identified:
+        chains = release_search(build.table, build.settings(executor), build.widths).decomposable
+        likely = LikelyCurve(
+            chains, settings.threshold, settings.max_identified, lambda point: say(describe_likely_point(point))
+        )
+        results.write_likely_curve(likely.run(), into)
 
 
 def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -266,12 +273,17 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         best_reason=found.reason,
         utility=results.read_utility(build.folder.stage("search")),
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
+        likely_curve=results.read_likely_curve(build.folder.stage("curve")) if _limits(config) else (),
         remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,
         posteriors=results.read_posteriors(build.folder.stage("posterior")) if config.posterior else (),
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
+
+
+def _limits(config: BuildConfig) -> bool:
+    return config.curve is not None and bool(config.curve.max_identified)
 
 
 def _asks_again(config: BuildConfig) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sdc.intruder.cell_laws import CellLaws
 from sdc.model.errors import InputError
 
+EQUAL = 1e-9  # a probability is above another one where it is so by more than rounding makes
+
 
 def identified(laws: CellLaws, threshold: float) -> float:
     """The fraction of the cells whose true count has a probability of more than the threshold ([DFT] (5)).
@@ -12,7 +14,7 @@ def identified(laws: CellLaws, threshold: float) -> float:
     InputError for a threshold that is not between 0 and 1.
     """
     check_threshold(threshold)
-    return float((laws.at_truth > threshold).mean())
+    return float((laws.at_truth > threshold + EQUAL).mean())
 
 
 def check_threshold(threshold: float) -> None:

@@ -78,7 +78,8 @@ def clear(
     may not go out, or where the certificate is of another table or criterion.
     """
     subject = Subject(table.digest, criterion, policy)
-    proven = MinWidth(certificate.small_count, certificate.min_width)
+    # a limit on the posterior follows from table and release, and has no certificate
+    proven = MinWidth(certificate.small_count, certificate.min_width, criterion.limit)
     if difference := _difference(Subject(certificate.table_digest, proven, policy), subject):
         raise ReleaseError(
             f"the certificate is of another {difference}; nothing is published, assess the release again"
@@ -91,6 +92,9 @@ def clear(
         # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise ReleaseError(_refusal(answer, unproven))
+    likely = criterion.identification(table, knowledge)
+    if likely is not None and not likely.is_kept:
+        raise ReleaseError(f"the release makes too much likely: {likely.text}; nothing is published")
     return _cleared(subject, table, certificate.release, unproven)
 
 
@@ -131,6 +135,7 @@ def _difference(found: Subject, wanted: Subject) -> str:
         ("table", found.table_digest[:12], wanted.table_digest[:12]),
         ("small_count", found.criterion.small_count, wanted.criterion.small_count),
         ("min_width", found.criterion.min_width, wanted.criterion.min_width),
+        ("limit on the posterior", found.criterion.limit, wanted.criterion.limit),
         ("policy", found.policy.value, wanted.policy.value),
     ]
     differing = [(name, one, other) for name, one, other in pairs if one != other]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sdc.report import chains, curve, exposure, figures, graphs, likely, sections, utility
+from sdc.report import chains, curve, exposure, figures, graphs, likely, likely_curve, sections, utility
 from sdc.report.blockers import blockers, remedies
 from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
@@ -75,6 +75,8 @@ def _curve(audit: Audit) -> dict[str, Any]:
         "curve": curve.risk_utility(series, audit.min_width) if series else "",
         "curve_rows": curve.rows(audit.curve),
         "flat": curve.flat(series),
+        "likely_curve": likely_curve.figure(audit.likely_curve),
+        "likely_points": [(likely_curve.limit_of(point), point) for point in audit.likely_curve],
     }
 
 

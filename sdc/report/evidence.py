@@ -16,7 +16,7 @@ from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.search.curve import CurvePoint
+from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
@@ -34,6 +34,7 @@ class Audit:
     best_reason       of the method "best": why the one that won did
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
+    likely_curve      decomposable releases against what they may make likely
     remedies          recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors        what an intruder may hold likely, a law each; none where none was asked for
     refusals          what they tell who knows the settings; None where that was not asked for
@@ -57,6 +58,7 @@ class Audit:
     best_reason: str | None = None
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
+    likely_curve: tuple[LikelyPoint, ...] = ()
     remedies: tuple[Remedy, ...] | None = None
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()

@@ -126,6 +126,13 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
         f"The narrowest interval that an intruder can derive for any of them from the whole release is proved to "
         f"have a width of {_width(*found.min_width)}; required is at least {required:,}."
     )
+    if found.identification is not None:
+        likely = found.identification
+        yield (
+            f"Beside its width the release keeps a limit on what it makes likely: {likely.text}."
+            if likely.is_kept
+            else f"It does not keep its limit on what it makes likely: {likely.text}."
+        )
     yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}"
 
 

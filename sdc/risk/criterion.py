@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
+from sdc.intruder.limit import Identification, PosteriorLimit
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -105,6 +106,7 @@ class Assessment:
     min_width        (lo, hi) that contains the sharp minimum width over the at-risk cells
     undecided_cells  cells whose outer width reaches it and whose inner width does not
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
+    identification   what it makes likely, where the criterion limits that and the bounds do not refute it
     """
 
     verdict: Verdict
@@ -113,6 +115,7 @@ class Assessment:
     at_risk_cells: int
     undecided_cells: int
     witnesses: tuple[Witness, ...]
+    identification: Identification | None = None
 
     @property
     def releasable(self) -> bool | None:
@@ -164,9 +167,14 @@ class Criterion(Protocol):
                  extension in halves and a frontier need it.
     small_count  cells of 1 up to this count are at risk
     min_width    what critical widths must reach for a sub-table to be worth a question
+    limit        on what the release makes likely, None for none
     """
 
-    monotone: ClassVar[bool]
+    @property
+    def monotone(self) -> bool: ...
+
+    @property
+    def limit(self) -> PosteriorLimit | None: ...
 
     @property
     def small_count(self) -> int: ...
@@ -185,3 +193,9 @@ class Criterion(Protocol):
 
     def unproven(self, table: Table, knowledge: Knowledge, proof: Proof) -> int:
         """For how many at-risk cells a proof does not show that they satisfy it, all of it checked in integers."""
+
+    def identification(self, table: Table, knowledge: Knowledge) -> Identification | None:
+        """What it makes likely, where that is limited; it follows from table and release, and needs no proof.
+
+        ReleaseError where that cannot be told.
+        """

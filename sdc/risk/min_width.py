@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from sdc.bounds.method import is_small
 from sdc.feasible.bank import Bank, CellRows
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import can_search
+from sdc.intruder.limit import Identification, PosteriorLimit
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
@@ -45,12 +46,18 @@ class Others(NamedTuple):
 class MinWidth:
     """Of the cells with 0 < count <= `small_count` each keeps a width of at least `min_width`.
 
-    Monotone: with more released no cell's bounds get wider.
+    With a `limit` on the posterior the release must also keep that. Bounds have the last word: what they do not show to
+    be wide a posterior never makes safe.
     """
 
     small_count: int
     min_width: int
-    monotone: ClassVar[bool] = True
+    limit: PosteriorLimit | None = None
+
+    @property
+    def monotone(self) -> bool:
+        """With more released no cell's bounds get wider, but true counts may become less likely."""
+        return self.limit is None
 
     def is_wide(self, widths: Counts) -> npt.NDArray[np.bool_]:
         """(n,) whether each width, in records, is wide enough."""
@@ -89,12 +96,24 @@ class MinWidth:
         component by component; outer bounds of the `refute_cells` most exposed ones that stay open may refute. Inner
         bounds rest on covers of the components and on tables in the bank, and so does "safe": a certificate has both.
         """
-        return _Case(self, table, knowledge, bank, effort).judged()
+        return self._limited(_Case(self, table, knowledge, bank, effort).judged(), table)
 
     def examine(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> tuple[Judgement, CellBounds]:
         """The answer with the bounds of every at-risk cell that it rests on."""
         case = _Case(self, table, knowledge, bank, effort)
-        return case.judged(), case.bounds
+        return self._limited(case.judged(), table), case.bounds
+
+    def identification(self, table: Table, knowledge: Knowledge) -> Identification | None:
+        """What the release makes likely, beside the limit; ReleaseError where no exact engine gives its law."""
+        return None if self.limit is None else self.limit.judge(table, knowledge, table.at_risk(self.small_count))
+
+    def _limited(self, judgement: Judgement, table: Table) -> Judgement:
+        """Unsafe where the limit does not hold, whatever the bounds show."""
+        found = None if judgement.verdict is Verdict.UNSAFE else self.identification(table, judgement.knowledge)
+        if found is None:
+            return judgement
+        verdict = judgement.verdict if found.is_kept else Verdict.UNSAFE
+        return replace(judgement, assessment=replace(judgement.assessment, verdict=verdict, identification=found))
 
     def proven(self, table: Table, knowledge: Knowledge, proof: Proof) -> Intervals:
         """(n, 2) of each at-risk cell the interval whose ends a proof shows, each difference checked in integers."""

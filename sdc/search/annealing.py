@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -11,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.bank import require_at_risk
+from sdc.intruder.hypergeometric import cell_laws
+from sdc.intruder.measures import EQUAL
+from sdc.intruder.moments import Rows, TrueCounts
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -24,6 +29,8 @@ from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
+MOST_SOUGHT = 5_000  # steps in which a graph must turn up that keeps a limit on the posterior
+MOST_KNOWN = 1 << 20  # graphs of which it is kept whether they keep a limit on the posterior, some 100 MB
 KINDS = ("geometric", "linear")
 
 
@@ -126,8 +133,11 @@ class Chain:
     def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
         """The chain before its first step, from no edges unless told otherwise.
 
-        ReleaseError where not even the one-way sub-tables may be public, or one that a structural zero names, or where
-        the start may not. InputError where the start is a graph on other variables, or without an at-risk cell.
+        Where that does not keep a limit on the posterior, from the first graph that does on the way of a chain without.
+
+        ReleaseError where not even the one-way sub-tables may be public, or one that a structural zero names, where the
+        start may not, or where no graph is found that keeps the limit. InputError where the start is a graph on other
+        variables, or without an at-risk cell.
         """
         require_at_risk(table, self.criterion.small_count)
         graph = _checked(start, table)
@@ -137,9 +147,10 @@ class Chain:
         workspace.require_zeros()
         workspace.place(graph, self._weights(table))
         workspace.require_wide(is_given=start is not None)
-        value = workspace.value(graph)
-        best = Best(graph, value, int(workspace.widths().min()))
-        return ChainState(graph, value, seed & (1 << 64) - 1, 0, 0, best)
+        state = workspace.state(graph, seed)
+        if workspace.keeps_limit(graph):
+            return state
+        return workspace.state(workspace.within_limit(state, self.schedule.cooling, is_given=start is not None), seed)
 
     def step(self, table: Table, state: ChainState, steps: int) -> ChainState:
         """The chain `steps` proposals later; the same in one call as in many.
@@ -205,6 +216,10 @@ class Workspace:
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         self.work.fixed[:] = independence_graph(table.zeros.subtables, len(table.schema))
         self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work)
+        limit = criterion.limit
+        self.likely = TrueCounts(self.counts, table.total, limit.least, limit.most) if limit else None
+        self.work.numbers[kernel.ASKS] = self.likely is not None
+        self._unlikely: dict[int, bool] = {}
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
         """Puts a chain on the graph."""
@@ -243,6 +258,37 @@ class Workspace:
         corrections = zip(work.listed.tolist(), work.corrections.tolist(), strict=True)
         return graph.value(tuple(work.weights.tolist()), corrections)
 
+    def _is_unlikely(self, pair: int) -> bool:
+        """Whether the graph with this edge toggled keeps the limit on the posterior."""
+        work, u, v = self.work, int(self.work.first[pair]), int(self.work.second[pair])
+        graph = self._graph()
+        toggled = graph.remove(u, v) if graph.has_edge(u, v) else graph.add(u, v)
+        return self._known(int(work.numbers[kernel.FINGERPRINT] ^ work.prints[pair]), toggled)
+
+    def _known(self, fingerprint: int, graph: DecomposableGraph) -> bool:
+        """`keeps_limit`, kept of each graph: a cold chain comes to few of them again and again."""
+        if fingerprint not in self._unlikely:
+            if len(self._unlikely) >= MOST_KNOWN:
+                self._unlikely.clear()
+            self._unlikely[fingerprint] = self.keeps_limit(graph)
+        return self._unlikely[fingerprint]
+
+    def keeps_limit(self, graph: DecomposableGraph) -> bool:
+        """Whether what the graph's release makes likely is within the limit; where there is none, True."""
+        if self.likely is None or self.criterion.limit is None:
+            return True
+        signs = Counter(graph.cliques)
+        signs.subtract(graph.separators)
+        places = np.array([self.rows.of(subtable) for subtable in signs])
+        tree = Rows(self.work.rows, places, np.array(list(signs.values())))
+        found = self.likely.likely(tree, lambda left: self._exactly(graph, left))[1]
+        # no further than half of what is called equal: the judgement in the end, by whole laws, is never stricter
+        return self.criterion.limit.keeps(found, len(self.at_risk), EQUAL / 2)
+
+    def _exactly(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        known = Knowledge.of(self.table, graph.release)
+        return cell_laws(self.table, known, self.table.codes[self.at_risk[cells]]).at_truth
+
     def _edge_prints(self, graph: DecomposableGraph) -> npt.NDArray[np.int64]:
         edges = [graph.has_edge(u, v) for u, v in zip(self.work.first.tolist(), self.work.second.tolist(), strict=True)]
         return self.work.prints[np.array(edges, np.bool_)]
@@ -258,6 +304,9 @@ class Workspace:
             step, outcome = kernel.advance(work, cooling, self.criterion.min_width, step, until)
             if outcome == kernel.MISSING:
                 self.rows.bring(int(work.numbers[kernel.NEEDED]))
+            elif outcome == kernel.ASKED:
+                allowed = self._is_unlikely(int(work.numbers[kernel.NEEDED]))
+                work.numbers[kernel.ANSWER] = kernel.LEGAL if allowed else kernel.REFUSED
             elif outcome == kernel.ON_TOP:
                 best = self._better(best)
                 work.value[1] = best.value
@@ -273,6 +322,36 @@ class Workspace:
         if value < best.value:
             return best
         return max(best, Best(graph, value, int(self.widths().min())), key=lambda found: found.rank)
+
+    def state(self, graph: DecomposableGraph, seed: int) -> ChainState:
+        """A chain at its first step; the graph was placed."""
+        value = self.value(graph)
+        return ChainState(graph, value, seed & (1 << 64) - 1, 0, 0, Best(graph, value, int(self.widths().min())))
+
+    def within_limit(self, state: ChainState, cooling: kernel.Cooling, *, is_given: bool) -> DecomposableGraph:
+        """The first graph that keeps the limit, placed, on the way of a chain that does not; it is not monotone.
+
+        ReleaseError where the start was given, or where none is among the first `MOST_SOUGHT`.
+        """
+        start, work = state.graph, self.work
+        work.numbers[kernel.ASKS] = False
+        for step in range(0 if is_given else MOST_SOUGHT):
+            moved = self.run(state, cooling, step + 1)
+            if self._known(int(work.numbers[kernel.FINGERPRINT]), moved.graph):
+                work.numbers[kernel.ASKS] = True
+                return moved.graph
+            state = moved
+        work.numbers[kernel.ASKS] = True
+        found = self.criterion.identification(self.table, Knowledge.of(self.table, start.release))
+        remedy = (
+            "give another start"
+            if is_given
+            else f"in {MOST_SOUGHT} steps of a chain without the limit no graph kept it; give a start that does"
+        )
+        raise ReleaseError(
+            f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
+            f"{found.text if found else ''}; {remedy}, or allow more"
+        )
 
     def _can_move(self) -> bool:
         """A graph that is not complete has a legal addition, a complete one only deletions, of edges not fixed."""
@@ -363,5 +442,5 @@ def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) 
         seen=np.full(kernel.SEEN_SLOTS, kernel.EMPTY),
         value=np.zeros(2),
         random=np.zeros(1, np.uint64),
-        numbers=np.zeros(6, np.int64),
+        numbers=np.zeros(8, np.int64),
     )

@@ -61,10 +61,11 @@ class ReleaseSearch:
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
         require_method(method)
-        if method == "ordered":
-            return self.by_order()
         if method == "decomposable":
             return self.by_annealing(resume)
+        self.ordered.require_monotone()
+        if method == "ordered":
+            return self.by_order()
         annealed = self.by_annealing(resume) if self.can_anneal() else None
         if annealed and self.ordered.extend and fits_a_worker(self.ordered.inquiry.table):
             return _better(*self._grown_side_by_side(annealed), annealed)

@@ -9,7 +9,8 @@ A cell's lower bound is at most its count. So where n_C(i) >= beta + n(i) in eve
 only the others, the exposed cells of a clique, are looked at. They are few, because n_C(i) >= beta everywhere.
 
 Rows of marginals come from the caller: where one is missing the kernel puts its generator back to the beginning of the
-proposal and returns what it needs.
+proposal and returns what it needs. So it does where the caller asks something of graphs beside their widths: then it
+returns each move that the widths allow, and makes or refuses it once the caller has answered.
 
 Proposal, constraint and acceptance are usually callables of their own that a chain is put together from. Here one
 kernel has all three: a proposal takes some microseconds, and to hand the arrays from Python to each part would cost
@@ -29,7 +30,7 @@ from sdc.compiled import inner, kernel
 Ints: TypeAlias = npt.NDArray[np.int64]
 MarginalCounts: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else int64
 
-DONE, MISSING, ON_TOP = 0, 1, 2
+DONE, MISSING, ON_TOP, ASKED = 0, 1, 2, 3
 UNKNOWN, ILLEGAL, LEGAL, REFUSED = 0, 1, 2, 3
 EMPTY = -1
 NARROW = -2
@@ -38,7 +39,7 @@ SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative has
 GOLDEN, MIX, MIX_AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 # entries of `numbers`
-TERMS, CLOCK, NEEDED, SEEN, FINGERPRINT, ACCEPTED = range(6)
+TERMS, CLOCK, NEEDED, SEEN, FINGERPRINT, ACCEPTED, ASKS, ANSWER = range(8)
 
 
 class Cooling(NamedTuple):
@@ -151,19 +152,19 @@ def _forget_moves(work: ChainWork, u: int, v: int, common: int, added: bool) -> 
 
     An edge ab may have changed where it has an end in {u, v} or both in S; a pair that is no edge where it has an end
     in {u, v} or where u and v are joined, or parted, outside its own separator, which then contains S. What was
-    refused stays so where only edges came: bounds have narrowed.
+    refused stays so where only edges came: bounds have narrowed; what the caller refused may be allowed of any other.
     """
     toggled = 1 << u | 1 << v
     for pair in range(len(work.status)):
         a, b = work.first[pair], work.second[pair]
         both = 1 << a | 1 << b
         around = work.neighbours[a] & work.neighbours[b]
-        if both & toggled:
+        if both & toggled or (work.status[pair] == REFUSED and (not added or work.numbers[ASKS])):
             work.status[pair] = UNKNOWN
         elif work.neighbours[a] >> b & 1:
             if both & ~common == 0:
                 work.status[pair] = UNKNOWN
-        elif common & ~around == 0 or (work.status[pair] == REFUSED and not added):
+        elif common & ~around == 0:
             work.status[pair] = UNKNOWN
 
 
@@ -312,34 +313,50 @@ def _rows(work: ChainWork, u: int, v: int, common: int) -> tuple[int, int, int, 
 
 
 @inner
-def _try_addition(work: ChainWork, pair: int, required: int) -> bool:
-    """One proposal to add an edge: it is taken where all widths allow. False where a row is missing."""
+def _try_addition(work: ChainWork, pair: int, required: int) -> int:
+    """One proposal to add an edge: it is taken where all widths allow, and the caller."""
     # weights are above 0, so that an addition never loses value and Metropolis always accepts it
     if work.status[pair] == REFUSED:
-        return True
+        return DONE
     u, v = work.first[pair], work.second[pair]
     common = work.neighbours[u] & work.neighbours[v]
     rows = _rows(work, u, v, common)
     if rows[0] == EMPTY:
-        return False
+        return MISSING
     if rows[0] == NARROW or not _all_wide(work, rows, required):
         work.status[pair] = REFUSED
-        return True
-    _toggle(work, pair, rows, True)
-    return True
+        return DONE
+    return _taken(work, pair, rows, True)
 
 
 @inner
-def _delete(work: ChainWork, pair: int) -> bool:
-    """Deletes an edge. False where a row is missing."""
+def _delete(work: ChainWork, pair: int) -> int:
+    """Deletes an edge, where the caller allows it."""
     # no width is tested: with less public no interval is narrower
+    if work.status[pair] == REFUSED:
+        return DONE
     u, v = work.first[pair], work.second[pair]
     common = work.neighbours[u] & work.neighbours[v]
     rows = _rows(work, u, v, common)
     if rows[0] < 0:
-        return False
-    _toggle(work, pair, rows, False)
-    return True
+        return MISSING
+    return _taken(work, pair, rows, False)
+
+
+@inner
+def _taken(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: bool) -> int:
+    """Makes a move that the widths allow; where the caller wants to be asked, as it has answered."""
+    if work.numbers[ASKS]:
+        answer = work.numbers[ANSWER]
+        work.numbers[ANSWER] = UNKNOWN
+        if answer == UNKNOWN:
+            work.numbers[NEEDED] = pair
+            return ASKED
+        if answer == REFUSED:
+            work.status[pair] = REFUSED
+            return DONE
+    _toggle(work, pair, rows, added)
+    return DONE
 
 
 @kernel
@@ -382,18 +399,18 @@ def mark_seen(work: ChainWork) -> None:
 
 @kernel
 def advance(work: ChainWork, cooling: Cooling, required: int, step: int, until: int) -> tuple[int, int]:
-    """Proposals from `step` on, and why it stopped: DONE, MISSING a row, or a graph ON_TOP that is to be looked at."""
+    """Proposals from `step` on, and why it stopped: DONE, MISSING a row, ASKED for a move, ON_TOP to be looked at."""
     while step < until:
         before, accepted = work.random[0], work.numbers[ACCEPTED]
         work.numbers[CLOCK] += 1
         pair = _draw_move(work)
         if work.neighbours[work.first[pair]] >> work.second[pair] & 1:
-            answered = not _loses_little(work, pair, temperature(cooling, step)) or _delete(work, pair)
+            outcome = _delete(work, pair) if _loses_little(work, pair, temperature(cooling, step)) else DONE
         else:
-            answered = _try_addition(work, pair, required)
-        if not answered:
+            outcome = _try_addition(work, pair, required)
+        if outcome != DONE:
             work.random[0] = before  # so that a chain does not depend on what was remembered
-            return step, MISSING
+            return step, outcome
         step += 1
         if work.numbers[ACCEPTED] > accepted and _is_new_on_top(work):
             return step, ON_TOP

@@ -1,4 +1,4 @@
-"""The risk-utility curve: what each method can release at every small count and minimum width."""
+"""Risk-utility curves: what can be released at every small count and minimum width, and under limits of a posterior."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ReleaseError
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
+from sdc.search.decomposable import DecomposableRelease, DecomposableSearch
 from sdc.utility.measures import cells, degrees_of_freedom
 
 
@@ -92,6 +94,68 @@ class CurveSearch:
             found["best"] = search.best_of(found["ordered"], found.get("decomposable"))
         # a release that is safe at a larger width is safe at this one, and a search may have found less
         return {method: max(new, known.get(method, new), key=lambda f: f.rank) for method, new in found.items()}
+
+
+@dataclass(frozen=True)
+class LikelyPoint:
+    """The decomposable release found under a limit on what it makes likely.
+
+    max_identified  the fraction of at-risk cells that may be identified; None for no limit
+    threshold       a cell is identified where its true count is more probable than this
+    sub_tables      without the grand total; 0 where `reason` says why nothing was found
+    identified      the fraction that is, None where nothing was found
+    highest         the largest probability of a true count, likewise
+    """
+
+    max_identified: float | None
+    threshold: float
+    sub_tables: int
+    value: float
+    identified: float | None
+    highest: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class LikelyCurve:
+    """The decomposable search of a criterion under other limits, strictest first, and with none.
+
+    What keeps a strict limit keeps every looser one: so chains start from the graph found before, and where they find
+    less its release stays. `on_point` hears of every point.
+    """
+
+    chains: DecomposableSearch
+    threshold: float
+    max_identified: tuple[float, ...]
+    on_point: Callable[[LikelyPoint], None] = lambda point: None
+
+    def run(self) -> tuple[LikelyPoint, ...]:
+        """Sorted by the limit, that without one last."""
+        best: DecomposableRelease | None = None
+        points = []
+        for most in (*sorted(set(self.max_identified)), None):
+            try:
+                found = self._search(most, best).run()
+                best = found if best is None or found.value > best.value else best
+                points.append(self._point(most, best))
+            except ReleaseError as error:  # no search has a graph to start from
+                points.append(LikelyPoint(most, self.threshold, 0, 0.0, None, None, str(error)))
+            self.on_point(points[-1])
+        return tuple(points)
+
+    def _search(self, most: float | None, best: DecomposableRelease | None) -> DecomposableSearch:
+        criterion = self.chains.inquiry.criterion
+        limit = None if most is None else PosteriorLimit(threshold=self.threshold, max_identified=most)
+        inquiry = self.chains.inquiry.anew(replace(criterion, limit=limit))
+        start = self.chains.start if best is None else best.graph
+        return replace(self.chains, inquiry=inquiry, start=start, checkpoint=lambda state: None)
+
+    def _point(self, most: float | None, found: DecomposableRelease) -> LikelyPoint:
+        """What a release makes likely, judged anew: it may be one of a stricter limit."""
+        table, inquiry = self.chains.inquiry.table, self.chains.inquiry
+        limit = PosteriorLimit(threshold=self.threshold, max_identified=most or 0.0)
+        told = limit.judge(table, inquiry.knows(found.release), table.at_risk(inquiry.criterion.small_count))
+        return LikelyPoint(most, self.threshold, found.release.sub_tables, found.value, told.fraction, told.highest)
 
 
 def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePoint:

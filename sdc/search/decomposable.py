@@ -166,7 +166,7 @@ class DecomposableSearch:
         table, criterion = self.inquiry.table, self.inquiry.criterion
         start = None if self.start is None else self.start.text(table.schema)
         own = f"{self.annealing}, {self.weights}, {start}"
-        return f"table {table.digest[:12]}, {criterion.small_count}, {criterion.min_width}, {own}"
+        return f"table {table.digest[:12]}, {criterion}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
         patience = self.annealing.patience

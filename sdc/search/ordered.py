@@ -78,7 +78,7 @@ class OrderedSearch:
         refused prefix says nothing of a longer one.
         """
         self._steps.clear()
-        self._require_monotone()
+        self.require_monotone()
         candidates = self._candidates()
         total = self._grand_total()
         if not self.extend:
@@ -99,7 +99,7 @@ class OrderedSearch:
     def extended(self, judgement: Judgement) -> OrderedRelease:
         """A release that was accepted, with candidates added until none can be; the steps are those of this call."""
         self._steps.clear()
-        self._require_monotone()
+        self.require_monotone()
         self.inquiry.resume(judgement)
         return self._found(self._extended(judgement, (), "extension"))
 
@@ -216,7 +216,8 @@ class OrderedSearch:
             )
         return judgement
 
-    def _require_monotone(self) -> None:
+    def require_monotone(self) -> None:
+        """ReleaseError where a refusal says nothing of larger releases."""
         criterion = self.inquiry.criterion
         if not criterion.monotone:
             raise ReleaseError(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdc.intruder.chains import Diagnostics
+from sdc.intruder.limit import Identification, PosteriorLimit
 from sdc.intruder.measures import identified
 from sdc.intruder.posterior import Posterior
 from sdc.intruder.refusals import Refusals
@@ -41,7 +42,7 @@ from sdc.run_format import (
 )
 from sdc.search.best import FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, Cell, blockers
-from sdc.search.curve import CurvePoint
+from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
@@ -49,6 +50,7 @@ from sdc.storage.parquet import named_columns, read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
+LIKELY_CURVE = "likely_curve.json"
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
 REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
 _OF_CELL_LAWS = ("at_truth", "most_likely", "highest")
@@ -139,6 +141,16 @@ def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:
 def read_curve(folder: Path) -> tuple[CurvePoint, ...]:
     """What `write_curve` wrote; RunFolderError where it cannot be read, KeyError where it is another file."""
     return tuple(CurvePoint(**point) for point in read_json(folder / CURVE)["points"])
+
+
+def write_likely_curve(points: Sequence[LikelyPoint], folder: Path) -> None:
+    """The releases under limits on the posterior, in their order."""
+    write_json(folder / LIKELY_CURVE, {"points": [asdict(point) for point in points]})
+
+
+def read_likely_curve(folder: Path) -> tuple[LikelyPoint, ...]:
+    """What `write_likely_curve` wrote; RunFolderError where it cannot be read, KeyError where it is another file."""
+    return tuple(LikelyPoint(**point) for point in read_json(folder / LIKELY_CURVE)["points"])
 
 
 def write_remedies(remedies: Sequence[Remedy], schema: Schema, folder: Path) -> None:
@@ -293,14 +305,22 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
     low, high = content["min_width"]
     # what is no verdict raises, and passes for none
     verdict = Verdict.read(content.pop("releasable"))
-    return Assessment(verdict, **{**content, "min_width": (low, high), "witnesses": witnesses}), bounds
+    likely = _identification(content.pop("identification")) if "identification" in content else None
+    facts = {**content, "min_width": (low, high), "witnesses": witnesses, "identification": likely}
+    return Assessment(verdict, **facts), bounds
 
 
 def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     """An assessment with the categories of its witnesses by name."""
     witnesses = [{**asdict(w), "cell": schema.named(w.cell)} for w in assessment.witnesses]
     facts = {**asdict(assessment), "witnesses": witnesses}
+    if assessment.identification is None:
+        del facts["identification"]  # of most criteria it is no part
     return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
+
+
+def _identification(found: dict[str, Any]) -> Identification:
+    return Identification(**{**found, "limit": PosteriorLimit(**found["limit"])})
 
 
 def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:

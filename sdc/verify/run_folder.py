@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
+from sdc.verify.likely import check_limit
 from sdc.verify.proof import (
     AGAIN,
     MAX_TOTAL,
@@ -128,6 +129,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     """What the manifest says of the risk; the files of each stage are those that it recorded."""
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
+    risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
         lacks = f"{evidence.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
@@ -172,6 +174,11 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
     elif len(narrow):
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
+    if risk["posterior"] is not None:
+        says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
+        is_out = (evidence.folder / names.RELEASE).is_dir()
+        identified = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
+        notes.append(f"{identified} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
     return Verification(cells, cells - len(narrow), differences, tuple(evidence.failures), tuple(lines), tuple(notes))

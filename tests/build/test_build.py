@@ -39,12 +39,13 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import CellRows
+from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.publish.gate import Cleared, Subject
+from sdc.publish.gate import Cleared, Subject, clear
 from sdc.publish.publication import write_publication
 from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
@@ -53,9 +54,19 @@ from sdc.risk.verdict import Policy
 from sdc.search.blockers import blockers
 from sdc.search.decomposable import Annealing, SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
+from sdc.storage.certificate import read_certificate
 from sdc.storage.parquet import read_written_table
-from sdc.storage.results import read_curve, read_posteriors, read_refusals, read_remedies, write_checkpoint
-from sdc.storage.run_folder import StageRecord, folder_digest
+from sdc.storage.results import (
+    read_assessment,
+    read_curve,
+    read_likely_curve,
+    read_posteriors,
+    read_refusals,
+    read_remedies,
+    write_checkpoint,
+)
+from sdc.storage.run_folder import StageRecord, folder_digest, write_json
+from sdc.verify.run_folder import verify
 from tests.folders import contents
 from tests.publish.clearing import cleared_of
 from tests.strategies import czech as czech_table
@@ -470,6 +481,85 @@ def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) ->
     assert redone(wider) == ["curve", "confidential"]
     _, none = made(config(release={"annealing": settings}))
     assert redone(none) == ["confidential"]
+
+
+LIMIT = {"threshold": 0.006, "max_identified": 0.0, "max_probability": 0.006}
+
+
+def test_a_limit_on_the_posterior(config: Config) -> None:
+    """Without it 47 sub-tables go out, and the second at-risk cell has its true count at 0.0106."""
+    build, _ = made(config(release=ANNEALED, risk={"posterior": LIMIT}))
+    assessed, _ = read_assessment(build.folder.stage("assessment"), build.table, 2)
+    likely = assessed.identification
+    assert likely is not None
+    own = posterior(build.table, build.found.release).cells.at_truth
+    assert (likely.is_kept, likely.identified, likely.cells, likely.highest) == (True, 0, 3, own.max())
+    # from a graph that makes less likely than the one-way sub-tables alone, with 0.0314
+    assert 6 < build.found.release.sub_tables < 47
+    assert own.max() <= 0.006
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "keeps a limit on what it makes likely: under the law released 0 of 3 at-risk cells" in page
+    published = contents(build.folder.stage("release"))
+    assert not [name for name, content in published.items() if b"likely" in content or b"0.006" in content]
+    # a limit that nothing breaks changes nothing but what is said of it
+    free, _ = made(config(release=ANNEALED))
+    loose, _ = made(config(release=ANNEALED, risk={"posterior": {"max_probability": 0.9}}))
+    assert contents(loose.folder.stage("release")) == contents(free.folder.stage("release"))
+
+
+def test_verification_judges_the_limit_too(config: Config, tmp_path: Path) -> None:
+    """The release of a looser limit under a manifest with a stricter one: all is recorded as it is, and it fails."""
+    loose, _ = made(config(release=ANNEALED, risk={"posterior": {"threshold": 0.005, "max_identified": 0.5}}))
+    found = verify(loose.folder.path)
+    assert (found.failures, found.notes) == ((), ("1 of 3 true counts have a probability above 0.005",))
+    shutil.copytree(loose.folder.path, tmp_path / "copied")
+    manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
+    for stricter, failure in (
+        ({"max_identified": 0.3}, "1 cells are identified, above 0.3 of all"),
+        ({"max_probability": 0.01}, "a true count is more probable than 0.01"),
+        ({"threshold": 0.5}, "claims that 1 cells are identified, there are 0"),
+        ({"law": "uniform"}, "the limit on the posterior is of the law uniform, not released"),
+    ):
+        risk = manifest["config"]["risk"]
+        changed = {**risk, "posterior": {**risk["posterior"], **stricter}}
+        write_json(
+            tmp_path / "copied" / "manifest.json", {**manifest, "config": {**manifest["config"], "risk": changed}}
+        )
+        assert [what for what in verify(tmp_path / "copied").failures if failure in what], failure
+
+
+def test_the_gate_judges_the_limit(config: Config) -> None:
+    """Whatever an assessment says: cells are wide enough, and one true count is too probable."""
+    build, _ = made(config(release=ANNEALED))
+    certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
+    strict = MinWidth(2, 6, PosteriorLimit(max_probability=0.01))
+    with pytest.raises(ReleaseError, match=r"makes too much likely: .* has 0.0106 \(at most 0.01 allowed\); nothing"):
+        clear(build.table, certificate, strict, Policy.REFUSE)
+    loose = MinWidth(2, 6, PosteriorLimit(max_probability=0.02))
+    cleared = clear(build.table, certificate, loose, Policy.REFUSE)
+    with pytest.raises(
+        ReleaseError, match=r"of another limit on the posterior: .*max_probability=0.02.*, asked is None"
+    ):
+        cleared.require(build.subject)
+
+
+def test_a_curve_under_limits(config: Config) -> None:
+    """No more sub-tables under a stricter limit; the largest release is that of none."""
+    curve = {"min_width": [6], "methods": ["decomposable"], "max_identified": [0.0, 0.4], "threshold": 0.006}
+    build, _ = made(config(release={"annealing": ANNEALED["annealing"]}, curve=curve))
+    points = read_likely_curve(build.folder.stage("curve"))
+    assert [point.max_identified for point in points] == [0.0, 0.4, None]
+    assert 6 < points[0].sub_tables < points[1].sub_tables == points[2].sub_tables == 47
+    assert [point.identified for point in points] == [0.0, 1 / 3, 1 / 3]
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert 'id="likely-curve"' in page
+    strict = {**curve, "threshold": 1e-6}
+    build, _ = made(config(release={"annealing": ANNEALED["annealing"]}, curve=strict))
+    points = read_likely_curve(build.folder.stage("curve"))
+    assert (points[0].sub_tables, points[2].sub_tables) == (0, 47)
+    assert points[0].reason is not None
+    assert points[0].reason.startswith("the graph [A] [B] [C] [D] [E] [F], from which the search starts, makes")
+    assert points[0].reason.endswith("no graph kept it; give a start that does, or allow more")
 
 
 def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path) -> None:

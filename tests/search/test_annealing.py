@@ -13,6 +13,7 @@ from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.bounds import decomposable
+from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
@@ -66,6 +67,36 @@ def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_c
         assert state.step == 3 * step >= state.accepted
         assert state.best.min_width == narrowest(table, state.best.graph, small_count)
         assert state.best.value >= state.value
+
+
+@given(some.integers(0, 10_000), some.sampled_from([0.03, 0.1, 0.3]), some.sampled_from([0.4, 0.6]))
+@settings(max_examples=15)
+def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -> None:
+    """Judged by whole laws; and a chain that is stopped after every step goes the same way as one that is not."""
+    table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
+    limit = PosteriorLimit(threshold=threshold, max_identified=most, max_probability=0.9)
+    chain = Chain(MinWidth(2, 1, limit), HOT)
+    try:
+        state = start = chain.init(table, seed)
+    except ReleaseError:
+        return
+    for _ in range(20):
+        state = chain.step(table, state, 3)
+        for graph in (state.graph, state.best.graph):
+            assert limit.judge(table, knows(table, graph.release), table.at_risk(2)).is_kept
+    assert chain.step(table, start, 60) == state
+
+
+def test_a_limit_leaves_less_and_a_start_beyond_it_is_refused() -> None:
+    table = random_table(1, [2, 3, 2, 4, 2, 3], 300)
+    free = Chain(MinWidth(2, 1), HOT)
+    found = free.step(table, free.init(table, 1), 400).best
+    limited = Chain(MinWidth(2, 1, PosteriorLimit(threshold=0.5, max_identified=0.05)), HOT)
+    kept = limited.step(table, limited.init(table, 1), 400).best
+    assert 6 < kept.value < found.value
+    message = r"the graph \[A,.* makes too much likely: under the law released \d+ of \d+ at-risk cells .* above 0.5"
+    with pytest.raises(ReleaseError, match=message):
+        limited.init(table, 1, found.graph)
 
 
 @given(small_tables(max_records=25), some.data())

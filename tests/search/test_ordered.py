@@ -14,6 +14,7 @@ from hypothesis import strategies as some
 from sdc.api import ordered_release
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible.bank import Bank
+from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -256,7 +257,7 @@ def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -
 
     A pair costs two questions, with what it opens up, and a refused sub-table two a halving.
     """
-    asked = Inquiry(czech_table(), TypedCriterion(2, 1, refused))
+    asked = Inquiry(czech_table(), TypedCriterion(2, 1, refused=refused))
     found = OrderedSearch(asked, critical_widths(czech_table())).run()
     candidates = critical_widths(czech_table()).reaching(1)
     allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
@@ -349,9 +350,6 @@ def halves(table: Counts) -> Counts:
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
-    class Unsteady(MinWidth):
-        monotone = False
-
-    asked = Inquiry(czech_table(), Unsteady(2, 6))
+    asked = Inquiry(czech_table(), MinWidth(2, 6, PosteriorLimit(max_identified=0.5)))
     with pytest.raises(ReleaseError, match=r"is not monotone: .*choose the method decomposable"):
         OrderedSearch(asked, critical_widths(czech_table())).run()

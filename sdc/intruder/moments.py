@@ -1,0 +1,138 @@
+"""How probable true counts are under a decomposable release, from factorial moments: many times as fast as whole laws.
+
+Chains of hypergeometric laws multiply factorial moments: E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, with (x)_r = x (x -
+1) ... (x - r + 1), because E (m')_r = (m)_r (n')_r / (n_S)_r of a hypergeometric m'. So by inclusion and exclusion
+Pr(f = k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!, a sum of few terms where E f is small. And E f alone excludes most
+cells: the law is that of a sum of independent indicators, as each step composes its generating function with that of
+(1 + z)^n', which keeps all roots real (Szego 1922, Bemerkungen zu einem Satz von J. H. Grace).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.intruder import moment_kernel as kernel
+from sdc.intruder.cell_laws import Probabilities
+from sdc.intruder.hypergeometric import cell_laws, junction_tree
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
+from sdc.model.subtable import SubTable
+from sdc.model.table import Counts, Table
+
+CLOSE = 2e-10  # how far probabilities from factorial moments may be from the exact ones
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A sum over a junction tree, at n cells.
+
+    rows    (slots, n) marginal counts, integers
+    places  where those of a clique or a separator are
+    signs   1 of a clique, minus its multiplicity of a separator
+    """
+
+    rows: npt.NDArray[np.signedinteger]
+    places: Counts
+    signs: Counts
+
+    @staticmethod
+    def of(marginals: CellMarginals, knowledge: Knowledge) -> Rows:
+        """Of a decomposable release; ReleaseError for any other."""
+        tree, signs = junction_tree(knowledge), dict[SubTable, int]()
+        for sign, sets in ((1, tree.cliques), (-1, tree.separators)):
+            for sub_table in sets:
+                signs[sub_table] = signs.get(sub_table, 0) + sign
+        rows = np.stack([marginals.at(sub_table) for sub_table in signs]).astype(np.int64)
+        return Rows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class TrueCounts:
+    """Which true counts may be probable: of n cells, with counts of 1 or more, in a table of so many records.
+
+    least, most  of what is less probable, or more so, it is enough to know that
+    """
+
+    counts: Counts
+    total: int
+    least: float
+    most: float = 1.0
+
+    @cached_property
+    def _within(self) -> Probabilities:
+        """(n, 2) between which E f must lie."""
+        most = int(self.counts.max(initial=1))
+        within: Probabilities = np.array([expected_counts(k, self.least) for k in range(1, most + 1)])[self.counts - 1]
+        return within
+
+    def likely(self, tree: Rows, exactly: Callable[[Counts], Probabilities]) -> tuple[Counts, Probabilities]:
+        """The cells, ascending, whose true count may be as probable as `least`, and how probable it is.
+
+        `exactly` is asked where rounding spoils the sum: of cells with large counts that are expected to be large.
+        """
+        means = np.empty(len(self.counts))
+        kernel.expected(tree.rows, tree.places, tree.signs, self.total, means)
+        low, high = self._within.T
+        cells = np.flatnonzero((means >= low) & (means <= high))
+        found = np.empty(len(cells))
+        kernel.probabilities(
+            tree.rows,
+            tree.places,
+            tree.signs,
+            self.total,
+            self.counts,
+            means,
+            CLOSE,
+            self.least,
+            self.most,
+            cells,
+            found,
+        )
+        left = np.flatnonzero(found == kernel.UNKNOWN)
+        if len(left):
+            found[left] = exactly(cells[left])
+        return cells, found
+
+
+def expected_counts(count: int, least: float) -> tuple[float, float]:
+    """Between which E f lies where Pr(f = count) reaches `least`: count least, and where Chernoff's bound meets it.
+
+    Pr(f = k) <= E f / k, and for E f > k at most exp(k - E f + k log(E f / k)), as E s^f <= exp((s - 1) E f) of a sum
+    of indicators. Rounded outwards.
+    """
+
+    def bound(mean: float) -> float:
+        return exp(count - mean + count * log(mean / count))
+
+    low, high = float(count), 2.0 * count + 2.0
+    while bound(high) >= least:
+        high *= 2
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if bound(middle) >= least else (low, middle)
+    return count * least * (1 - 1e-9), high * (1 + 1e-9)
+
+
+def at_truth(table: Table, knowledge: Knowledge, rows: Counts) -> Probabilities:
+    """(n,) the probability of the true count of each of these rows of the table, under the law `released`.
+
+    Within 2 10^-10 of `hypergeometric.cell_laws`, in a hundredth of its time. ReleaseError where the release is not
+    decomposable, or does not show the structural zeros.
+    """
+    cells = table.codes[rows]
+
+    def exactly(left: Counts) -> Probabilities:
+        return cell_laws(table, knowledge, cells[left]).at_truth
+
+    tree = Rows.of(CellMarginals(table, cells), knowledge)
+    truth = TrueCounts(table.counts[rows], table.total, CLOSE)
+    found = np.zeros(len(rows))
+    where, probable = truth.likely(tree, exactly)
+    found[where] = probable
+    return found

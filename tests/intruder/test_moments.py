@@ -1,0 +1,126 @@
+"""How probable true counts are, by factorial moments: beside the whole laws, and what may be left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+from scipy.stats import hypergeom
+
+from sdc.intruder import hypergeometric, moments
+from sdc.intruder.limit import PosteriorLimit
+from sdc.intruder.moments import Rows, TrueCounts, expected_counts
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.marginal import CellMarginals
+from sdc.model.table import Counts, Table
+from sdc.verify import likely
+from tests.strategies import decomposable_releases, dense, frontier, knows, schema_of, small_tables, structural_zeros
+
+
+@given(small_tables(max_records=40), hs.data())
+def test_moments_beside_whole_laws(table: Table, data: hs.DataObject) -> None:
+    table = table.with_zeros(data.draw(structural_zeros(table)))
+    known = knows(table, data.draw(decomposable_releases(len(table.schema))))
+    rows = table.at_risk(40)
+    if not hypergeometric.is_treatable(known) or not len(rows):
+        return
+    whole = hypergeometric.cell_laws(table, known, table.codes[rows]).at_truth
+    assert moments.at_truth(table, known, rows) == pytest.approx(whole, abs=1e-9)
+
+
+@given(small_tables(max_records=40), hs.data(), hs.floats(0.01, 0.9), hs.floats(0.01, 0.9))
+def test_what_may_be_left_out(table: Table, data: hs.DataObject, one: float, other: float) -> None:
+    """Cells that are not listed are less probable than asked, and the others are on the right side of both limits."""
+    known = knows(table, data.draw(decomposable_releases(len(table.schema))))
+    rows, (least, most) = table.at_risk(3), sorted((one, other))
+    if not hypergeometric.is_treatable(known) or not len(rows):
+        return
+    marginals = CellMarginals(table, table.codes[rows])
+    if known.release.variables != (1 << len(table.schema)) - 1:
+        return  # the sum is over a tree that has every variable
+    whole = hypergeometric.cell_laws(table, known, marginals.cells).at_truth
+    truth = TrueCounts(table.counts[rows], table.total, least, most)
+    cells, found = truth.likely(Rows.of(marginals, known), lambda left: whole[left])
+    assert (np.delete(whole, cells) <= least + 1e-9).all()
+    for limit in (least, most):
+        apart = np.abs(whole[cells] - limit) > 1e-9
+        assert ((found > limit) == (whole[cells] > limit))[apart].all()
+
+
+def test_large_counts_are_asked_for_exactly() -> None:
+    """Where both the count and what is expected are large, rounding spoils the sum: then whole laws are asked."""
+    table = dense(schema_of([2, 2, 2]), [40, 900, 700, 800, 900, 900, 800, 700])
+    known, rows = knows(table, frontier("AB", "BC")), table.at_risk(40)
+    assert len(rows) == 1
+    asked = []
+
+    def exactly(left: Counts) -> Counts:
+        asked.append(left.tolist())
+        return np.full(len(left), 0.25)
+
+    tree = Rows.of(CellMarginals(table, table.codes[rows]), known)
+    dense_cell = TrueCounts(np.array([300]), table.total, 1e-6)
+    cells, found = dense_cell.likely(tree, exactly)
+    assert (asked, cells.tolist(), found.tolist()) == ([[0]], [0], [0.25])
+    assert moments.at_truth(table, known, rows) == pytest.approx(
+        hypergeometric.cell_laws(table, known, table.codes[rows]).at_truth, abs=1e-9
+    )
+
+
+@given(hs.integers(1, 8), hs.floats(0.001, 0.95), hs.integers(1, 400), hs.integers(1, 400), hs.integers(0, 400))
+def test_expected_counts_exclude_nothing_that_is_probable(
+    count: int, least: float, marked: int, drawn: int, more: int
+) -> None:
+    """Of hypergeometric laws, whose probabilities are known another way."""
+    law = hypergeom(max(marked, drawn) + more, marked, drawn)
+    low, high = expected_counts(count, least)
+    if law.pmf(count) >= least:
+        assert low <= law.mean() <= high
+
+
+@given(small_tables(max_records=40), hs.data(), hs.floats(0.01, 0.9))
+def test_verification_counts_the_same_cells_in_integers(table: Table, data: hs.DataObject, threshold: float) -> None:
+    known = knows(table, data.draw(decomposable_releases(len(table.schema))))
+    rows = table.at_risk(4)
+    if not hypergeometric.is_treatable(known) or not len(rows):
+        return
+    if known.release.variables != (1 << len(table.schema)) - 1:
+        return
+    marginals, tree = CellMarginals(table, table.codes[rows]), hypergeometric.junction_tree(known)
+    at_cells = likely._Tree(*([marginals.at(s) for s in sets] for sets in (tree.cliques, tree.separators)))
+    whole = hypergeometric.cell_laws(table, known, marginals.cells).at_truth
+    expected = np.flatnonzero(whole > threshold + 1e-9)
+    close = np.flatnonzero(np.abs(whole - threshold) < 1e-8)
+    found = likely._above(table.counts[rows], at_cells, threshold)
+    assert set(found) ^ set(expected.tolist()) <= set(close.tolist())
+
+
+@given(hs.sampled_from([0.25, 0.5, 1 / 3]))
+def test_a_probability_at_the_threshold_is_not_above_it(threshold: float) -> None:
+    assert not PosteriorLimit(threshold=threshold, max_identified=0.0).keeps(np.array([threshold + 1e-8]), 1)
+    assert PosteriorLimit(threshold=threshold, max_identified=0.0).keeps(np.array([threshold + 1e-12]), 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "limits nothing; give max_identified or max_probability"),
+        ({"max_identified": 1.0}, "max_identified = 1.0; give a fraction of at least 0 and less than 1"),
+        ({"max_identified": -0.1}, "max_identified = -0.1"),
+        ({"max_identified": float("nan")}, "max_identified = nan"),
+        ({"max_probability": 0.0}, "max_probability = 0.0; give a probability between 0 and 1"),
+        ({"max_probability": 1.0}, "max_probability = 1.0"),
+        ({"max_probability": 0.5, "threshold": 1.0}, "threshold = 1.0; give a probability between 0 and 1"),
+    ],
+)
+def test_faulty_limits(values: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PosteriorLimit(**values)  # type: ignore[arg-type]
+
+
+def test_what_is_sampled_proves_no_limit() -> None:
+    table = dense(schema_of([30, 30, 30]), np.random.default_rng(3).integers(0, 3, 27_000).tolist())
+    limit = PosteriorLimit("saturated", max_probability=0.9)
+    with pytest.raises(ReleaseError, match=r"of the law saturated, which no exact engine gives of this release"):
+        limit.judge(table, knows(table, frontier("AB", "BC")), table.at_risk(2))
