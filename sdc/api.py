@@ -33,6 +33,7 @@ from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
 from sdc.search.ordered import OrderedRelease, SearchStep
+from sdc.search.simulatable import SimulatedStep, Simulation
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
@@ -195,13 +196,19 @@ def find_release(
     start: str | None = None,
     weights: Mapping[str, float] | None = None,
     posterior_limit: PosteriorLimit | None = None,
+    draws: int = 100,
+    share: float = 0.05,
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
     on_step: Callable[[SearchStep], None] = lambda step: None,
     on_round: Callable[[SearchState], None] = lambda state: None,
+    on_simulated: Callable[[SimulatedStep], None] = lambda step: None,
 ) -> FoundRelease:
-    """The release that a method finds: ordered, decomposable, or best; settings and errors as for its own verb.
+    """The release that a method finds: ordered, decomposable, best or simulatable; errors as for its own verb.
+
+    draws, share  of "simulatable": tables drawn for each decision, and how many of them may break the criterion; `seed`
+                  is theirs too
 
     ConfigError for an unknown method, ReleaseError for a limit on the posterior and another method than decomposable.
     """
@@ -209,9 +216,11 @@ def find_release(
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     annealing = Annealing(CoolingSchedule(steps), chains, seed)
     criterion = MinWidth(small_count, min_width, posterior_limit)
-    settings = _settings(table, criterion, effort, annealing, start, weights)
+    settings = replace(
+        _settings(table, criterion, effort, annealing, start, weights), simulation=Simulation(draws, share, seed)
+    )
     widths = no_widths() if method == "decomposable" else settings.widths(table)
-    return release_search(table, settings, widths, on_step, on_round).run(method)
+    return release_search(table, settings, widths, on_step, on_round, on_simulated).run(method)
 
 
 def risk_utility_curve(

@@ -183,12 +183,17 @@ def assess(
 @app.command()
 def release(
     table: TablePath,
-    method: Annotated[str, typer.Option(help="ordered, decomposable, or best: the better of both")],
+    method: Annotated[
+        str,
+        typer.Option(help="ordered, decomposable, best of both, or simulatable: refusals tell nothing"),
+    ],
     min_width: MinWidth,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the annealing; ordered needs none.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of annealing and draws; ordered needs none.")] = 0,
     chains: Annotated[int, typer.Option(min=1, max=1024, help="Annealing chains.")] = 4,
     steps: Annotated[int, typer.Option(min=1, help="Proposals of each annealing chain.")] = 200_000,
     start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Tables drawn for each decision of simulatable.")] = 100,
+    share: Annotated[float, typer.Option(help="Of these draws, how many may break the criterion.")] = 0.05,
     weight: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
@@ -208,7 +213,7 @@ def release(
 ) -> None:
     """Finds a release, and publishes it where a folder is given."""
     from sdc import api
-    from sdc.build.describe import describe_round, say_step
+    from sdc.build.describe import describe_round, describe_simulated, say_step
     from sdc.search.best import require_method
 
     require_method(method)
@@ -228,9 +233,12 @@ def release(
             start=start,
             weights=weights,
             posterior_limit=limit,
+            draws=draws,
+            share=share,
             executor=executor,
             on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
+            on_simulated=lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
         )
     if out is not None:
         api.publish_release(data, found, out, title=title or out.absolute().name)

@@ -64,7 +64,8 @@ Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
-SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
+CurveMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
+SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best", "simulatable"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -288,6 +289,20 @@ class AnnealingConfig(Section):
         return value
 
 
+class SimulatableConfig(Section):
+    """Decisions from tables drawn given what is released already; the true table is asked in the end."""
+
+    draws: Annotated[Positive, Field(le=100_000, description="tables drawn for each decision, at least 1")] = 100
+    share: Annotated[
+        Share,
+        Field(
+            description="a candidate is refused where more than this share of the draws would break the criterion with "
+            "it, at least 0 and below 1"
+        ),
+    ] = 0.05
+    seed: Annotated[NotNegative, Field(description="the seed of all draws, at least 0")] = 0
+
+
 class WeightsConfig(Section):
     variables: Annotated[
         dict[Text, Weight],
@@ -304,7 +319,10 @@ class WeightsConfig(Section):
 class ReleaseConfig(Section):
     method: Annotated[
         SearchMethod,
-        Field(description="how the release is searched: ordered, decomposable, or best: the better of both"),
+        Field(
+            description="how the release is searched: ordered, decomposable, best: the better of both, or simulatable: "
+            "by decisions that tell nothing of the table"
+        ),
     ] = "ordered"
     extend: Annotated[
         StrictBool,
@@ -329,6 +347,7 @@ class ReleaseConfig(Section):
         ),
     ] = 2_000_000
     annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
+    simulatable: Annotated[SimulatableConfig, Field(description="a section of settings")] = SimulatableConfig()
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
 
 
@@ -356,7 +375,7 @@ class CurveConfig(Section):
         Field(description="a list of small counts, each at least 1; default that of the build"),
     ] = None
     methods: Annotated[
-        tuple[SearchMethod, ...],
+        tuple[CurveMethod, ...],
         AfterValidator(_not_empty),
         Field(description="a list of ordered, decomposable and best"),
     ] = ("ordered", "decomposable")
@@ -480,10 +499,10 @@ class BuildConfig(Section):
         if self.risk.posterior is None:
             return self
         why = "a limit on the posterior is not monotone: with more released true counts may become less likely"
-        if self.release.method != "decomposable":
+        if self.release.method not in ("decomposable", "simulatable"):
             raise ValueError(
                 f"release.method = {self.release.method!r}, with risk.posterior: {why}, so no search may cut by a "
-                "refusal; choose decomposable"
+                "refusal; choose decomposable or simulatable"
             )
         if self.remedies is not None:
             raise ValueError(f"remedies, with risk.posterior: {why}, so no recode is shown to help; leave one out")

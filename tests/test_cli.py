@@ -412,6 +412,15 @@ def test_a_release_within_a_limit_on_the_posterior(sdc: Sdc) -> None:
     assert "is not monotone" in refused.err
 
 
+def test_a_release_that_tells_nothing_by_what_it_leaves_out(sdc: Sdc) -> None:
+    options = ["--method", "simulatable", "--min-width", "6", "--draws", "10", "--share", "0.1"]
+    found = sdc("release", CZECH, *options)
+    assert "reason        Decisions that tell nothing of the table cost " in found.out
+    assert "search: A beside 0 sub-tables: accepted, 0 draws break the criterion" in found.err
+    assert sdc("release", CZECH, *options, "--seed", "0").out == found.out
+    assert sdc("release", CZECH, *options[:-1], "1.0").status == 1
+
+
 def test_the_published_number_of_feasible_tables(sdc: Sdc) -> None:
     found = sdc("enumerate", CZECH, *RELEASE, "--json").document
     assert list(found.items()) == [("feasible_tables", 810), ("complete", True)]
@@ -980,7 +989,7 @@ FAULTS = [
     ),
     in_config(
         "an unknown method",
-        r"release\.method = 'greedy': should be 'ordered', 'decomposable' or 'best'",
+        r"release\.method = 'greedy': should be 'ordered', 'decomposable', 'best' or 'simulatable'",
         sections={"release": {"method": "greedy"}},
     ),
     # annealing: no chains, no steps, negative temperatures, a faulty start, weights for unknown variables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from sdc.model.errors import ConfigError
 from sdc.risk.criterion import Budget
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.search.annealing import CoolingSchedule
+from sdc.search.simulatable import Simulation
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -70,6 +72,7 @@ def test_defaults(file: Path) -> None:
                 "tempering": False,
                 "start": None,
             },
+            "simulatable": asdict(Simulation()),
             "weights": {"variables": {}, "sub_tables": {}},
         },
         "publication": {"title": None, "formulas": "quote"},
@@ -251,7 +254,7 @@ def test_a_config_is_frozen(file: Path) -> None:
         (
             "name: small",
             "name: small\nrelease: {method: worst}",
-            "release.method = 'worst': .*'decomposable' or 'best'",
+            "release.method = 'worst': .*'decomposable', 'best' or 'simulatable'",
         ),
         ("name: small", "name: small\nrelease: {extend: 1}", "release.extend = 1: .*true or false"),
         ("name: small", "name: small\nrelease: {refute_cells: -1}", "release.refute_cells = -1: .* equal to 0"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
 from sdc.search.decomposable import Annealing, DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.simulatable import SimulatableSearch, SimulatedStep, Simulation
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Utility, Weights, utility_of
 
@@ -34,6 +35,7 @@ class SearchSettings:
     floor        only critical widths that reach it are listed, see `floor_of`
     start        the graph that chains start from, as '[a,b] [b,c]'; none without edges
     by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1
+    simulation   how tables are drawn for decisions that tell nothing
     """
 
     criterion: MinWidth
@@ -45,6 +47,7 @@ class SearchSettings:
     start: str | None
     by_variable: Mapping[str, float]
     by_sub_table: Mapping[str, float]
+    simulation: Simulation = field(default_factory=Simulation)
 
     def inquiry(self, table: Table) -> Inquiry:
         """What asks the criterion about the table; InputError where it has no at-risk cell."""
@@ -90,15 +93,17 @@ def release_search(
     widths: CriticalWidths,
     on_step: Callable[[SearchStep], None] = lambda step: None,
     on_round: Callable[[SearchState], None] = lambda state: None,
+    on_simulated: Callable[[SimulatedStep], None] = lambda step: None,
 ) -> ReleaseSearch:
-    """Both searches under one criterion; InputError where the settings do not fit the table."""
+    """All searches under one criterion; InputError where the settings do not fit the table."""
     inquiry, weights, start = (
         settings.inquiry(table),
         settings.weights(table.schema),
         settings.start_graph(table.schema),
     )
     chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round)
-    return ReleaseSearch(OrderedSearch(inquiry, widths, settings.extend, on_step), chains)
+    simulatable = SimulatableSearch(inquiry, settings.simulation, weights, on_simulated)
+    return ReleaseSearch(OrderedSearch(inquiry, widths, settings.extend, on_step), chains, simulatable)
 
 
 def utility_of_release(table: Table, release: Release, weights: Weights) -> Utility:

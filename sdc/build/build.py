@@ -33,6 +33,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.decomposable import Annealing
+from sdc.search.simulatable import Simulation
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
 from sdc.storage.parquet import read_written_table
@@ -164,6 +165,7 @@ class Build:
             annealing.start,
             release.weights.variables,
             release.weights.sub_tables,
+            Simulation(**release.simulatable.model_dump()),
         )
 
     def check_names(self, schema: Schema) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
+from sdc.model import subtable as st
+from sdc.model.schema import Schema
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from sdc.search.simulatable import SimulatedStep
 
 Say = Callable[[str], None]
 
@@ -28,6 +31,13 @@ def say_step(step: SearchStep, say: Say) -> None:
         say(f"search: the first {step.length} of the list: {answer}")
     elif step.answer:
         say(f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}")
+
+
+def describe_simulated(step: SimulatedStep, schema: Schema) -> str:
+    """One line for the progress of decisions that tell nothing."""
+    answer = "accepted" if step.accepted else "refused"
+    named = st.label(step.added, schema)
+    return f"search: {named} beside {step.length} sub-tables: {answer}, {step.breaking} draws break the criterion"
 
 
 def describe_point(point: CurvePoint) -> str:

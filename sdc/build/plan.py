@@ -27,6 +27,7 @@ from sdc.risk.criterion import STEPS_PER_SECOND
 from sdc.risk.min_width import CELLS_PER_UNIT
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.search.remedies import MOST_SECONDS
+from sdc.search.simulatable import DRAWS_PER_UNIT
 from sdc.storage.parquet import write_table
 
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
@@ -119,7 +120,7 @@ def _free_bytes(folder: Path) -> int:
 def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     """What is tried: what the build's method has units of."""
     method = build.config.release.method
-    chains = ["annealing"] * (method != "ordered" or build.config.curve is not None)
+    chains = ["annealing"] * (method in ("decomposable", "best") or build.config.curve is not None)
     moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
     names = ["start", "widths", *chains, *moves]
     shared = build.settings().criterion, build.floor, sweep, build.config.release.cells_per_slice
@@ -167,7 +168,8 @@ class _Projection:
     def _units(self, name: str) -> int:
         config, at_risk = self.build.config, len(self._at_risk)
         refined = at_risk if is_small(self.table.schema) else config.release.refute_cells
-        chains = config.release.annealing.chains if config.release.method != "ordered" else 1
+        draws = -(-config.release.simulatable.draws // DRAWS_PER_UNIT)
+        chains = {"ordered": 1, "simulatable": draws}.get(config.release.method, config.release.annealing.chains)
         recodes = 2 * config.remedies.variables if config.remedies else 0
         units = {"widths": self.sweep.units, "search": chains, "curve": chains, "remedies": recodes}
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)

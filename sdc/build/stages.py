@@ -24,6 +24,7 @@ from sdc.build.describe import (
     describe_refusals,
     describe_remedy,
     describe_round,
+    describe_simulated,
     say_step,
 )
 from sdc.build.needs import sweep_bytes_allowed
@@ -175,7 +176,14 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
         say(describe_round(state))
 
     settings = build.settings(executor)
-    search = release_search(table, settings, build.widths, lambda step: say_step(step, say), keep)
+    search = release_search(
+        table,
+        settings,
+        build.widths,
+        lambda step: say_step(step, say),
+        keep,
+        lambda step: say(describe_simulated(step, table.schema)),
+    )
     found = search.run(build.config.release.method, results.read_checkpoint(path, key))
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
     results.write_search(found, table.schema, into)
@@ -271,6 +279,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         graph=found.graph,
         trace=found.trace,
         best_reason=found.reason,
+        simulated=found.simulated,
         utility=results.read_utility(build.folder.stage("search")),
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
         likely_curve=results.read_likely_curve(build.folder.stage("curve")) if _limits(config) else (),
@@ -332,9 +341,10 @@ _NOT_REPORTED: dict[str, Any] = {**_ELSEWHERE, "name": True}
 
 
 def _search_settings(config: BuildConfig) -> dict[str, Any]:
-    """What the search depends on: the ordered one not on annealing."""
+    """What the search depends on: each on settings of its own."""
     # what does not change a stage must not be in its key, or a rerun would do the work again
-    unused = {"annealing"} if config.release.method == "ordered" else set()
+    used = {"ordered": None, "decomposable": "annealing", "best": "annealing", "simulatable": "simulatable"}
+    unused = {"annealing", "simulatable"} - {used[config.release.method]}
     return config.release.model_dump(mode="json", exclude=unused)
 
 

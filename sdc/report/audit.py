@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sdc.model import subtable as st
 from sdc.report import chains, curve, exposure, figures, graphs, likely, likely_curve, sections, utility
 from sdc.report.blockers import blockers, remedies
 from sdc.report.evidence import Audit
@@ -47,6 +48,9 @@ def _values(audit: Audit) -> dict[str, Any]:
         **_graph(audit),
         **_chains(audit),
         **_lattice(audit),
+        "simulated": [
+            (st.label(step.added, audit.table.schema), step) for step in audit.simulated[: sections.MOST_STEPS]
+        ],
         "bisection": sections.bisection(audit),
         "extension": sections.extension(audit),
         "border": (border := sections.border(audit))[: sections.MOST_STEPS],

@@ -20,6 +20,7 @@ from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from sdc.search.simulatable import SimulatedStep
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Audit:
     policy            "refuse": undecided counts as unsafe; "outer": it is let through
     bounds            of every at-risk cell under the release
     graph             the decomposable graph that was found, with the trace of the chains that found it
-    best_reason       of the method "best": why the one that won did
+    best_reason       of the method "best": why the one that won did; of "simulatable": what it costs
+    simulated         decisions of the method "simulatable"
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
     likely_curve      decomposable releases against what they may make likely
@@ -56,6 +58,7 @@ class Audit:
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
     best_reason: str | None = None
+    simulated: tuple[SimulatedStep, ...] = ()
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
     likely_curve: tuple[LikelyPoint, ...] = ()

@@ -1,4 +1,4 @@
-"""A release by the method asked for: ordered, decomposable, or the better of both made maximal."""
+"""A release by the method asked for: ordered, decomposable, the better of both made maximal, or simulatable."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.utility.measures import Weights, weighted_sub_tables
 
-METHODS = ("ordered", "decomposable", "best")
+METHODS = ("ordered", "decomposable", "best", "simulatable")
 
 
 @dataclass(frozen=True, eq=False)
 class FoundRelease(Found):
     """A release with the judgement that accepted it, and how it was found.
 
-    method    "ordered", "decomposable" or "best"
+    method    "ordered", "decomposable", "best" or "simulatable"
     value     its utility by the weights of the search
     steps     questions put to the criterion by bisection and extension
     graph     the best decomposable graph where chains were run; with "best" the release may be another one
     trace     where the chains were, round by round
-    reason    why this one of the releases found, with "best"
+    reason    why this one of the releases found, with "best"; with "simulatable" what it costs to tell nothing
+    simulated decisions of "simulatable"
     """
 
     method: str
@@ -39,6 +41,7 @@ class FoundRelease(Found):
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
     reason: str | None = None
+    simulated: tuple[SimulatedStep, ...] = ()
 
     @property
     def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
@@ -49,7 +52,7 @@ class FoundRelease(Found):
 
 @dataclass(frozen=True)
 class ReleaseSearch:
-    """Both searches, under one criterion; the utility is that of the decomposable one's weights.
+    """All searches, under one criterion; the utility is that of the decomposable one's weights.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. InputError, ReleaseError and RuntimeError as the searches raise them.
@@ -57,12 +60,15 @@ class ReleaseSearch:
 
     ordered: OrderedSearch
     decomposable: DecomposableSearch
+    simulatable: SimulatableSearch
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
         require_method(method)
         if method == "decomposable":
             return self.by_annealing(resume)
+        if method == "simulatable":
+            return self.by_simulation()
         self.ordered.require_monotone()
         if method == "ordered":
             return self.by_order()
@@ -84,6 +90,20 @@ class ReleaseSearch:
         found = replace(self.decomposable, inquiry=self.decomposable.inquiry.anew()).run(resume)
         value = self._value(found.release)
         return FoundRelease(found.judgement, "decomposable", value, graph=found.graph, trace=found.trace)
+
+    def by_simulation(self) -> FoundRelease:
+        """What grows by decisions that tell nothing, and beside it what the ordered search would release."""
+        found = replace(self.simulatable, inquiry=self.simulatable.inquiry.anew()).run()
+        value, reason = self._value(found.release), None
+        if self.ordered.inquiry.criterion.monotone:
+            other = self.by_order()
+            own, more = found.release.sub_tables, other.release.sub_tables
+            reason = (
+                f"Decisions that tell nothing of the table cost {more - own} sub-tables: the ordered search, which "
+                f"looks at it, would release {more}, of utility {other.value:.12g}; this release has {own}, of "
+                f"utility {value:.12g}."
+            )
+        return FoundRelease(found.judgement, "simulatable", value, reason=reason, simulated=found.steps)
 
     def can_anneal(self) -> bool:
         """Whether the smallest decomposable release with all variables may be public; every other contains it."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sdc.intruder.limit import PosteriorLimit
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import ConfigError, ReleaseError
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
@@ -54,6 +54,8 @@ class CurveSearch:
         """Sorted by method, small count and width."""
         for method in self.methods:
             require_method(method)
+            if method == "simulatable":
+                raise ConfigError("the curve has no method simulatable; choose ordered, decomposable or best")
         points = [point for small_count in sorted(set(self.small_counts)) for point in self._points(small_count)]
         return tuple(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
 
@@ -66,7 +68,8 @@ class CurveSearch:
             inquiry = inquiry.anew(MinWidth(small_count, min_width))
             start = known["decomposable"].graph if "decomposable" in known else None
             chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
-            known = self._found(ReleaseSearch(replace(ordered, inquiry=inquiry), chains), known)
+            search = replace(self.search, ordered=replace(ordered, inquiry=inquiry), decomposable=chains)
+            known = self._found(search, known)
             for method in (method for method in METHODS if method in self.methods):
                 point = _point(method, inquiry, known.get(method))
                 self.on_point(point)

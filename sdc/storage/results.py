@@ -46,6 +46,7 @@ from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from sdc.search.simulatable import SimulatedStep
 from sdc.storage.parquet import named_columns, read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
@@ -74,6 +75,7 @@ class SearchRecord(NamedTuple):
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
     reason: str | None = None
+    simulated: tuple[SimulatedStep, ...] = ()
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -100,6 +102,8 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
         write_columns(folder / TRACE, {name: np.array([getattr(r, name) for r in found.trace]) for name in names})
     if found.reason is not None:
         content["reason"] = found.reason
+    if found.simulated:
+        content["simulated"] = [{**asdict(s), "added": st.names(s.added, schema)} for s in found.simulated]
     content["blockers"] = [_blocker(cell, stopped, schema) for cell, stopped in blockers(found.steps)[:MOST_BLOCKERS]]
     write_json(folder / SEARCH_FILE, content)
 
@@ -113,8 +117,9 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
     content = read_json(folder / SEARCH_FILE)
     release = Release.of(_bits(names, schema) for names in content["frontier"])
     steps = tuple(_step(step, schema) for step in content["steps"])
+    simulated = [SimulatedStep(**{**s, "added": _bits(s["added"], schema)}) for s in content.get("simulated", ())]
     if "graph" not in content:
-        return SearchRecord(release, steps, reason=content.get("reason"))
+        return SearchRecord(release, steps, reason=content.get("reason"), simulated=tuple(simulated))
     # from cliques, not from neighbours: a graph that is not chordal is refused here
     graph = DecomposableGraph.from_cliques((_bits(names, schema) for names in content["graph"]), schema)
     columns, _ = read_columns(folder / TRACE)

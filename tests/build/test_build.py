@@ -562,6 +562,25 @@ def test_a_curve_under_limits(config: Config) -> None:
     assert points[0].reason.endswith("no graph kept it; give a start that does, or allow more")
 
 
+def test_a_simulatable_build(config: Config) -> None:
+    """What refusals tell is nothing: and what that costs is said."""
+    build, _ = made(config(release={"method": "simulatable", "simulatable": {"draws": 20}}))
+    found = build.found
+    accepted = Release.of(step.added for step in found.simulated if step.accepted)
+    assert (found.release, found.release.sub_tables) == (accepted, 39)
+    assert not all(step.accepted for step in found.simulated)
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "cost 20 sub-tables: the ordered search" in page
+    assert 'id="simulated"' in page
+    _, statuses = made(
+        config(release={"method": "simulatable", "simulatable": {"draws": 20}, "annealing": {"steps": 9}})
+    )
+    assert redone(statuses) == ["confidential"]
+    _, statuses = made(config(release={"method": "simulatable", "simulatable": {"draws": 20, "seed": 1}}))
+    assert "search" in redone(statuses)
+    assert verify(build.folder.path).verified
+
+
 def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path) -> None:
     """They can be asked for afterwards: what was found stays, and the release too."""
     made(config())

@@ -23,6 +23,7 @@ from sdc.search.best import FoundRelease, ReleaseSearch
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
 from sdc.search.ordered import OrderedSearch
+from sdc.search.simulatable import SimulatableSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.search.test_decomposable import annealed_search
@@ -36,6 +37,7 @@ def search_of(table: Table, min_width: int, *, extend: bool = True, **annealing:
     return ReleaseSearch(
         OrderedSearch(asked, critical_widths(table), extend=extend),
         annealed_search(asked, **{**short, **annealing}),
+        SimulatableSearch(asked),
     )
 
 
@@ -163,7 +165,8 @@ def test_chains_go_on_where_they_were(czech: Table) -> None:
 
 def asked_by(executor: Executor, table: Table, policy: Policy = Policy.REFUSE) -> ReleaseSearch:
     search, inquiry = search_of(table, 3), inquiry_of(table, 3, executor=executor, policy=policy)
-    return ReleaseSearch(replace(search.ordered, inquiry=inquiry), replace(search.decomposable, inquiry=inquiry))
+    ordered, annealed = (replace(one, inquiry=inquiry) for one in (search.ordered, search.decomposable))
+    return replace(search, ordered=ordered, decomposable=annealed)
 
 
 @pytest.mark.parametrize("policy", Policy)

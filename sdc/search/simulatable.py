@@ -1,0 +1,219 @@
+"""A search that tells nothing by what it leaves out: it asks drawn tables, and the true one only in the end.
+
+Simulatable auditing (Kenthapadi, Mishra and Nissim 2005): whoever has what is released already could repeat each
+decision, because it is made from that alone. What is refused then tells nothing of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from sdc.intruder.draws import Draws
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.graph import decompose
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Depth, Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.search.found import Found
+from sdc.utility.measures import Weights, weighted_sub_tables
+
+MAX_VARIABLES = 16  # all their sub-tables are candidates
+DRAWS_PER_UNIT = 8
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """How tables are drawn and how many of them must keep the criterion; InputError for what makes no search.
+
+    draws  feasible tables drawn for each decision, under the law `released`
+    share  a candidate is refused where more than this share of them would break the criterion with it
+    seed   of all draws, chosen before the table is seen
+    """
+
+    draws: int = 100
+    share: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or self.seed < 0:
+            raise InputError(f"draws = {self.draws}, seed = {self.seed}; give 1 draw at least, and a seed of 0 or more")
+        if not 0 <= self.share < 1:
+            raise InputError(f"share = {self.share}; give a part of the draws, at least 0 and less than 1")
+
+    @property
+    def most(self) -> int:
+        """How many draws may break the criterion."""
+        return int(self.share * self.draws + 1e-9)
+
+
+@dataclass(frozen=True)
+class SimulatedStep:
+    """One decision.
+
+    length    sub-tables released before it
+    added     the candidate
+    accepted  whether it was
+    breaking  how many draws would break the criterion with it; of a refused one those that were looked at
+    """
+
+    length: int
+    added: SubTable
+    accepted: bool
+    breaking: int
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatableRelease(Found):
+    """The release that grew, and every decision that led to it."""
+
+    steps: tuple[SimulatedStep, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """Whether tables drawn given `release`, with these seeds, would break the criterion under `larger`."""
+
+    criterion: MinWidth
+    release: Release
+    larger: Release
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SimulatableSearch:
+    """Grows a decomposable release by an order that is public, each step by what is released already.
+
+    Candidates come by the number of their variables, then what is worth most by the weights, then by the order of the
+    variables. One is looked at where the release with it is decomposable: then tables can be drawn exactly and
+    independently, and their bounds are explicit. What was refused, and what contains it, is not asked again. The true
+    table is asked in the end, about the whole release.
+    """
+
+    inquiry: Inquiry
+    simulation: Simulation = field(default_factory=Simulation)
+    weights: Weights | None = None
+    on_step: Callable[[SimulatedStep], None] = lambda step: None
+
+    def run(self) -> SimulatableRelease:
+        """The release, judged by the criterion.
+
+        ReleaseError where the true table breaks the criterion under it: then nothing may be published, and nothing that
+        was decided before has told so. InputError for structural zeros, or too many variables.
+        """
+        table = self.inquiry.table
+        self._check(table)
+        released, steps, refused = Release.of([st.GRAND_TOTAL]), list[SimulatedStep](), list[SubTable]()
+        while (candidate := self._next(released, refused)) is not None:
+            larger = Release.of([*released.frontier, candidate])
+            breaking = self._breaking(released, larger)
+            step = SimulatedStep(released.sub_tables, candidate, breaking <= self.simulation.most, breaking)
+            self.on_step(step)
+            steps.append(step)
+            if step.accepted:
+                released = larger
+            else:
+                refused.append(candidate)
+        judgement = self.inquiry.ask(released)
+        if not self.inquiry.accepts(judgement):
+            low, high = judgement.margin
+            raise ReleaseError(
+                f"the release that grew, of {released.sub_tables} sub-tables, breaks the criterion in the true table "
+                f"(min width {low} to {high}, required {self.inquiry.criterion.min_width}); nothing is published, "
+                f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
+            )
+        return SimulatableRelease(judgement, tuple(steps))
+
+    def _check(self, table: Table) -> None:
+        if len(table.schema) > MAX_VARIABLES:
+            raise InputError(
+                f"the table has {len(table.schema)} variables, and the method simulatable looks at all sub-tables of "
+                f"at most {MAX_VARIABLES}; choose fewer variables, or the method ordered"
+            )
+        if table.zeros:
+            raise InputError(
+                "the method simulatable draws tables that may have records in structural zeros; leave these out, or "
+                "choose the method ordered"
+            )
+
+    def _next(self, released: Release, refused: Sequence[SubTable]) -> SubTable | None:
+        """The first candidate that is left and keeps the release decomposable."""
+        variables = len(self.inquiry.table.schema)
+        for candidate in _in_order(variables, self.weights or Weights.equal(variables)):
+            if candidate in released or any(candidate & smaller == smaller for smaller in refused):
+                continue
+            if decompose(Release.of([*released.frontier, candidate]), variables) is not None:
+                return candidate
+        return None
+
+    def _breaking(self, released: Release, larger: Release) -> int:
+        """How many draws break the criterion; looked at no further than to one too many."""
+        simulation, breaking = self.simulation, 0
+        for units in self._units(released, larger):
+            table, executor = self.inquiry.table, self.inquiry.executor
+            for broken in executor.run(broken_draws, table, units):
+                breaking += broken
+                if breaking > simulation.most:
+                    return breaking
+        return breaking
+
+    def _units(self, released: Release, larger: Release) -> Iterator[list[_Question]]:
+        """Questions, as many at once as would be needed to refuse, and as many again."""
+        seeds = _seeds(self.simulation.seed, released, self.simulation.draws)
+        cut = [seeds[begin : begin + DRAWS_PER_UNIT] for begin in range(0, len(seeds), DRAWS_PER_UNIT)]
+        units = [_Question(self.inquiry.criterion, released, larger, some) for some in cut]
+        for begin in range(0, len(units), 4):
+            yield units[begin : begin + 4]
+
+
+@lru_cache(maxsize=4)
+def _in_order(variables: int, weights: Weights) -> tuple[SubTable, ...]:
+    """All sub-tables of a variable or more, in the order in which they are candidates."""
+
+    def key(sub_table: SubTable) -> tuple[int, float, int]:
+        within = weighted_sub_tables(Release.of([sub_table]), weights)
+        return st.dimension(sub_table), -within, sub_table
+
+    return tuple(sorted(range(1, 1 << variables), key=key))
+
+
+def _seeds(seed: int, released: Release, draws: int) -> tuple[int, ...]:
+    """Seeds of the draws given a release: the same whatever the table."""
+    sequence = np.random.SeedSequence([seed, len(released.frontier), released.sub_tables])
+    return tuple(sequence.generate_state(draws, np.uint64).tolist())
+
+
+def broken_draws(table: Table, unit: _Question) -> int:
+    """The unit: how many of the tables drawn break the criterion.
+
+    Of the table nothing enters but its marginals in the release, see `Draws`.
+    """
+    return sum(not _keeps(_drawn(table, unit.release, seed), unit.criterion, unit.larger) for seed in unit.seeds)
+
+
+def _keeps(drawn: Table, criterion: MinWidth, release: Release) -> bool:
+    if not len(drawn.at_risk(criterion.small_count)):
+        return True
+    # of a decomposable release the bounds are explicit: nothing is searched
+    effort = Effort(depth=Depth.REFUTE)
+    known = Knowledge.of(drawn, release)
+    return criterion.judge(drawn, known, criterion.bank(drawn), effort).verdict is Verdict.SAFE
+
+
+@lru_cache(maxsize=DRAWS_PER_UNIT * 4)
+def _drawn(table: Table, release: Release, seed: int) -> Table:
+    return _draws(table, release).table(seed)
+
+
+@lru_cache(maxsize=2)
+def _draws(table: Table, release: Release) -> Draws:
+    return Draws(table, Knowledge.of(table, release))

@@ -1,0 +1,157 @@
+"""Decisions that tell nothing: alike for every table that agrees with the release, and the true one at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+import sdc
+from sdc.api import find_release
+from sdc.bounds.enumeration import feasible_tables
+from sdc.executor import Executor
+from sdc.intruder.draws import Draws
+from sdc.intruder.limit import PosteriorLimit
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.graph import decompose
+from sdc.model.release import Release
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.search.simulatable import SimulatableSearch, SimulatedStep, Simulation
+from sdc.utility.measures import Weights
+from tests.strategies import dense, inquiry_of, knows, schema_of, small_tables
+
+FEW = Simulation(draws=12, share=0.1)
+
+
+def decisions_of(table: Table, criterion: MinWidth, simulation: Simulation = FEW) -> list[SimulatedStep]:
+    """All decisions, whether or not the true table breaks the criterion in the end."""
+    steps: list[SimulatedStep] = []
+    with suppress(ReleaseError):
+        SimulatableSearch(Inquiry(table, criterion), simulation, on_step=steps.append).run()
+    return steps
+
+
+def released_after(steps: list[SimulatedStep]) -> Release:
+    return Release.of([st.GRAND_TOTAL, *(step.added for step in steps if step.accepted)])
+
+
+def others(table: Table, release: Release, most: int) -> Iterator[Table]:
+    """Tables with the same released marginals."""
+    for counts in islice(feasible_tables(table, knows(table, release)), most):
+        yield dense(table.schema, counts.reshape(-1).tolist())
+
+
+@given(small_tables(max_records=12), hs.integers(1, 3), hs.integers(0, 5))
+@settings(max_examples=25)
+def test_every_table_that_agrees_gets_the_same_decisions(table: Table, min_width: int, seed: int) -> None:
+    """All of those that agree with the release in the end, so with each one on the way; by enumeration."""
+    if not len(table.at_risk(2)):
+        return
+    criterion, simulation = MinWidth(2, min_width), Simulation(6, 0.2, seed)
+    steps = decisions_of(table, criterion, simulation)
+    for other in others(table, released_after(steps), 12):
+        if len(other.at_risk(2)):
+            assert decisions_of(other, criterion, simulation) == steps
+
+
+def test_tables_of_the_czech_release_are_told_alike(czech: Table) -> None:
+    """Of 40 of them at every step the draws that decide are the same bytes; and three are searched anew."""
+    steps = decisions_of(czech, MinWidth(2, 6))
+    final = released_after(steps)
+    tables = list(others(czech, final, 40))
+    assert len({table.digest for table in tables}) == 40
+    accepted = [step for step in steps if step.accepted]
+    for number in range(len(accepted)):
+        release = released_after(accepted[:number])
+        drawn = Draws(czech, knows(czech, release)).codes(5)
+        for table in tables[::8]:
+            assert np.array_equal(Draws(table, knows(table, release)).codes(5), drawn)
+    for table in tables[1::13]:
+        if len(table.at_risk(2)):
+            assert decisions_of(table, MinWidth(2, 6)) == steps
+
+
+def test_the_czech_release(czech: Table) -> None:
+    """Beside the 59 of the ordered search and the 47 of annealing, which both look at the table."""
+    found = find_release(czech, "simulatable", min_width=6)
+    assert found.release.sub_tables == 39
+    assert found.judgement.verdict is Verdict.SAFE
+    assert decompose(found.release, 6) is not None
+    assert found.reason is not None
+    assert found.reason.startswith("Decisions that tell nothing of the table cost 20 sub-tables: the ordered search")
+    assert found.simulated == tuple(decisions_of(czech, MinWidth(2, 6), Simulation()))
+
+
+def test_candidates_come_in_a_public_order(czech: Table) -> None:
+    """By dimension, then by what they are worth; nothing is asked that contains what was refused, or is no clique."""
+    steps = decisions_of(czech, MinWidth(2, 6))
+    refused = [step.added for step in steps if not step.accepted]
+    one_way = [step.added for step in steps[:6]]
+    assert one_way == [1, 2, 4, 8, 16, 32]
+    for number, step in enumerate(steps):
+        earlier = [other.added for other in steps[:number] if not other.accepted]
+        assert not any(step.added & smaller == smaller for smaller in earlier)
+        released = released_after(steps[:number])
+        assert (step.added not in released, step.length) == (True, released.sub_tables)
+        assert decompose(Release.of([*released.frontier, step.added]), 6) is not None
+        assert step.accepted == (step.breaking <= FEW.most)
+    assert refused
+    weights = Weights.of(czech.schema, {"F": 3.0}, {})
+    search = SimulatableSearch(inquiry_of(czech, 6), Simulation(1, 0.0), weights)
+    assert search.run().steps[0].added == 32
+
+
+def test_the_true_table_has_the_last_word() -> None:
+    """Drawn ones hardly ever have the one cell that stands alone: what grew is refused, and nothing of it is said."""
+    table = dense(schema_of([2, 2, 2]), [400, 0, 0, 0, 0, 0, 0, 1])
+    asked = Inquiry(table, MinWidth(2, 2))
+    with pytest.raises(ReleaseError, match=r"breaks the criterion in the true table \(min width 1 to 1, required 2\)"):
+        SimulatableSearch(asked, Simulation(20, 0.95)).run()
+
+
+def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(czech: Table) -> None:
+    limit = PosteriorLimit(threshold=0.01, max_identified=0.0)
+    limited = decisions_of(czech, MinWidth(2, 6, limit))
+    assert released_after(limited).sub_tables < released_after(decisions_of(czech, MinWidth(2, 6))).sub_tables
+
+
+def test_workers_decide_alike(czech: Table, two_workers: Executor) -> None:
+    alone = SimulatableSearch(inquiry_of(czech, 6), FEW).run()
+    inquiry = Inquiry(czech, MinWidth(2, 6), effort=inquiry_of(czech, 6).effort)
+    inquiry.effort = type(inquiry.effort)(executor=two_workers)
+    assert SimulatableSearch(inquiry, FEW).run().steps == alone.steps
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"draws": 0}, "draws = 0, seed = 0; give 1 draw at least"),
+        ({"seed": -1}, "seed = -1"),
+        ({"share": 1.0}, "share = 1.0; give a part of the draws"),
+        ({"share": -0.1}, "share = -0.1"),
+    ],
+)
+def test_faulty_simulations(values: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Simulation(**values)  # type: ignore[arg-type]
+
+
+def test_what_it_does_not_take(czech: Table) -> None:
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    with pytest.raises(InputError, match="draws tables that may have records in structural zeros; leave these out"):
+        SimulatableSearch(inquiry_of(czech.with_zeros(zeros), 6)).run()
+    wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
+    with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
+        SimulatableSearch(Inquiry(wide, MinWidth(20, 1))).run()
+    with pytest.raises(ConfigError, match="the curve has no method simulatable"):
+        sdc.risk_utility_curve(czech, min_widths=[3], methods=["simulatable"])
