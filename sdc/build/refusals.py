@@ -12,7 +12,7 @@ from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.build.assemble import SearchSettings, release_search
 from sdc.executor import IN_PROCESS
 from sdc.intruder.refusals import Refusals
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
@@ -33,7 +33,8 @@ class Again:
 def refusals(table: Table, settings: SearchSettings, method: str, release: Release, most: int) -> Refusals:
     """The search of a build done again for every table that agrees with its release, on the settings' executor.
 
-    Nothing is known where there are more than `most` such tables, or more than 2,048 cells.
+    Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
+    table itself does not lead to the release: then it was not made by this search.
     """
     known, executor = Knowledge.of(table, release), settings.effort.executor
     try:
@@ -46,12 +47,24 @@ def refusals(table: Table, settings: SearchSettings, method: str, release: Relea
     # a worker has no workers of its own
     alone = replace(settings, effort=replace(settings.effort, executor=IN_PROCESS))
     units = [Again(alone, method, release, some) for some in _parts(tables)]
-    alike = tables[np.concatenate(list(executor.run(are_alike, table, units)))]
-    rows = table.at_risk(settings.criterion.small_count)
+    is_alike = np.concatenate(list(executor.run(are_alike, table, units)))
+    if not is_alike[(tables == _dense(table)).all(axis=1)].any():
+        raise RuntimeError(
+            f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, and the true table is "
+            "not among them; this is a fault of the search, or the release is not of these settings"
+        )
+    alike, rows = tables[is_alike], table.at_risk(settings.criterion.small_count)
     places = table.schema.keys.pack(table.codes[rows])
     possible, left = (np.stack([some.min(axis=0), some.max(axis=0)], axis=1)[places] for some in (tables, alike))
     at_truth = (alike[:, places] == table.counts[rows]).mean(axis=0)
     return Refusals(len(tables), len(alike), possible, left, at_truth)
+
+
+def _dense(table: Table) -> npt.NDArray[np.int64]:
+    """(cells,) counts."""
+    counts = np.zeros(table.schema.cells, np.int64)
+    counts[table.schema.keys.pack(table.codes)] = table.counts
+    return counts
 
 
 def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
@@ -62,11 +75,12 @@ def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
 
 
 def _leads_there(table: Table, unit: Again) -> bool:
+    if not len(table.at_risk(unit.settings.criterion.small_count)):
+        return False  # which a build refuses, whatever its settings
     try:
         search = release_search(table, unit.settings, unit.settings.widths(table))
         return search.run(unit.method).release == unit.release
-    except (InputError, ReleaseError):
-        # no at-risk cell, or not even the total may go out: nothing would have been released
+    except NothingReleasableError:
         return False
 
 

@@ -25,5 +25,9 @@ class ReleaseError(SdcError):
     """A release that names what the table does not have, or that a method cannot treat."""
 
 
+class NothingReleasableError(ReleaseError):
+    """A table of which not even the least release that its search begins with may be public."""
+
+
 class RunFolderError(SdcError):
     """A run folder that cannot be written, is in use, or is not what its manifest says."""

@@ -17,7 +17,7 @@ from sdc.intruder.measures import EQUAL
 from sdc.intruder.moments import Rows, TrueCounts
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -363,22 +363,22 @@ class Workspace:
     # Refusals
 
     def require_one_way(self) -> None:
-        """ReleaseError where no release with all one-way sub-tables reaches the width."""
+        """NothingReleasableError where no release with all one-way sub-tables reaches the width."""
         widths = self._widths_with(st.GRAND_TOTAL)
         if not self.criterion.is_wide(widths).all():
-            raise ReleaseError(
+            raise NothingReleasableError(
                 f"the minimum width {self.criterion.min_width} is not reached even when only the one-way sub-tables "
                 f"are public: {self._narrowest(widths)}; choose a minimum width of at most {widths.min()}, or drop a "
                 "variable"
             )
 
     def require_zeros(self) -> None:
-        """ReleaseError where no release with all one-way sub-tables and one that a structural zero names does."""
+        """NothingReleasableError where none with all one-way sub-tables and one that a structural zero names does."""
         zeros, schema = self.table.zeros, self.table.schema
         for named, zero in sorted(zip(zeros.subtables, zeros.labels(schema), strict=True)):
             widths = self._widths_with(named)
             if not self.criterion.is_wide(widths).all():
-                raise ReleaseError(
+                raise NothingReleasableError(
                     f"the minimum width {self.criterion.min_width} is not reached by any decomposable release whose "
                     f"bounds are exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in "
                     f"it, and then {self._narrowest(widths)}; choose the method ordered, which can do without that "
@@ -392,7 +392,7 @@ class Workspace:
         return self.widths()
 
     def require_wide(self, *, is_given: bool) -> None:
-        """ReleaseError where the graph that was placed is not releasable: names the cell and the clique."""
+        """NothingReleasableError where the graph that was placed is not releasable: names the cell and the clique."""
         work, widths = self.work, self.widths()
         if self.criterion.is_wide(widths).all():
             return
@@ -401,7 +401,7 @@ class Workspace:
         graph, remedy = "the start graph", "drop edges of that clique"
         if not is_given:
             graph, remedy = "the smallest graph that has every structural zero in a clique", "choose the method ordered"
-        raise ReleaseError(
+        raise NothingReleasableError(
             f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {self._narrowest(widths)}, "
             f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; {remedy}, "
             f"or choose a minimum width of at most {widths.min()}"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.graph import component_with, independence_graph
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -210,7 +210,7 @@ class OrderedSearch:
     def _grand_total(self) -> Judgement:
         judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total
         if judgement.verdict is not Verdict.SAFE:
-            raise ReleaseError(
+            raise NothingReleasableError(
                 f"the minimum width {self.inquiry.criterion.min_width} is not reached even when only the grand total "
                 f"{total} is public; choose a minimum width of at most {total}"
             )

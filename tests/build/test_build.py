@@ -51,6 +51,7 @@ from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
+from sdc.search.annealing import CoolingSchedule
 from sdc.search.blockers import blockers
 from sdc.search.decomposable import Annealing, SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
@@ -638,12 +639,14 @@ def test_what_refusals_tell(config: Config) -> None:
     assert read_refusals(build.folder.stage("posterior")).reason == reason
 
 
+NARROWED = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
+SETTINGS = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), True, 0, Annealing(), None, {}, {})
+
+
 def test_refusals_narrow_what_is_left() -> None:
     """Beside a plain loop over the feasible tables: some lead elsewhere, and some have no at-risk cell at all."""
-    table = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
-    found = find_release(table, "ordered", min_width=3)
-    settings = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), True, 0, Annealing(), None, {}, {})
-    told = refusals(table, settings, "ordered", found.release, 1000)
+    table, found = NARROWED, find_release(NARROWED, "ordered", min_width=3)
+    told = refusals(table, SETTINGS, "ordered", found.release, 1000)
     alike = []
     for counts in feasible_tables(table, knows(table, found.release)):
         other = dense(table.schema, counts.reshape(-1).tolist())
@@ -656,6 +659,35 @@ def test_refusals_narrow_what_is_left() -> None:
     kept = np.array(alike)[:, rows]
     assert told.left.tolist() == np.stack([kept.min(axis=0), kept.max(axis=0)], axis=1).tolist()
     assert told.at_truth == pytest.approx((kept == table.counts[table.at_risk(2)]).mean(axis=0))
+
+
+def test_of_some_tables_nothing_may_be_released() -> None:
+    """Three records of A = 0 are in one cell not at risk, and as 2 and 1 keep no width of 4: no fault of settings."""
+    table = dense(schema_of([3, 2]), [3, 0, 1, 4, 5, 3])
+    found = find_release(table, "decomposable", min_width=4, steps=200, chains=2)
+    annealing = Annealing(CoolingSchedule(200), 2)
+    settings = replace(SETTINGS, criterion=MinWidth(2, 4), annealing=annealing)
+    told = refusals(table, settings, "decomposable", found.release, 1000)
+    alike = [
+        counts
+        for counts in feasible_tables(table, knows(table, found.release))
+        if counts[0, 0] in (0, 3) and ((counts > 0) & (counts <= 2)).any()
+    ]
+    assert (told.feasible_tables, told.alike) == (23, len(alike))
+
+
+def test_a_fault_of_the_settings_is_none_of_the_tables() -> None:
+    found = find_release(NARROWED, "ordered", min_width=3)
+    with pytest.raises(ReleaseError, match="critical widths are known from the floor 4 on, the minimum width is 3"):
+        refusals(NARROWED, replace(SETTINGS, floor=4), "ordered", found.release, 1000)
+    with pytest.raises(InputError, match="unknown variable 'Z'"):
+        refusals(NARROWED, replace(SETTINGS, start="[A,Z]"), "ordered", found.release, 1000)
+
+
+def test_refusals_are_of_a_release_that_the_settings_make() -> None:
+    """Of another release the true table is not among those that lead to it."""
+    with pytest.raises(RuntimeError, match="lead to it, and the true table is not among them"):
+        refusals(NARROWED, SETTINGS, "ordered", Release.of([0b111]), 1000)
 
 
 def test_a_law_of_other_variables_is_refused_before_the_search(config: Config) -> None:
