@@ -815,6 +815,23 @@ def test_a_plan_says_when_a_table_is_searched_in_slices(sdc: Sdc, tmp_path: Path
     assert {stage["name"]: stage["way"] for stage in stages if stage["way"]} == ways
 
 
+def planned_posterior(sdc: Sdc, folder: Path, asked: dict[str, Any], **release: Any) -> dict[str, Any]:
+    stages = sdc("plan", write_config(folder, posterior=asked, release=release), "--json").document["stages"]
+    return next(stage for stage in stages if stage["name"] == "posterior")
+
+
+def test_a_plan_counts_what_is_sampled_and_what_is_built_again(sdc: Sdc, tmp_path: Path) -> None:
+    """The most that it may take, as which release is found is not known; exact laws take seconds and no worker."""
+    exact = planned_posterior(sdc, tmp_path, {}, method="decomposable")
+    assert (exact["units"], exact["seconds"], exact["budgeted"]) == (0, 5.0, False)
+    sampled = planned_posterior(sdc, tmp_path, {"draws": 100_000, "chains": 2, "laws": ["released", "saturated"]})
+    assert (sampled["units"], sampled["budgeted"]) == (2, True)
+    assert sampled["seconds"] > 60
+    again = planned_posterior(sdc, tmp_path, {"refusals": 10_000}, method="decomposable")
+    assert again["budgeted"]
+    assert again["seconds"] > 60
+
+
 def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
     config = write_config(tmp_path, execution={"memory_per_worker": "256MiB"})
     refusal = r"does not fit: this process needs \d+ MiB, 256 MiB are allowed; use fewer workers beside it"

@@ -17,9 +17,12 @@ from sdc.build import needs
 from sdc.build.build import Build
 from sdc.build.stages import stages_of
 from sdc.build.trial import Kind, Trial, trials
-from sdc.config import ExecutionConfig
+from sdc.config import BuildConfig, ExecutionConfig, PosteriorConfig
 from sdc.execution.settings import worker_memory, workers_of
 from sdc.executor import Executor
+from sdc.feasible.depth_first import MAX_CELLS
+from sdc.intruder.laws import RELEASED
+from sdc.intruder.summary import laws_of
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
@@ -33,6 +36,7 @@ from sdc.storage.parquet import write_table
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
 START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
+LAW_SECONDS = 5.0  # the most that the enumeration of a block takes; cells of a decomposable release take less
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,17 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     method = build.config.release.method
     chains = ["annealing"] * (method in ("decomposable", "best") or build.config.curve is not None)
     moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
-    names = ["start", "widths", *chains, *moves]
+    draws = ["draws"] * _may_draw(build.config)
+    names = ["start", "widths", *chains, *moves, *draws]
     shared = build.settings().criterion, build.floor, sweep, build.config.release.cells_per_slice
     return [Kind(name, *shared) for name in names]
+
+
+def _may_draw(config: BuildConfig) -> bool:
+    """Whether a law may have to be sampled: always exact is only `released` under a decomposable release."""
+    return config.posterior is not None and (
+        config.release.method != "decomposable" or set(config.posterior.laws) != {RELEASED}
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +183,9 @@ class _Projection:
         draws = -(-config.release.simulatable.draws // DRAWS_PER_UNIT)
         chains = {"ordered": 1, "simulatable": draws}.get(config.release.method, config.release.annealing.chains)
         recodes = 2 * config.remedies.variables if config.remedies else 0
-        units = {"widths": self.sweep.units, "search": chains, "curve": chains, "remedies": recodes}
+        draws = config.posterior.chains if config.posterior and _may_draw(config) else 0
+        units = {"widths": self.sweep.units, "remedies": recodes, "posterior": draws}
+        units |= dict.fromkeys(("search", "curve"), chains)
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
 
     def _way(self, name: str) -> str:
@@ -200,6 +214,8 @@ class _Projection:
             return START_SECONDS + self.tried["widths"].seconds * self.sweep.units / workers, False
         if name in ("search", "curve"):
             return self._chains_seconds(workers) + self._proof_seconds(workers), True
+        if name == "posterior":
+            return self._posterior_seconds(workers)
         if name == "remedies":
             return self._units(name) * self._proof_seconds(workers, MOST_SECONDS), True
         return (self._proof_seconds(workers), True) if name == "assessment" else (WRITE_SECONDS, False)
@@ -208,14 +224,28 @@ class _Projection:
         annealing = self.build.config.release.annealing
         # chains run side by side as far as there are workers, and each as a whole
         rounds = -(-annealing.chains // workers) * annealing.steps
-        return rounds * self.tried["annealing"].seconds if "annealing" in self.tried else 0.0
+        return rounds * self._seconds_of("annealing")
+
+    def _posterior_seconds(self, workers: int) -> tuple[float, bool]:
+        """Each law exactly; budgeted where it may have to be sampled, or tables to be built again."""
+        asked = self.build.config.posterior or PosteriorConfig()
+        laws = len(laws_of(asked.laws, asked.alpha, self.table.schema))
+        # what a chain throws away is half as much as what it keeps
+        draws = -(-asked.chains // workers) * (1.5 * asked.draws) * self._seconds_of("draws")
+        again = asked.refusals if self.table.schema.cells <= MAX_CELLS else 0
+        each = self._chains_seconds(1) + self._proof_seconds(1)
+        seconds = laws * (LAW_SECONDS + draws) + again * each / workers
+        return seconds, bool(draws or again)
+
+    def _seconds_of(self, kind: str) -> float:
+        return self.tried[kind].seconds if kind in self.tried else 0.0
 
     def _proof_seconds(self, workers: int, most: float = math.inf) -> float:
         """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""
         if is_small(self.table.schema):
-            return len(self._at_risk) * self.tried["bounds"].seconds / workers if "bounds" in self.tried else 0.0
+            return len(self._at_risk) * self._seconds_of("bounds") / workers
         steps = min(most, self.build.config.release.seconds) * STEPS_PER_SECOND
-        return steps * self.tried["moves"].seconds / workers if "moves" in self.tried else 0.0
+        return steps * self._seconds_of("moves") / workers
 
     def _disk_bytes(self, name: str) -> int:
         variables, at_risk = len(self.table.schema), len(self._at_risk)

@@ -13,6 +13,8 @@ import numpy as np
 from sdc.bounds.collapse import MAX_DICHOTOMOUS
 from sdc.executor import Executor, Result
 from sdc.feasible.walk import can_search
+from sdc.intruder import chains
+from sdc.intruder.laws import SATURATED, law_of
 from sdc.memory import peak_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -46,7 +48,7 @@ class Kind:
 class Trial:
     """What a worker took.
 
-    seconds  for one of what is counted: a unit of the widths, a node of a walk, a cell's bounds, a proposal
+    seconds  for one of what is counted: a unit of the widths, a node of a walk, a cell's bounds, a proposal, a draw
     bytes    the most memory it has held so far
     """
 
@@ -119,6 +121,18 @@ def _annealing(table: Table, kind: Kind) -> float:
     return _timed(chain.step, table, state, PROPOSALS)[0] / PROPOSALS
 
 
+def _draws(table: Table, kind: Kind) -> float:
+    """From draw to draw beside all pairs, which leave chains more moves than most releases; 0 where they refuse."""
+    known = Knowledge.of(table, _pairs(table))
+    try:
+        chains.check(table, known)
+    except ReleaseError:
+        return 0.0
+    space, state = chains.Space(table, known, law_of(SATURATED, table.schema)), np.ones(1, np.uint64)
+    space.proceed(state, 1)  # loads the kernel
+    return _timed(space.proceed, state, PROPOSALS)[0] / PROPOSALS * space.proposals
+
+
 def _pairs(table: Table) -> Release:
     """All pairs, of as many two-category variables as the dearest outer bound takes where there are enough."""
     sizes = table.schema.sizes
@@ -133,4 +147,11 @@ def _timed(work: Callable[..., Result], *given: Any) -> tuple[float, Result]:
     return time.perf_counter() - begun, result
 
 
-_KINDS = {"start": _start, "widths": _widths, "moves": _moves, "bounds": _bounds, "annealing": _annealing}
+_KINDS = {
+    "start": _start,
+    "widths": _widths,
+    "moves": _moves,
+    "bounds": _bounds,
+    "annealing": _annealing,
+    "draws": _draws,
+}

@@ -115,7 +115,8 @@ def sampled(
 
     ReleaseError where the table, or the moves that keep what is released, are too many.
     """
-    _check(table, knowledge, len(cells), sampling)
+    check(table, knowledge)
+    check_kept(sampling, len(cells), f"{len(cells)} cells")
     units = [ChainUnit(law, knowledge, cells, sampling.draws, (sampling.seed, k)) for k in range(sampling.chains)]
     drawn = list(executor.run(run_chain, table, units))
     counts = np.stack([chain.counts for chain in drawn])
@@ -130,8 +131,8 @@ def run_chain(table: Table, unit: ChainUnit) -> Drawn:
     """The unit: from the true table away as far as moves go, then to the law, then its draws."""
     rng = np.random.default_rng(unit.seed)
     state = rng.integers(0, 1 << 64, 1, np.uint64)
-    space = _Space(table, unit.knowledge, unit.law)
-    proposals = PROPOSALS + 10 * space.moves
+    space = Space(table, unit.knowledge, unit.law)
+    proposals = space.proposals
     # without weights all feasible tables are alike: chains begin far from each other
     space.proceed(state, 20 * proposals, weighted=False)
     asked, kept, accepted = table.schema.keys.pack(unit.cells), np.empty((unit.draws, len(unit.cells)), np.int64), 0
@@ -146,7 +147,7 @@ def run_chain(table: Table, unit: ChainUnit) -> Drawn:
     return Drawn(kept, accepted / (unit.draws * proposals), space.moves)
 
 
-class _Space:
+class Space:
     """The feasible tables as a chain sees them, see `chain_kernel.run`: its state, the law's weights, and the moves.
 
     generators  of a model whose cell probabilities are drawn too, else none
@@ -211,6 +212,11 @@ class _Space:
     def moves(self) -> int:
         return len(self._moves[0]) - 1
 
+    @property
+    def proposals(self) -> int:
+        """From draw to draw."""
+        return PROPOSALS + 10 * self.moves
+
 
 def _moves(table: Table, knowledge: Knowledge) -> tuple[Ints, Ints, Ints]:
     """Moves that keep what is released: start, places among the dense cells, changes; some may be there twice.
@@ -254,7 +260,8 @@ def _basic_moves(table: Table, chosen: SubTable) -> tuple[Ints, Ints, Ints]:
     return np.full(moves, len(signs)), places, np.tile(signs, moves)
 
 
-def _check(table: Table, knowledge: Knowledge, cells: int, sampling: Sampling) -> None:
+def check(table: Table, knowledge: Knowledge) -> None:
+    """ReleaseError where the table, or the moves that keep what is released, are too many."""
     sizes = table.schema.sizes
     if table.schema.cells > MAX_CELLS:
         raise ReleaseError(
@@ -270,7 +277,6 @@ def _check(table: Table, knowledge: Knowledge, cells: int, sampling: Sampling) -
             f"the basic moves that keep what is released have {entries} entries, and chains take at most {MAX_ENTRIES}"
             "; choose fewer variables, or the law released and a decomposable release"
         )
-    check_kept(sampling, cells, f"{cells} cells")
 
 
 def check_kept(sampling: Sampling, numbers: int, what: str) -> None:
