@@ -20,6 +20,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk.criterion import Assessment, Budget, Effort
@@ -335,6 +336,7 @@ def posterior(
     draws: int = 1000,
     chains: int = 4,
     seed: int = 0,
+    share: float = 1.0,
     executor: Executor = IN_PROCESS,
 ) -> Posterior:
     """What the released marginals make probable of the at-risk cells, or with cells="all" of all cells.
@@ -343,22 +345,24 @@ def posterior(
             `[a,b][b,c]`; or `average`, of those in `priors` with their prior probabilities
     alpha   of the conjugate priors, for each cell of the full table
     draws   of each of so many chains, with seeds that come from `seed`, where no exact engine gives the law
+    share   of a released group that a cell must hold to disclose the categories of whoever is in it, above 0.5 up to 1
 
-    InputError without an at-risk cell, for an unknown law, priors that are none; ReleaseError where no engine gives
-    the law.
+    InputError without an at-risk cell, for an unknown law, priors that are none, another share; ReleaseError where no
+    engine gives the law.
     """
     from sdc.intruder import posterior as intruder
     from sdc.intruder.average import average
     from sdc.intruder.chains import Sampling
     from sdc.intruder.laws import law_of
+    from sdc.intruder.measures import groups
 
     if law != intruder.AVERAGE and priors:
         raise InputError(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
-    known = Knowledge.of(table, release_of(table, release))
-    sampling = Sampling(draws, chains, seed)
+    known, asked = Knowledge.of(table, release_of(table, release)), _cells(table, cells, small_count)
+    held, sampling = groups(CellMarginals(table, asked), known, share), Sampling(draws, chains, seed)
     if law == intruder.AVERAGE:
-        return average(table, known, priors or {}, _cells(table, cells, small_count), alpha, sampling, executor)
+        return replace(average(table, known, priors or {}, asked, alpha, sampling, executor), groups=held)
     chosen = law_of(law, table.schema, alpha)
-    return intruder.posterior(table, known, chosen, _cells(table, cells, small_count), sampling, executor)
+    return replace(intruder.posterior(table, known, chosen, asked, sampling, executor), groups=held)

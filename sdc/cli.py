@@ -294,6 +294,9 @@ def posterior_command(
     threshold: Annotated[
         float, typer.Option(help="A cell is identified where its true count is more probable than this.")
     ] = 0.9,
+    share: Annotated[
+        float, typer.Option(help="Of a released group: a cell with as much discloses its categories; 1 is all.")
+    ] = 1.0,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
     draws: Annotated[int, typer.Option(help="Draws of each chain, where there is no exact law.")] = 1000,
     chains: Annotated[int, typer.Option(help="Markov chains, where there is no exact law.")] = 4,
@@ -306,10 +309,11 @@ def posterior_command(
 ) -> None:
     """What the released marginals make probable, beside the bounds of what is possible."""
     from sdc import api
-    from sdc.intruder.measures import check_threshold
+    from sdc.intruder.measures import check_share, check_threshold
     from sdc.storage.results import posterior_facts
 
     check_threshold(threshold)
+    check_share(share)
     priors = _numbers(prior or [], "--prior", "saturated=0.5")
     data = _read(table, variables, structural_zeros)
     with _executor(workers) as executor:
@@ -324,6 +328,7 @@ def posterior_command(
             draws=draws,
             chains=chains,
             seed=seed,
+            share=share,
             executor=executor,
         )
         bounded = api.cell_bounds(data, release, cells=cells, small_count=small_count, executor=executor)

@@ -78,7 +78,9 @@ def print_posterior(facts: dict[str, Any]) -> None:
     exact = "exact" if facts["exact"] else "sampled"
     print(f"engine        {facts['engine']}, {exact}" + (f"; {tables} feasible tables" if tables is not None else ""))
     if facts["exact"]:
-        print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}")
+        uniform = facts["log_probability_if_uniform"]
+        alike = "" if uniform is None else f", {uniform:.4f} were all tables alike"
+        print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}{alike}")
     else:
         told = facts["diagnostics"]
         print(
@@ -90,18 +92,29 @@ def print_posterior(facts: dict[str, Any]) -> None:
         print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
     identified = facts["identified"]
     print(f"identified    {identified['fraction']:.4f} of the cells, above {identified['threshold']:g}")
-    print(f"{'count':>9} {'probability':>11} {'most likely':>11} {'probability':>11} {'bounds':>17}  cell")
+    held = facts["attribute_disclosure"]
+    print(
+        f"groups        {held['above_threshold']} cells hold {_share(held['share'])} of a released one, above "
+        f"{identified['threshold']:g}; {held['certain']} certainly do, {held['impossible']} cannot"
+    )
+    names = "count", "probability", "most likely", "probability", "bounds", "of group", "group", "cell"
+    print("{:>9} {:>11} {:>11} {:>11} {:>17} {:>11}  {}  {}".format(*names))
     rows = [_told(row) for row in facts["cells"]]
     for row in sorted(rows, key=lambda row: -row[1]):
-        print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17}  {}".format(*row))
+        print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17} {:11.4f}  {}  {}".format(*row))
 
 
-def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], str]:
+def _share(share: float) -> str:
+    return "all" if share == 1 else f"at least {share:g}"
+
+
+def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], float, str, str]:
     found, first = row["probabilities"], row["from"]
     highest = max(range(len(found)), key=found.__getitem__)
     at_truth = found[row["count"] - first] if 0 <= row["count"] - first < len(found) else 0.0
     cell = " ".join(f"{name}={value}" for name, value in row["cell"].items())
-    return row["count"], at_truth, first + highest, found[highest], row["outer"], cell
+    held, group = row["group"]["probability"], "*".join(row["group"]["sub_table"]) or "(total)"
+    return row["count"], at_truth, first + highest, found[highest], row["outer"], held, group, cell
 
 
 def print_json(content: Any) -> None:

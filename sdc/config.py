@@ -420,6 +420,16 @@ class PosteriorConfig(Section):
         float,
         Field(gt=0, lt=1, strict=True, description="a cell is identified above this probability, between 0 and 1"),
     ] = 0.9
+    share: Annotated[
+        float,
+        Field(
+            gt=0.5,
+            le=1,
+            strict=True,
+            description="the share of a released group in one cell that discloses the others' categories, above 0.5 up "
+            "to 1, which is all",
+        ),
+    ] = 1.0
     draws: Annotated[
         Positive, Field(ge=20, description="the draws of each chain where there is no exact law, at least 20")
     ] = 1000

@@ -461,7 +461,10 @@ def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
         "exact": True,
         "feasible_tables": 810,
         "log_probability_of_true_table": pytest.approx(-np.log(810)),
+        "probability_if_uniform": pytest.approx(1 / 810),
+        "log_probability_if_uniform": pytest.approx(-np.log(810)),
         "identified": {"threshold": 0.2, "fraction": 0.0},
+        "attribute_disclosure": {"share": 1.0, "certain": 0, "impossible": 1, "above_threshold": 0},
         "models": [],
     }
     assert sorted(tuple(cell["outer"]) for cell in cells) == [(0, 9), (0, 9), (0, 10)]
@@ -469,6 +472,9 @@ def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
         assert (cell["from"], len(cell["probabilities"]) - 1) == tuple(cell["outer"])
         assert sum(cell["probabilities"]) == pytest.approx(1)
         assert cell["standard_error"] is None
+        assert cell["group"]["records"] >= cell["outer"][1]
+        all_of_it = cell["from"] + len(cell["probabilities"]) > cell["group"]["records"]
+        assert cell["group"]["probability"] == pytest.approx(cell["probabilities"][-1] if all_of_it else 0.0)
 
 
 def test_the_posterior_of_an_average(sdc: Sdc) -> None:
@@ -520,8 +526,9 @@ def test_the_posterior_as_text(sdc: Sdc) -> None:
     assert lines[0] == "law           [A,B,C,D,E][A,B,D,E,F], which is released here: all that it says is public"
     assert lines[1] == "engine        enumeration, exact; 810 feasible tables"
     assert lines[3] == "identified    0.0000 of the cells, above 0.9"
-    assert [line.split()[0] for line in lines[5:]] == ["2", "2", "1"]
-    shown = [float(line.split()[1]) for line in lines[5:]]
+    assert lines[4] == "groups        0 cells hold all of a released one, above 0.9; 0 certainly do, 1 cannot"
+    assert [line.split()[0] for line in lines[6:]] == ["2", "2", "1"]
+    shown = [float(line.split()[1]) for line in lines[6:]]
     assert shown == sorted(shown, reverse=True)
 
 
@@ -532,6 +539,7 @@ def test_the_posterior_as_text(sdc: Sdc) -> None:
         (["--law", "saturated", "--alpha", "0"], "alpha = 0.0; give a number above 0"),
         (["--law", "saturated", "--draws", "0"], "draws = 0; give at least 20"),
         (["--threshold", "1"], "threshold = 1.0; give a probability between 0 and 1"),
+        (["--share", "0.5"], "share = 0.5; give a number above 0.5 and at most 1"),
         (
             ["--law", "average", "--prior", "uniform"],
             "--prior uniform: '' is no number; give one such as saturated=0.5",

@@ -357,6 +357,8 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
         ("curve: {min_width: 3}", "curve.min_width = 3: .*a list of minimum widths"),
         ("curve: {min_width: [3, 0]}", "curve.min_width.1 = 0: should be greater than or equal to 1"),
         ("curve: {min_width: [3], small_count: []}", r"curve.small_count = \[\]: it is empty"),
+        ("posterior: {share: 0.5}", r"posterior.share = 0.5: .*above 0.5 up to 1"),
+        ("posterior: {share: 1.01}", r"posterior.share = 1.01"),
         ("curve: {min_width: [3], small_count: [0]}", "curve.small_count.0 = 0: .*each at least 1"),
         ("curve: {min_width: [3], methods: [all]}", "curve.methods.0 = 'all': .*a list of ordered, decomposable and"),
         (

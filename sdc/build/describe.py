@@ -53,11 +53,11 @@ def describe_likely_point(point: LikelyPoint) -> str:
     return f"curve: decomposable, {limit}: {found}"
 
 
-def describe_law(summary: Summary) -> str:
+def describe_law(summary: Summary, threshold: float) -> str:
     """One line for the progress of the posterior."""
     if summary.reason is not None:
         return f"posterior: {summary.label}: {summary.reason}"
-    return f"posterior: {summary.label}: by {summary.engine}, {100 * (summary.identified or 0):.2f} % identified"
+    return f"posterior: {summary.label}: by {summary.engine}, {100 * summary.identified(threshold):.2f} % identified"
 
 
 def describe_refusals(found: Refusals) -> str:

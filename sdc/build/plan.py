@@ -36,7 +36,8 @@ from sdc.storage.parquet import write_table
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
 START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
-LAW_SECONDS = 5.0  # the most that the enumeration of a block takes; cells of a decomposable release take less
+# the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
+LAW_SECONDS, CELL_SECONDS = 5.0, 1e-3
 
 
 @dataclass(frozen=True)
@@ -234,8 +235,8 @@ class _Projection:
         draws = -(-asked.chains // workers) * (1.5 * asked.draws) * self._seconds_of("draws")
         again = asked.refusals if self.table.schema.cells <= MAX_CELLS else 0
         each = self._chains_seconds(1) + self._proof_seconds(1)
-        seconds = laws * (LAW_SECONDS + draws) + again * each / workers
-        return seconds, bool(draws or again)
+        exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
+        return laws * (exact + draws) + again * each / workers, bool(draws or again)
 
     def _seconds_of(self, kind: str) -> float:
         return self.tried[kind].seconds if kind in self.tried else 0.0

@@ -33,10 +33,12 @@ from sdc.config import FILES, BuildConfig
 from sdc.events import tell
 from sdc.executor import Executor
 from sdc.intruder.chains import Sampling
-from sdc.intruder.summary import laws_of, summaries
+from sdc.intruder.measures import groups
+from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.memory import give_back
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import check_publication, write_publication
@@ -245,11 +247,14 @@ def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> N
         raise ConfigError("posterior is missing; give the section, which may be empty: posterior: {}")
     cells = table.codes[table.at_risk(build.criterion.small_count)]
     known, laws = Knowledge.of(table, build.found.release), laws_of(asked.laws, asked.alpha, table.schema)
+    held = groups(CellMarginals(table, cells), known, asked.share)
     sampling = Sampling(asked.draws, asked.chains, asked.seed)
-    told = summaries(
-        table, known, cells, laws, asked.threshold, sampling, executor, lambda found: say(describe_law(found))
-    )
-    results.write_posteriors(told, asked.threshold, into)
+
+    def tell_of(found: Summary) -> None:
+        say(describe_law(found, asked.threshold))
+
+    told = summaries(table, known, cells, laws, held, sampling, executor, tell_of)
+    results.write_posteriors(told, held, table.schema, into)
     if asked.refusals:
         settings, method = build.settings(executor), build.config.release.method
         again = refusals(table, settings, method, build.found.release, asked.refusals)
@@ -285,6 +290,8 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         likely_curve=results.read_likely_curve(build.folder.stage("curve")) if _limits(config) else (),
         remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,
         posteriors=results.read_posteriors(build.folder.stage("posterior")) if config.posterior else (),
+        groups=results.read_groups(build.folder.stage("posterior")) if config.posterior else None,
+        threshold=config.posterior.threshold if config.posterior else 0.0,
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
     )
@@ -349,10 +356,11 @@ def _search_settings(config: BuildConfig) -> dict[str, Any]:
 
 
 def _posterior_settings(build: Build) -> list[Any]:
-    """What a posterior depends on: on the search only where that is done again."""
+    """What a posterior depends on: on the search only where that is done again, and not on the report's threshold."""
     config, asked = build.config, build.config.posterior
     again = [config.risk.model_dump(mode="json"), _search_settings(config), build.floor]
-    return [config.risk.small_count, asked and _plain(asked), again if asked and asked.refusals else None]
+    own = asked and asked.model_dump(mode="json", exclude={"threshold"})
+    return [config.risk.small_count, own, again if asked and asked.refusals else None]
 
 
 def _effort_settings(config: BuildConfig) -> dict[str, Any]:

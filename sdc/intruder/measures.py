@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from sdc.intruder.cell_laws import CellLaws
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.intruder.cell_laws import CellLaws, Probabilities
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
+from sdc.model.subtable import SubTable
+from sdc.model.table import Counts, freeze
+
+ALL = 1.0
+
+
+def log_probability_if_uniform(feasible_tables: int) -> float:
+    """log 1/M(T), of the true table where all feasible ones are alike ([DFT] section 4.1); M(T) may exceed doubles."""
+    return -math.log(feasible_tables)
 
 EQUAL = 1e-9  # a probability is above another one where it is so by more than rounding makes
 
@@ -21,3 +40,64 @@ def check_threshold(threshold: float) -> None:
     """InputError for what is not between 0 and 1."""
     if not 0 < threshold < 1:
         raise InputError(f"threshold = {threshold}; give a probability between 0 and 1, such as 0.9")
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Attribute disclosure: whether a cell holds all, or nearly all, of a released marginal cell that contains it.
+
+    Who is known to be in such a group is known in all variables. Of one cell the smallest group decides: what holds a
+    share of any group that is released holds as much of the smallest.
+
+    share       of a group's records, above 0.5; 1 for all
+    sub_tables  (n,) uint64 bit sets: that of each cell's smallest group, the first of equal ones
+    records     (n,) int64 how many the group has
+    """
+
+    share: float
+    sub_tables: npt.NDArray[np.uint64]
+    records: Counts
+
+    def __post_init__(self) -> None:
+        freeze(self, "sub_tables", "records")
+
+    @property
+    def needed(self) -> Counts:
+        """(n,) the least count that is such a share; of no record none is."""
+        # 0.7 of 10 are 7, which binary fractions would make 8
+        least = np.ceil(np.round(self.share * self.records, 9)).astype(np.int64)
+        return np.maximum(least, 1)
+
+    def probabilities(self, laws: CellLaws) -> Probabilities:
+        """(n,) Pr(f_i >= share n_m | R) of each cell, the largest of the released groups m that contain it."""
+        return laws.at_least(self.needed)
+
+    def are_certain(self, bounds: Intervals) -> npt.NDArray[np.bool_]:
+        """(n,) where (n, 2) bounds prove it."""
+        return bounds[:, 0] >= self.needed
+
+    def are_impossible(self, bounds: Intervals) -> npt.NDArray[np.bool_]:
+        """(n,) where (n, 2) bounds exclude it."""
+        return bounds[:, 1] < self.needed
+
+
+def groups(marginals: CellMarginals, knowledge: Knowledge, share: float = ALL) -> Groups:
+    """The smallest released group of each cell; InputError for a share that is not above 0.5 and at most 1."""
+    check_share(share)
+    sub_tables = _with_groups(knowledge)
+    counts = np.stack([marginals.at(sub_table) for sub_table in sub_tables])
+    return Groups(share, np.array(sub_tables, np.uint64)[counts.argmin(axis=0)], counts.min(axis=0))
+
+
+def _with_groups(knowledge: Knowledge) -> tuple[SubTable, ...]:
+    """The largest released sub-tables that leave something to be learned: of the whole table, all but a variable."""
+    frontier, varying = knowledge.release.frontier, knowledge.varying
+    if not any(st.is_within(varying, element) for element in frontier):
+        return frontier
+    return tuple(varying & ~(1 << v) for v in st.members(varying)) or (st.GRAND_TOTAL,)
+
+
+def check_share(share: float) -> None:
+    """InputError for what is not above 0.5, as two cells may hold as much, and at most 1."""
+    if not 0.5 < share <= 1:
+        raise InputError(f"share = {share}; give a number above 0.5 and at most 1, such as 0.9, or 1 for all")

@@ -12,6 +12,7 @@ from sdc.intruder.cell_laws import CellLaws, Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling, sampled
 from sdc.intruder.enumerated import MAX_TABLES, TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, check_zeros
+from sdc.intruder.measures import Groups
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Table
 
@@ -37,6 +38,7 @@ class Posterior:
     models           of an average, the laws that it is of
     standard_errors  Monte Carlo ones of the probabilities of `cells`, and whether chains agree; None where exact
     log_evidence_error  that of `log_evidence`, None where exact
+    groups           the smallest released group of each of the cells, where attribute disclosure was asked for
     """
 
     law: str
@@ -51,6 +53,7 @@ class Posterior:
     standard_errors: Probabilities | None = None
     diagnostics: Diagnostics | None = None
     log_evidence_error: float | None = None
+    groups: Groups | None = None
 
     @property
     def exact(self) -> bool:

@@ -11,7 +11,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling
 from sdc.intruder.laws import RELEASED, UNIFORM, Law, law_of
-from sdc.intruder.measures import identified
+from sdc.intruder.measures import Groups
 from sdc.intruder.posterior import Posterior, posterior
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -24,8 +24,8 @@ class Summary:
     """What is kept of a posterior of n cells; of one that no engine gives, the reason, and arrays without a cell.
 
     law, alpha, engine, feasible_tables, log_probability, equals_released, diagnostics  see `Posterior`
-    identified   the fraction of the cells whose true count is more probable than the threshold
     at_truth     (n,) the probability of each cell's true count
+    disclosing   (n,) that it holds all, or nearly all, of a released group, see `Groups`
     most_likely  (n,) its most likely count, and `highest` (n,) how probable that is
     """
 
@@ -36,9 +36,9 @@ class Summary:
     feasible_tables: int | None
     log_probability: float | None
     equals_released: bool
-    identified: float | None
     diagnostics: Diagnostics | None
     at_truth: Probabilities
+    disclosing: Probabilities
     most_likely: Counts
     highest: Probabilities
 
@@ -48,20 +48,26 @@ class Summary:
         return self.law if self.law in (RELEASED, UNIFORM) else f"{self.law}, alpha {self.alpha:g}"
 
     @staticmethod
-    def of(found: Posterior, threshold: float) -> Summary:
+    def of(found: Posterior, groups: Groups) -> Summary:
         """Of a posterior of the at-risk cells."""
         told = found.engine, found.feasible_tables, found.log_probability, found.equals_released
-        of_cells = found.cells.at_truth, *found.cells.most_likely
-        share = identified(found.cells, threshold)
-        return Summary(found.law, found.alpha, None, *told, share, found.diagnostics, *of_cells)
+        of_cells = found.cells.at_truth, groups.probabilities(found.cells), *found.cells.most_likely
+        return Summary(found.law, found.alpha, None, *told, found.diagnostics, *of_cells)
+
+    def identified(self, threshold: float) -> float:
+        """The fraction of the cells whose true count is more probable."""
+        return float((self.at_truth > threshold).mean())
+
+    def disclosed(self, threshold: float) -> int:
+        """How many cells more probably hold all, or nearly all, of a released group."""
+        return int((self.disclosing > threshold).sum())
 
     @staticmethod
     def none(law: Law, reason: str) -> Summary:
         """Where no engine gives the law."""
         nothing = np.empty(0)
-        return Summary(
-            law.name, law.alpha, reason, None, None, None, False, None, None, nothing, np.empty(0, int), nothing
-        )
+        of_cells = nothing, nothing, np.empty(0, int), nothing
+        return Summary(law.name, law.alpha, reason, None, None, None, False, None, *of_cells)
 
 
 def laws_of(names: Sequence[str], alphas: Sequence[float], schema: Schema) -> list[Law]:
@@ -75,19 +81,19 @@ def summaries(
     knowledge: Knowledge,
     cells: Codes,
     laws: Sequence[Law],
-    threshold: float,
+    groups: Groups,
     sampling: Sampling,
     executor: Executor = IN_PROCESS,
     tell: Callable[[Summary], None] = lambda summary: None,
 ) -> tuple[Summary, ...]:
-    """Of (n, variables) at-risk cells the summary under each law, in their order.
+    """Of (n, variables) at-risk cells, and their groups, the summary under each law, in their order.
 
     What no engine gives is no fault of the release: it is said, and the other laws are asked.
     """
     found = []
     for law in laws:
         try:
-            found.append(Summary.of(posterior(table, knowledge, law, cells, sampling, executor), threshold))
+            found.append(Summary.of(posterior(table, knowledge, law, cells, sampling, executor), groups))
         except ReleaseError as error:
             found.append(Summary.none(law, str(error)))
         tell(found[-1])

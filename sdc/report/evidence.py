@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
@@ -39,6 +40,8 @@ class Audit:
     likely_curve      decomposable releases against what they may make likely
     remedies          recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors        what an intruder may hold likely, a law each; none where none was asked for
+    groups            the smallest released group of each at-risk cell; with posteriors
+    threshold         the probability above which a cell is identified, and a group's categories disclosed
     refusals          what they tell who knows the settings; None where that was not asked for
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
@@ -65,6 +68,8 @@ class Audit:
     remedies: tuple[Remedy, ...] | None = None
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
+    groups: Groups | None = None
+    threshold: float = 0.9
     bad_records: Mapping[str, Any] | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 from markupsafe import Markup
 
 from sdc.intruder.chains import written_r_hat
+from sdc.intruder.measures import log_probability_if_uniform
 from sdc.intruder.summary import Summary
+from sdc.model import subtable as st
 from sdc.report import exposure, svg
 from sdc.report.evidence import Audit
 from sdc.report.plot import PAGE, Plot, ticks
@@ -18,6 +21,7 @@ from sdc.report.plot import PAGE, Plot, ticks
 MOST_CELLS, MOST_DRAWN, MOST_LAWS = 20, 2_000, 50
 LEFT, TOP, HEIGHT = 70.0, 44.0, 330.0
 WIDEST_RATIO = 30
+MOST_WRITTEN = 10**15
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,9 @@ class LawRow:
     engine: str
     tables: str
     true_table: str
+    if_uniform: str
     identified: str
+    disclosed: str
     mean: str
     largest: str
     reason: str
@@ -44,6 +50,8 @@ class LikelyRow:
     at_truth: float
     most_likely: int
     highest: float
+    disclosing: float
+    group: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,8 @@ def values(audit: Audit) -> dict[str, Any]:
     return {
         "refusals": audit.refusals,
         "refused": _refused(audit),
-        "laws": [_law(summary) for summary in found[:MOST_LAWS]],
+        "laws": [_law(summary, audit.threshold) for summary in found[:MOST_LAWS]],
+        "groups": _groups(audit),
         "likely": _rows(audit, told) if told else [],
         "likely_law": told.label if told else "",
         "likely_drawn": MOST_DRAWN,
@@ -72,14 +81,33 @@ def values(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _law(summary: Summary) -> LawRow:
+def _law(summary: Summary, threshold: float) -> LawRow:
     if summary.reason is not None:
-        return LawRow(summary.label, "none", "", "", "", "", "", summary.reason)
-    tables = "" if summary.feasible_tables is None else f"{summary.feasible_tables:,}"
+        return LawRow(summary.label, "none", "", "", "", "", "", "", "", summary.reason)
+    tables, count = "", summary.feasible_tables
+    if count is not None:
+        # the number itself may have hundreds of digits
+        tables = f"{count:,}" if count < MOST_WRITTEN else f"10^{math.log10(count):.1f}"
+    if_uniform = "" if count is None else f"{log_probability_if_uniform(count):,.2f}"
     true_table = "" if summary.log_probability is None else f"{summary.log_probability:,.2f}"
-    measured = (summary.identified or 0.0, float(summary.at_truth.mean()), float(summary.at_truth.max()))
+    measured = (summary.identified(threshold), float(summary.at_truth.mean()), float(summary.at_truth.max()))
     share, mean, largest = (f"{100 * value:.2f} %" for value in measured)
-    return LawRow(summary.label, _engine(summary), tables, true_table, share, mean, largest, "")
+    disclosed = f"{summary.disclosed(threshold):,}"
+    of_tables = tables, true_table, if_uniform
+    return LawRow(summary.label, _engine(summary), *of_tables, share, disclosed, mean, largest, "")
+
+
+def _groups(audit: Audit) -> str:
+    """What the bounds prove of attribute disclosure."""
+    if audit.groups is None:
+        return ""
+    certain, impossible = audit.groups.are_certain(audit.bounds.outer), audit.groups.are_impossible(audit.bounds.outer)
+    share = "all" if audit.groups.share == 1 else f"at least {100 * audit.groups.share:g} %"
+    return (
+        f"A cell that holds {share} of a group, a released marginal cell, discloses all categories of whoever is known "
+        f"to be in it: by their bounds {certain.sum():,} at-risk cells certainly do, and {impossible.sum():,} cannot; "
+        "of a group is how many do with a probability above that threshold."
+    )
 
 
 def _engine(summary: Summary) -> str:
@@ -105,6 +133,8 @@ def _rows(audit: Audit, summary: Summary) -> list[LikelyRow]:
             float(summary.at_truth[row]),
             int(summary.most_likely[row]),
             float(summary.highest[row]),
+            float(summary.disclosing[row]),
+            st.label(int(audit.groups.sub_tables[row]), audit.table.schema) if audit.groups else "",
         )
         for row in first
     ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdc.intruder.chains import Diagnostics
 from sdc.intruder.limit import Identification, PosteriorLimit
-from sdc.intruder.measures import identified
+from sdc.intruder.measures import Groups, identified, log_probability_if_uniform
 from sdc.intruder.posterior import Posterior
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -54,7 +54,7 @@ from sdc.utility.measures import Utility
 LIKELY_CURVE = "likely_curve.json"
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
 REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
-_OF_CELL_LAWS = ("at_truth", "most_likely", "highest")
+_OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
 _OF_SUMMARY = (
     "law",
     "alpha",
@@ -63,7 +63,6 @@ _OF_SUMMARY = (
     "feasible_tables",
     "log_probability",
     "equals_released",
-    "identified",
 )
 
 
@@ -189,23 +188,28 @@ def _remedy(row: dict[str, Any], schema: Schema) -> Remedy:
     return Remedy(Recode(schema, variable, merged), asked, freed, row["lost"])
 
 
-def write_posteriors(found: Sequence[Summary], threshold: float, folder: Path) -> None:
+def write_posteriors(found: Sequence[Summary], groups: Groups, schema: Schema, folder: Path) -> None:
     """What is likely under each law, and of the at-risk cells in the order of the table's rows how probable."""
     facts = []
-    columns: dict[str, Any] = {}
+    named = {bits: st.label(bits, schema) for bits in np.unique(groups.sub_tables).tolist()}
+    columns: dict[str, Any] = {
+        "group": [named[bits] for bits in groups.sub_tables.tolist()],
+        "group_bits": groups.sub_tables,
+        "group_records": groups.records,
+    }
     for place, summary in enumerate(found):
         diagnostics = summary.diagnostics and asdict(summary.diagnostics)
         facts.append({**{name: getattr(summary, name) for name in _OF_SUMMARY}, "diagnostics": diagnostics})
         if summary.reason is None:
             columns.update({f"{place}:{name}": getattr(summary, name) for name in _OF_CELL_LAWS})
-    write_json(folder / POSTERIOR, {"threshold": threshold, "laws": facts})
+    write_json(folder / POSTERIOR, {"share": groups.share, "laws": facts})
     write_columns(folder / CELLS, columns)
 
 
 def read_posteriors(folder: Path) -> tuple[Summary, ...]:
     """What `write_posteriors` wrote; RunFolderError or InputError where it cannot be read, KeyError of another file."""
     columns, _ = read_columns(folder / CELLS)
-    nothing = {"at_truth": np.empty(0), "most_likely": np.empty(0, np.int64), "highest": np.empty(0)}
+    nothing = {name: np.empty(0, np.int64 if name == "most_likely" else np.float64) for name in _OF_CELL_LAWS}
     return tuple(
         Summary(
             **{
@@ -216,6 +220,13 @@ def read_posteriors(folder: Path) -> tuple[Summary, ...]:
         )
         for place, facts in enumerate(read_json(folder / POSTERIOR)["laws"])
     )
+
+
+def read_groups(folder: Path) -> Groups:
+    """The groups that `write_posteriors` wrote; errors as above."""
+    columns, _ = read_columns(folder / CELLS, ("group_bits", "group_records"))
+    sub_tables, records = columns["group_bits"].astype(np.uint64), columns["group_records"].astype(np.int64)
+    return Groups(read_json(folder / POSTERIOR)["share"], sub_tables, records)
 
 
 def write_refusals(found: Refusals, folder: Path) -> None:
@@ -331,6 +342,7 @@ def _identification(found: dict[str, Any]) -> Identification:
 def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:
     """A posterior with the bounds of its cells; probabilities, and their errors, are of the counts from `from` on."""
     laws = found.cells
+    held = _group_facts(found, schema)
     diagnostics = {} if found.diagnostics is None else {"diagnostics": asdict(found.diagnostics)}
     cells = [
         {
@@ -340,6 +352,7 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
             "from": first,
             "probabilities": laws.of(row).tolist(),
             "standard_error": _errors(found, row),
+            "group": held[row],
         }
         for row, (cell, count, outer, first) in enumerate(
             zip(laws.cells.tolist(), laws.counts.tolist(), bounds.outer.tolist(), laws.first.tolist(), strict=True)
@@ -351,7 +364,9 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
         "exact": found.exact,
         "feasible_tables": found.feasible_tables,
         "log_probability_of_true_table": found.log_probability,
+        **_if_uniform(found.feasible_tables),
         "identified": {"threshold": threshold, "fraction": identified(laws, threshold)},
+        "attribute_disclosure": _disclosure(found, bounds, threshold),
         "cells": cells,
         **diagnostics,
         "models": [
@@ -364,6 +379,37 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
             for model in found.models
         ],
     }
+
+
+def _if_uniform(feasible_tables: int | None) -> dict[str, float | None]:
+    """1/M(T), which for very many tables is no double above 0, and its logarithm."""
+    if feasible_tables is None:
+        return {"probability_if_uniform": None, "log_probability_if_uniform": None}
+    log = log_probability_if_uniform(feasible_tables)
+    return {"probability_if_uniform": 1 / feasible_tables, "log_probability_if_uniform": log}
+
+
+def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[str, Any] | None:
+    """How many cells hold their share of a released group: for certain, not at all, and probably."""
+    if found.groups is None:
+        return None
+    return {
+        "share": found.groups.share,
+        "certain": int(found.groups.are_certain(bounds.outer).sum()),
+        "impossible": int(found.groups.are_impossible(bounds.outer).sum()),
+        "above_threshold": int((found.groups.probabilities(found.cells) > threshold).sum()),
+    }
+
+
+def _group_facts(found: Posterior, schema: Schema) -> list[dict[str, Any] | None]:
+    """Of each cell its smallest released group, and how probably the cell holds the share of it."""
+    if found.groups is None:
+        return [None] * len(found.cells)
+    of_cells = found.groups.sub_tables, found.groups.records, found.groups.probabilities(found.cells)
+    return [
+        {"sub_table": st.names(sub_table, schema), "records": records, "probability": probability}
+        for sub_table, records, probability in zip(*(values.tolist() for values in of_cells), strict=True)
+    ]
 
 
 def _errors(found: Posterior, row: int) -> list[float] | None:

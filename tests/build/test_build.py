@@ -617,10 +617,15 @@ def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: P
         own = posterior(build.table, build.found.release, law=summary.law, alpha=summary.alpha or 0.5)
         assert summary.feasible_tables == own.feasible_tables == 810
         assert summary.at_truth.tolist() == own.cells.at_truth.tolist()
-        assert summary.identified == (own.cells.at_truth > 0.4).mean()
+        assert summary.disclosing.tolist() == own.groups.probabilities(own.cells).tolist()
+        assert summary.identified(0.4) == (own.cells.at_truth > 0.4).mean()
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert 'id="likely-cells"' in page
     assert contents(build.folder.stage("release")) == contents(finished)
+    _, statuses = made(config(posterior={**asked, "threshold": 0.2}))
+    assert redone(statuses) == ["confidential"]
+    _, statuses = made(config(posterior={**asked, "share": 0.8}))
+    assert redone(statuses) == ["posterior", "confidential"]
     _, none = made(config())
     assert "posterior" not in none
 

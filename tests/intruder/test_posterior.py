@@ -17,11 +17,12 @@ from sdc.intruder import hypergeometric
 from sdc.intruder import posterior as intruder
 from sdc.intruder.enumerated import TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, law_of
-from sdc.intruder.measures import identified
+from sdc.intruder.measures import Groups, groups, identified, log_probability_if_uniform
 from sdc.intruder.posterior import CHAINS, ENUMERATION, HYPERGEOMETRIC, posterior
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -353,6 +354,80 @@ def test_what_has_no_exact_law_is_sampled(czech: Table) -> None:
 def test_faults_are_named(czech: Table, settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("[", r"\[")):
         sdc.posterior(czech, CZECH_PREFIX, **settings)  # type: ignore[arg-type]
+
+
+@given(informed_tables_and_releases(max_records=6), hs.sampled_from([0.6, 0.7, 0.9, 1.0]))
+def test_attribute_disclosure_beside_a_loop_over_tables(given_: tuple[Table, Release], share: float) -> None:
+    """Of each cell the largest probability of all released groups that contain it, and the bounds of every table."""
+    table, release = given_
+    known, law, cells = knows(table, release), law_of("uniform", table.schema), every_cell(table.schema)
+    try:
+        found = enumerated(table, known, law, 2_000)
+    except TooManyTablesError:
+        return
+    if found.feasible_tables > 2_000:
+        return
+    laws, held = found.laws(cells), groups(CellMarginals(table, cells), known, share)
+    tables, full = list(feasible_tables(table, known)), st.full(len(table.schema))
+    told, probabilities = known.release, held.probabilities(laws)
+    varying = st.varying(table.schema)
+    sub_tables = [s for s in range(full + 1) if s in told and not st.is_within(varying, s)]
+    for row, cell in enumerate(map(tuple, cells.tolist())):
+        each = {s: Fraction(0) for s in sub_tables}
+        for s in sub_tables:
+            records = group_of(table, s, cell)
+            if records:
+                enough = [int(counts[cell]) >= Fraction(str(share)) * records for counts in tables]
+                each[s] = Fraction(sum(enough), len(tables))
+        largest = max(each.values(), default=Fraction(1))
+        assert probabilities[row] == pytest.approx(float(largest))
+        if each:
+            assert each[int(held.sub_tables[row])] == largest
+            assert held.records[row] == group_of(table, int(held.sub_tables[row]), cell)
+        assert held.are_certain(laws.ranges)[row] == (largest == 1)
+        assert held.are_impossible(laws.ranges)[row] == (largest == 0)
+
+
+def group_of(table: Table, sub_table: int, cell: tuple[int, ...]) -> int:
+    """The records that agree with the cell in the sub-table's variables."""
+    return int(
+        sum(
+            count
+            for codes, count in zip(table.codes, table.counts, strict=True)
+            if all(codes[v] == cell[v] for v in st.members(sub_table))
+        )
+    )
+
+
+def test_a_share_is_not_left_to_rounding() -> None:
+    """0.7 of 10 are 7, and 0.6 of 5 are 3."""
+    for share, records, needed in ((0.7, 10, 7), (0.6, 5, 3), (0.7, 11, 8), (1.0, 3, 3), (0.9, 0, 1)):
+        assert Groups(share, np.zeros(1, np.uint64), np.array([records])).needed.tolist() == [needed]
+
+
+@pytest.mark.parametrize("share", [0.5, 1.1, 0, math.nan])
+def test_a_share_is_more_than_half(czech: Table, share: float) -> None:
+    with pytest.raises(InputError, match=f"share = {share}; give a number above 0.5 and at most 1"):
+        sdc.posterior(czech, CZECH_PREFIX, share=share)
+
+
+def test_the_groups_of_the_czech_table(czech: Table) -> None:
+    """Two of the three may hold all of a group, as their bounds reach its 10 and 9; the third reaches 9 of 10."""
+    found = sdc.posterior(czech, CZECH_PREFIX, law="uniform")
+    assert found.groups is not None
+    assert (found.groups.records.tolist(), found.cells.ranges[:, 1].tolist()) == ([10, 9, 10], [10, 9, 9])
+    last = [found.cells.of(row)[-1] for row in (0, 1)]
+    assert found.groups.probabilities(found.cells) == pytest.approx([*last, 0.0])
+    assert found.groups.are_impossible(found.cells.ranges).tolist() == [False, False, True]
+    assert not found.groups.are_certain(found.cells.ranges).any()
+    everything = sdc.posterior(czech, ["A*B*C*D*E*F"], cells="all")
+    assert everything.groups is not None
+    assert st.dimension(int(everything.groups.sub_tables[0])) == 5
+
+
+def test_many_tables_that_are_alike() -> None:
+    assert log_probability_if_uniform(810) == pytest.approx(-math.log(810))
+    assert log_probability_if_uniform(10**400) == pytest.approx(-400 * math.log(10))
 
 
 @pytest.mark.parametrize("threshold", [0, 1, -0.5, math.nan])

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 from sdc.intruder.chains import Sampling
+from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -316,8 +318,13 @@ def test_what_is_likely_stands_beside_the_bounds(czech: Audit) -> None:
     """The most probable first; what no engine gives is said with the reason."""
     cells, known = czech.bounds.cells, Knowledge.of(czech.table, czech.release)
     laws = laws_of(["released", "saturated"], [0.5], czech.table.schema)
-    told = summaries(czech.table, known, cells, laws, 0.5, Sampling())
-    page = Page(render(replace(czech, posteriors=(*told, Summary.none(laws[0], "too many <cells>")))))
+    held = groups(CellMarginals(czech.table, cells), known)
+    told = summaries(czech.table, known, cells, laws, held, Sampling())
+    shown_laws = (*told, Summary.none(laws[0], "too many <cells>"))
+    page = Page(render(replace(czech, posteriors=shown_laws, groups=held, threshold=0.5)))
+    assert "A cell that holds all of a group, a released marginal cell, discloses all categories" in page.text
+    impossible = held.are_impossible(czech.bounds.outer).sum()
+    assert f"by their bounds 0 at-risk cells certainly do, and {impossible} cannot" in page.text
     assert {"likely", "laws", "likely-cells"} <= set(page.ids)
     assert "released enumeration, exact" in page.text
     assert "too many <cells>" in page.text

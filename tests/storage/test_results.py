@@ -13,11 +13,13 @@ import pytest
 
 from sdc.api import find_release, risk_utility_curve
 from sdc.intruder.chains import Sampling
+from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -135,8 +137,12 @@ def test_posteriors_come_back(czech: Table, tmp_path: Path) -> None:
     pairs = Release.of(st.of(pair) for pair in combinations(range(6), 2))
     cells, known = czech.codes[czech.at_risk(2)], Knowledge.of(czech, pairs)
     laws = laws_of(["released", "saturated"], [0.5], czech.schema)
-    told = (*summaries(czech, known, cells, laws, 0.3, Sampling(20, 2)), Summary.none(laws[0], "too many cells"))
-    results.write_posteriors(told, 0.3, tmp_path)
+    held = groups(CellMarginals(czech, cells), known, 0.9)
+    told = (*summaries(czech, known, cells, laws, held, Sampling(20, 2)), Summary.none(laws[0], "too many cells"))
+    results.write_posteriors(told, held, czech.schema, tmp_path)
+    again = results.read_groups(tmp_path)
+    assert (again.share, again.records.tolist()) == (0.9, held.records.tolist())
+    assert again.sub_tables.tolist() == held.sub_tables.tolist()
     found = results.read_posteriors(tmp_path)
     assert [one.reason for one in found] == [None, None, "too many cells"]
     for one, other in zip(found, told, strict=True):
