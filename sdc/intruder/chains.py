@@ -25,6 +25,7 @@ MAX_CELLS = 1 << 20  # of the dense table
 MAX_ENTRIES = 1 << 24  # of all moves
 MAX_KEPT = 1 << 26  # counts of all draws of a chain, 256 MB
 LEAST_DRAWS = 20
+ERRORS = 3.0  # standard errors that are to hold what 997 of a thousand draws of a normal law do
 WALKED, NODES = 256, 2_000  # at-risk cells that a walk finds moves for, and its nodes for each
 
 PROPOSALS = 2_000  # from draw to draw, and ten for each move that is listed
@@ -294,9 +295,24 @@ def shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabi
     for column in np.moveaxis(counts, -1, 0):
         least = int(column.min())
         is_count = column[None] == np.arange(least, int(column.max()) + 1)[:, None, None]
-        laws.append((least, is_count.mean(axis=(1, 2))))
-        errors.append(array_stats.mcse(is_count.astype(np.float64), chain_axis=1, draw_axis=2, method="mean"))
+        found = is_count.mean(axis=(1, 2))
+        sizes = array_stats.ess(is_count.astype(np.float64), chain_axis=1, draw_axis=2, method="mean")
+        laws.append((least, found))
+        errors.append(standard_errors(found, np.where(found > 0, sizes, sizes[found > 0].min())))
     return CellLaws.of_each(cells, truth, laws), np.concatenate([np.empty(0), *errors])
+
+
+def standard_errors(found: Probabilities, sizes: Probabilities) -> Probabilities:
+    """Of shares of so many independent draws; above 0 for what was never drawn, or always.
+
+    sqrt(p (1 - p) / n) of a share p that is all but 0 is far too small: 1 of 800 draws is often of a probability that
+    is seven of them away. As in Wilson's interval p is drawn towards a half, by as many draws as make three errors
+    right near 0 and 1 (Wilson 1927; Agresti and Coull 1998).
+    """
+    drawn = sizes + ERRORS**2
+    towards = (sizes * found + ERRORS**2 / 2) / drawn
+    errors: Probabilities = np.sqrt(towards * (1 - towards) / drawn)
+    return errors
 
 
 def agreement(series: npt.NDArray[np.number]) -> tuple[float | None, float]:

@@ -18,7 +18,7 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.intruder import chains, ipf
 from sdc.intruder.cell_laws import CellLaws
-from sdc.intruder.chains import Sampled, Sampling, sampled
+from sdc.intruder.chains import Sampling, sampled
 from sdc.intruder.draws import Draws
 from sdc.intruder.enumerated import TooManyTablesError, enumerated
 from sdc.intruder.hypergeometric import log_probability
@@ -28,6 +28,7 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
+from tests.intruder.errors import errors_of
 from tests.intruder.integrated import WITHOUT_SECOND_ORDER, Integrated, without_second_order
 from tests.intruder.test_posterior import (
     CZECH_PREFIX,
@@ -39,18 +40,6 @@ from tests.intruder.test_posterior import (
 from tests.strategies import dense, every_cell, frontier, informed_tables_and_releases, knows, schema_of
 
 MANY = 20_000  # tables that are listed
-
-
-def errors_of(found: Sampled, exact: CellLaws) -> npt.NDArray[np.float64]:
-    """By how many standard errors each share of the draws misses its probability; a share of 0.003 for none."""
-    missed = []
-    for row in range(len(exact)):
-        first, start = int(exact.first[row]), found.laws.start
-        law = dict(enumerate(exact.of(row).tolist(), start=first))
-        own = found.standard_errors[start[row] : start[row + 1]]
-        counts = enumerate(found.laws.of(row).tolist(), start=int(found.laws.first[row]))
-        missed += [(p - law.get(k, 0.0)) / max(e, 0.003) for (k, p), e in zip(counts, own, strict=True)]
-    return np.abs(missed)
 
 
 # Draws
@@ -120,6 +109,16 @@ def test_factors_of_a_model_are_weighed_by_chains_too() -> None:
     assert law.terms(known) == ((st.parse("A*B", table.schema), 1),)
     exact = enumerated(table, known, law).laws(every_cell(table.schema))
     assert errors_of(sampled(table, known, law, exact.cells, Sampling(1_000, 4), IN_PROCESS), exact).max() < 4
+
+
+def test_errors_of_shares_that_are_all_but_none() -> None:
+    """One of 800 draws is no certainty, and none of them neither; far from 0 and 1 they are those of a mean."""
+    shares, sizes = np.array([0.0, 1 / 800, 0.3, 1.0]), np.full(4, 800.0)
+    errors = chains.standard_errors(shares, sizes)
+    assert errors == pytest.approx([0.0026, 0.0029, 0.0162, 0.0026], abs=1e-4)
+    # as probable as three errors of a normal law are: none of 800 where the probability is 0.0082
+    assert 0.0082 / errors[0] == pytest.approx(3.1, abs=0.1)
+    assert math.exp(-800 * 0.0082) == pytest.approx(0.00135, abs=1e-4)
 
 
 def test_chains_that_stay_where_they_are_do_not_agree() -> None:
