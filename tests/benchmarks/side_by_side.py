@@ -55,7 +55,10 @@ def medians(rounds: int, *works: Callable[[], Any]) -> list[float]:
 
 @contextmanager
 def one_core() -> Iterator[str]:
-    """Pins this process to one core where the system can; says what it did."""
+    """Pins this process to the last core that it was given, where the system can; says what it did.
+
+    Of two at once each is to be given its own, or they share the last: `taskset -c 0 python tests/benchmarks/...`.
+    """
     if not hasattr(os, "sched_setaffinity"):
         yield "not pinned to a core: this system cannot"
         return

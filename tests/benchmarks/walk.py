@@ -5,7 +5,8 @@
 For each prefix of the ordered list, numbers above 120, the share of the 29,501 cells after so many seconds of
 processor time, numbers up to 120. Cells are taken in one random order: once each, then again those that are open.
 Every table found is checked in integers within that time, and serves all the cells that it moves. Beside the commit
-before: run this file with PYTHONPATH set to a worktree of it, whose chains of moves are then measured.
+before: run this file with PYTHONPATH set to a worktree of it, whose chains of moves are then measured; both at once,
+with `taskset -c 0` before the one and `taskset -c 1` before the other, each on its own core.
 """
 
 from __future__ import annotations
