@@ -309,9 +309,8 @@ def standard_errors(found: Probabilities, sizes: Probabilities) -> Probabilities
     is seven of them away. As in Wilson's interval p is drawn towards a half, by as many draws as make three errors
     right near 0 and 1 (Wilson 1927; Agresti and Coull 1998).
     """
-    drawn = sizes + ERRORS**2
-    towards = (sizes * found + ERRORS**2 / 2) / drawn
-    errors: Probabilities = np.sqrt(towards * (1 - towards) / drawn)
+    towards = (sizes * found + ERRORS**2 / 2) / (sizes + ERRORS**2)
+    errors: Probabilities = np.sqrt(towards * (1 - towards) / sizes)
     return errors
 
 

@@ -116,6 +116,8 @@ def test_errors_of_shares_that_are_all_but_none() -> None:
     shares, sizes = np.array([0.0, 1 / 800, 0.3, 1.0]), np.full(4, 800.0)
     errors = chains.standard_errors(shares, sizes)
     assert errors == pytest.approx([0.0026, 0.0029, 0.0162, 0.0026], abs=1e-4)
+    # of few draws no less than that of a mean
+    assert chains.standard_errors(np.array([0.5]), np.array([20.0])) == pytest.approx(math.sqrt(0.25 / 20))
     # as probable as three errors of a normal law are: none of 800 where the probability is 0.0082
     assert 0.0082 / errors[0] == pytest.approx(3.1, abs=0.1)
     assert math.exp(-800 * 0.0082) == pytest.approx(0.00135, abs=1e-4)
