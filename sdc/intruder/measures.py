@@ -24,6 +24,7 @@ def log_probability_if_uniform(feasible_tables: int) -> float:
     """log 1/M(T), of the true table where all feasible ones are alike ([DFT] section 4.1); M(T) may exceed doubles."""
     return -math.log(feasible_tables)
 
+
 EQUAL = 1e-9  # a probability is above another one where it is so by more than rounding makes
 
 

@@ -17,7 +17,7 @@ from sdc.intruder.measures import EQUAL
 from sdc.intruder.moments import Rows, TrueCounts
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError, NothingReleasableError
+from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -343,14 +343,13 @@ class Workspace:
             state = moved
         work.numbers[kernel.ASKS] = True
         found = self.criterion.identification(self.table, Knowledge.of(self.table, start.release))
-        remedy = (
-            "give another start"
-            if is_given
-            else f"in {MOST_SOUGHT} steps of a chain without the limit no graph kept it; give a start that does"
-        )
-        raise ReleaseError(
-            f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
-            f"{found.text if found else ''}; {remedy}, or allow more"
+        told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
+        told += found.text if found else ""
+        if is_given:
+            raise ReleaseError(f"{told}; give another start, or allow more")
+        raise NothingReleasableError(
+            f"{told}; in {MOST_SOUGHT} steps of a chain without the limit no graph kept it; give a start that does, or "
+            "allow more"
         )
 
     def _can_move(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sdc.intruder.draws import Draws
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.graph import decompose
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -107,8 +107,8 @@ class SimulatableSearch:
     def run(self) -> SimulatableRelease:
         """The release, judged by the criterion.
 
-        ReleaseError where the true table breaks the criterion under it: then nothing may be published, and nothing that
-        was decided before has told so. InputError for structural zeros, or too many variables.
+        NothingReleasableError where the true table breaks the criterion under it: then nothing may be published, and
+        nothing that was decided before has told so. InputError for structural zeros, or too many variables.
         """
         table = self.inquiry.table
         self._check(table)
@@ -126,7 +126,7 @@ class SimulatableSearch:
         judgement = self.inquiry.ask(released)
         if not self.inquiry.accepts(judgement):
             low, high = judgement.margin
-            raise ReleaseError(
+            raise NothingReleasableError(
                 f"the release that grew, of {released.sub_tables} sub-tables, breaks the criterion in the true table "
                 f"(min width {low} to {high}, required {self.inquiry.criterion.min_width}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"

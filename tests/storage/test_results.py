@@ -59,10 +59,18 @@ def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
 def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
     found = find_release(czech, "ordered", min_width=min_width)
     results.write_search(found, czech.schema, tmp_path)
-    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None)
+    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, ())
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
     assert content["sub_tables_with_total"] == found.release.sub_tables_with_total
+
+
+def test_decisions_that_tell_nothing_come_back(czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, "simulatable", min_width=6, draws=5)
+    results.write_search(found, czech.schema, tmp_path)
+    told = results.read_search(tmp_path, czech.schema)
+    assert (told.release, told.simulated, told.reason) == (found.release, found.simulated, found.reason)
+    assert len(told.simulated) > 10
 
 
 def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) -> None:
@@ -83,7 +91,7 @@ def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, 
     for folder in (tmp_path / "one", tmp_path / "other"):
         folder.mkdir()
         results.write_search(found, czech.schema, folder)
-    expected = (found.release, found.steps, found.graph, found.trace, found.reason)
+    expected = (found.release, found.steps, found.graph, found.trace, found.reason, found.simulated)
     assert results.read_search(tmp_path / "one", czech.schema) == expected
     assert len(found.trace) >= 4
     assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
