@@ -195,7 +195,7 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
 
 def _key_of(name: str, build: Build) -> str:
     """The key of a stage whose needs are done."""
-    stage = next(stage for stage in STAGES if stage.name == name)
+    stage = next(stage for stage in stages_of(build.config) if stage.name == name)
     return stage.key(build, {name: record.output for name, record in build.folder.records().items()})
 
 
@@ -242,6 +242,7 @@ def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> No
 
 
 def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    """Laws are kept one by one: a build that is killed goes on after its last whole one."""
     asked, table = build.config.posterior, build.table
     if asked is None:
         raise ConfigError("posterior is missing; give the section, which may be empty: posterior: {}")
@@ -250,10 +251,15 @@ def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> N
     held = groups(CellMarginals(table, cells), known, asked.share)
     sampling = Sampling(asked.draws, asked.chains, asked.seed)
 
+    path, key = build.folder.checkpoint("posterior"), _key_of("posterior", build)
+    kept = list(results.read_kept_posteriors(path, key))
+
     def tell_of(found: Summary) -> None:
+        kept.append(found)
+        results.write_kept_posteriors(kept, key, path)
         say(describe_law(found, asked.threshold))
 
-    told = summaries(table, known, cells, laws, held, sampling, executor, tell_of)
+    told = summaries(table, known, cells, laws, held, sampling, executor, tell_of, tuple(kept))
     results.write_posteriors(told, held, table.schema, into)
     if asked.refusals:
         settings, method = build.settings(executor), build.config.release.method

@@ -11,7 +11,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling
 from sdc.intruder.laws import RELEASED, UNIFORM, Law, law_of
-from sdc.intruder.measures import Groups
+from sdc.intruder.measures import EQUAL, Groups
 from sdc.intruder.posterior import Posterior, posterior
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -56,11 +56,11 @@ class Summary:
 
     def identified(self, threshold: float) -> float:
         """The fraction of the cells whose true count is more probable."""
-        return float((self.at_truth > threshold).mean())
+        return float((self.at_truth > threshold + EQUAL).mean())
 
     def disclosed(self, threshold: float) -> int:
         """How many cells more probably hold all, or nearly all, of a released group."""
-        return int((self.disclosing > threshold).sum())
+        return int((self.disclosing > threshold + EQUAL).sum())
 
     @staticmethod
     def none(law: Law, reason: str) -> Summary:
@@ -85,13 +85,16 @@ def summaries(
     sampling: Sampling,
     executor: Executor = IN_PROCESS,
     tell: Callable[[Summary], None] = lambda summary: None,
+    kept: Sequence[Summary] = (),
 ) -> tuple[Summary, ...]:
     """Of (n, variables) at-risk cells, and their groups, the summary under each law, in their order.
 
+    `tell` hears of each; those of the first laws may be `kept` from a run that ended before all were found.
+
     What no engine gives is no fault of the release: it is said, and the other laws are asked.
     """
-    found = []
-    for law in laws:
+    found = list(kept)
+    for law in laws[len(kept) :]:
         try:
             found.append(Summary.of(posterior(table, knowledge, law, cells, sampling, executor), groups))
         except ReleaseError as error:

@@ -106,7 +106,7 @@ def _groups(audit: Audit) -> str:
     return (
         f"A cell that holds {share} of a group, a released marginal cell, discloses all categories of whoever is known "
         f"to be in it: by their bounds {certain.sum():,} at-risk cells certainly do, and {impossible.sum():,} cannot; "
-        "of a group is how many do with a probability above that threshold."
+        "“disclose a group” is how many do with a probability above that threshold."
     )
 
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from sdc.report import svg
+from sdc.report.curve import COLOURS
 from sdc.report.plot import PAGE, Plot, around, ticks
 from sdc.search.curve import LikelyPoint
 
 LEFT, TOP, HEIGHT = 70.0, 44.0, 260.0
+COLOUR = COLOURS["decomposable"]
 
 
 def figure(points: Sequence[LikelyPoint]) -> Markup:
@@ -29,7 +31,7 @@ def figure(points: Sequence[LikelyPoint]) -> Markup:
     parts.append(plot.line([(x, y) for x, y, _ in found], "curve faint-line"))
     for x, y, point in found:
         title = svg.element("title", f"{limit_of(point)}: {y:,} sub-tables, {x:.2f} % identified")
-        parts.append(svg.element("circle", title, cx=plot.x(x), cy=plot.y(y), r=4, class_="point"))
+        parts.append(svg.element("circle", title, cx=plot.x(x), cy=plot.y(y), r=4, stroke=COLOUR, class_="point"))
     return svg.figure(
         "likely-curve",
         PAGE,

@@ -222,6 +222,31 @@ def read_posteriors(folder: Path) -> tuple[Summary, ...]:
     )
 
 
+def write_kept_posteriors(found: Sequence[Summary], key: str, path: Path) -> None:
+    """The laws that are found, for a stage with this key that may end before all are."""
+    laws = [{field.name: _plain(getattr(summary, field.name)) for field in fields(Summary)} for summary in found]
+    write_json(path, {"key": key, "laws": laws})
+
+
+def read_kept_posteriors(path: Path, key: str) -> tuple[Summary, ...]:
+    """What `write_kept_posteriors` wrote with this key; nothing where it is of another, damaged or not there."""
+    try:
+        content = read_json(path)
+        return tuple(map(_kept_summary, content["laws"])) if content["key"] == key else ()
+    except (RunFolderError, LookupError, TypeError, ValueError, AttributeError):
+        return ()
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if isinstance(value, Diagnostics) else _listed(value)
+
+
+def _kept_summary(facts: dict[str, Any]) -> Summary:
+    arrays = {n: np.array(facts[n], np.int64 if n == "most_likely" else np.float64) for n in _OF_CELL_LAWS}
+    diagnostics = facts["diagnostics"] and Diagnostics(**facts["diagnostics"])
+    return Summary(**{**facts, **arrays, "diagnostics": diagnostics})
+
+
 def read_groups(folder: Path) -> Groups:
     """The groups that `write_posteriors` wrote; errors as above."""
     columns, _ = read_columns(folder / CELLS, ("group_bits", "group_records"))

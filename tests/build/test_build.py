@@ -39,6 +39,7 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import CellRows
+from sdc.intruder import summary as laws_of_stage
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
@@ -628,6 +629,30 @@ def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: P
     assert redone(statuses) == ["posterior", "confidential"]
     _, none = made(config())
     assert "posterior" not in none
+
+
+def test_laws_are_kept_one_by_one(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that ends while it samples goes on after the last whole law, to the same bytes."""
+    asked = {"laws": ["released", "saturated"], "alpha": [0.5, 1.0]}
+    whole, _ = made(config(posterior=asked))
+    expected = contents(whole.folder.stage("posterior"))
+    shutil.rmtree(whole.folder.path)
+    found, own = list[str](), laws_of_stage.posterior
+
+    def counted(*of: Any) -> Any:
+        if len(found) == 2:
+            found.append("killed")
+            raise KeyboardInterrupt
+        found.append(of[2].name)
+        return own(*of)
+
+    monkeypatch.setattr(laws_of_stage, "posterior", counted)
+    with pytest.raises(KeyboardInterrupt):
+        made(config(posterior=asked))
+    build, _ = made(config(posterior=asked))
+    assert found == ["released", "saturated", "killed", "saturated"]
+    assert contents(build.folder.stage("posterior")) == expected
+    assert not build.folder.checkpoint("posterior").exists()
 
 
 def test_what_refusals_tell(config: Config) -> None:
