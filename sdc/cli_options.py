@@ -75,11 +75,13 @@ def print_posterior(facts: dict[str, Any]) -> None:
 
     tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
     print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
+    if tables == 1:
+        print("              one table alone agrees with the release: it is known, and the posterior is a point")
     exact = "exact" if facts["exact"] else "sampled"
     print(f"engine        {facts['engine']}, {exact}" + (f"; {tables} feasible tables" if tables is not None else ""))
     if facts["exact"]:
         uniform = facts["log_probability_if_uniform"]
-        alike = "" if uniform is None else f", {uniform:.4f} were all tables alike"
+        alike = "" if uniform is None else f"; of each table, were they all alike, {uniform:.4f}"
         print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}{alike}")
     else:
         told = facts["diagnostics"]

@@ -390,6 +390,12 @@ def test_assess_as_text(sdc: Sdc) -> None:
     assert refused.out.count("witness ") >= 1
 
 
+def test_the_posterior_of_the_full_table_is_a_point(sdc: Sdc) -> None:
+    found = sdc("posterior", CZECH, "--release", "A*B*C*D*E*F")
+    assert "one table alone agrees with the release: it is known, and the posterior is a point" in found.out
+    assert "log probability 0.0000; of each table, were they all alike, 0.0000" in found.out
+
+
 def test_assess_with_a_limit_on_the_posterior(sdc: Sdc) -> None:
     """The bounds are wide enough: what is likely decides, and is said."""
     limit = ["--threshold", "0.1", "--max-identified", "0.3"]

@@ -18,14 +18,12 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, freeze
 
 ALL = 1.0
+EQUAL = 1e-9  # a probability is above another one where it is so by more than rounding makes
 
 
 def log_probability_if_uniform(feasible_tables: int) -> float:
     """log 1/M(T), of the true table where all feasible ones are alike ([DFT] section 4.1); M(T) may exceed doubles."""
-    return -math.log(feasible_tables)
-
-
-EQUAL = 1e-9  # a probability is above another one where it is so by more than rounding makes
+    return 0.0 - math.log(feasible_tables)
 
 
 def identified(laws: CellLaws, threshold: float) -> float:

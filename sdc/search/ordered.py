@@ -218,11 +218,10 @@ class OrderedSearch:
 
     def require_monotone(self) -> None:
         """ReleaseError where a refusal says nothing of larger releases."""
-        criterion = self.inquiry.criterion
-        if not criterion.monotone:
+        if not self.inquiry.criterion.monotone:
             raise ReleaseError(
-                f"{criterion} is not monotone: a release may satisfy it though one within it does not, so neither a "
-                "bisection nor an extension can cut by it; choose the method decomposable"
+                "a limit on the posterior is not monotone: a release may keep it though one within it does not, so "
+                "neither a bisection nor an extension can cut by it; choose the method decomposable or simulatable"
             )
 
 
