@@ -337,7 +337,9 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
 
     Cells without proof, which the policy "outer" may let through, were judged for a release that was made just now.
     """
-    found = verify_release(build.folder.path, folder, build.criterion.small_count, build.criterion.min_width)
+    risk = build.config.risk
+    limit = risk.posterior.model_dump() if risk.posterior else None
+    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit)
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
         return f"{unproven} of {found.at_risk_cells} cells are not proven"

@@ -10,6 +10,7 @@ from sdc.intruder import hypergeometric
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.laws import RELEASED, law_of
 from sdc.intruder.measures import EQUAL, check_threshold
+from sdc.intruder.moments import at_truth
 from sdc.intruder.posterior import exact_posterior
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -66,7 +67,7 @@ class PosteriorLimit:
         """
         law, cells = law_of(self.law, table.schema, self.alpha), table.codes[rows]
         if law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge):
-            return self.of(hypergeometric.cell_laws(table, knowledge, cells).at_truth, rows)
+            return self.of(at_truth(table, knowledge, rows), rows)
         found = exact_posterior(table, knowledge, law, cells)
         if found is None:
             raise ReleaseError(
@@ -75,18 +76,18 @@ class PosteriorLimit:
             )
         return self.of(found.cells.at_truth, rows)
 
-    def of(self, at_truth: Probabilities, rows: Counts) -> Identification:
+    def of(self, probabilities: Probabilities, rows: Counts) -> Identification:
         """From the (n,) probabilities of the true counts of these rows, of which there is one at least."""
-        first = int(np.argmax(at_truth))
-        identified = int((at_truth > self.threshold + EQUAL).sum())
-        kept = self.keeps(at_truth, len(rows))
-        return Identification(self, kept, identified, len(rows), float(at_truth[first]), int(rows[first]))
+        first = int(np.argmax(probabilities))
+        identified = int((probabilities > self.threshold + EQUAL).sum())
+        kept = self.keeps(probabilities, len(rows))
+        return Identification(self, kept, identified, len(rows), float(probabilities[first]), int(rows[first]))
 
-    def keeps(self, at_truth: Probabilities, cells: int, equal: float = EQUAL) -> bool:
+    def keeps(self, probabilities: Probabilities, cells: int, equal: float = EQUAL) -> bool:
         """Whether so many cells keep the limit, whose true counts have these probabilities, the others less ones."""
-        identified = int((at_truth > self.threshold + equal).sum())
+        identified = int((probabilities > self.threshold + equal).sum())
         few = self.max_identified is None or identified <= self.max_identified * cells
-        return few and (self.max_probability is None or bool((at_truth <= self.max_probability + equal).all()))
+        return few and (self.max_probability is None or bool((probabilities <= self.max_probability + equal).all()))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ UNKNOWN = -1.0
 
 
 @kernel
-def expected(rows: MarginalCounts, places: Ints, signs: Ints, total: int, means: Floats) -> None:
-    """(n,) E f = prod n_C / prod n_S of each cell, into `means`; the arguments as of `probabilities`."""
-    means[:] = total
+def expected(rows: MarginalCounts, places: Ints, signs: Ints, total: int, part: float, means: Floats) -> None:
+    """(n,) E f = part prod n_C / prod n_S of each cell, into `means`; the arguments as of `probabilities`."""
+    means[:] = total * part
     for j in range(len(places)):
         row, share = rows[places[j]], 1.0 / total
         # as shares of the total, so that no product leaves the range of doubles
@@ -39,6 +39,7 @@ def probabilities(
     places: Ints,
     signs: Ints,
     total: int,
+    part: float,
     counts: Ints,
     means: Floats,
     close: float,
@@ -53,11 +54,12 @@ def probabilities(
 
     rows, places, signs  a clique's or separator's (n,) marginal counts are in rows[places[j]]; the sign of a clique is
                          1, of a separator minus its multiplicity
+    part                 of a marginal cell's records that are expected in the cell, 1 where cliques have all variables
     counts, means        (n,) the count asked about, of 1 or more, and E f
     """
     for k in range(len(cells)):
         i = cells[k]
-        at[k] = _probability(rows, places, signs, total, i, counts[i], means[i], close, floor, enough)
+        at[k] = _probability(rows, places, signs, total, part, i, counts[i], means[i], close, floor, enough)
 
 
 @inner
@@ -66,6 +68,7 @@ def _probability(
     places: Ints,
     signs: Ints,
     total: int,
+    part: float,
     cell: int,
     count: int,
     mean: float,
@@ -82,7 +85,7 @@ def _probability(
     while True:
         r += 1
         # one clique more than separators, so that shares of the total leave one factor of it
-        moment *= total / float(r if r <= count else r - count)
+        moment *= part * total / float(r if r <= count else r - count)
         for j in range(len(places)):
             share = (rows[places[j], cell] - r + 1) / float(total)
             for _ in range(abs(signs[j])):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from math import exp, log, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from sdc.intruder import moment_kernel as kernel
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.hypergeometric import cell_laws, junction_tree
+from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.subtable import SubTable
@@ -35,11 +36,14 @@ class Rows:
     rows    (slots, n) marginal counts, integers
     places  where those of a clique or a separator are
     signs   1 of a clique, minus its multiplicity of a separator
+    part    of a marginal cell's records that are expected in a cell: 1 over the cells of variables that nothing is
+            known of, whose categories are equally likely
     """
 
     rows: npt.NDArray[np.signedinteger]
     places: Counts
     signs: Counts
+    part: float = 1.0
 
     @staticmethod
     def of(marginals: CellMarginals, knowledge: Knowledge) -> Rows:
@@ -49,7 +53,9 @@ class Rows:
             for sub_table in sets:
                 signs[sub_table] = signs.get(sub_table, 0) + sign
         rows = np.stack([marginals.at(sub_table) for sub_table in signs]).astype(np.int64)
-        return Rows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64))
+        uncovered = st.members(knowledge.varying & ~tree.variables)
+        part = 1 / prod(knowledge.schema.sizes[v] for v in uncovered)
+        return Rows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64), part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +83,7 @@ class TrueCounts:
         `exactly` is asked where rounding spoils the sum: of cells with large counts that are expected to be large.
         """
         means = np.empty(len(self.counts))
-        kernel.expected(tree.rows, tree.places, tree.signs, self.total, means)
+        kernel.expected(tree.rows, tree.places, tree.signs, self.total, tree.part, means)
         low, high = self._within.T
         cells = np.flatnonzero((means >= low) & (means <= high))
         found = np.empty(len(cells))
@@ -86,6 +92,7 @@ class TrueCounts:
             tree.places,
             tree.signs,
             self.total,
+            tree.part,
             self.counts,
             means,
             CLOSE,

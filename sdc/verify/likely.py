@@ -2,6 +2,7 @@
 
 Under a decomposable release E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, (x)_r = x (x - 1) ... (x - r + 1), and
 Pr(f = k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!. Partial sums are in turn too large and too small (Bonferroni).
+Categories of variables in no clique are equally likely, each record on its own: then (f)_r is divided by their cells^r.
 """
 
 from collections import namedtuple
@@ -13,22 +14,24 @@ from typing import Any
 from sdc import run_format as names
 from sdc.verify.proof import Array, EvidenceFolder, SubTable
 
-_Tree = namedtuple("_Tree", "cliques separators")  # (n,) marginal counts of each, at the at-risk cells
+# (n,) marginal counts of each, at the at-risk cells; cells of the variables in no clique, all as probable
+_Tree = namedtuple("_Tree", "cliques separators uncovered")
 EQUAL = Fraction(1, 10**9)  # a probability is above another one where it is so by more than this
 
 
 def check_limit(evidence: EvidenceFolder, release: list[SubTable], limit: dict[str, Any], claims_safe: bool) -> int:
     """How many at-risk cells' true counts are above the threshold; each claim that does not hold becomes a failure."""
     cliques, separators = _junction_tree(release)
-    whole = evidence.essential <= frozenset().union(*cliques)
+    uncovered = evidence.essential - frozenset().union(*cliques)
     decomposable = evidence.holds(
         (f"the limit on the posterior is of the law {limit['law']}, not released", limit["law"] != "released"),
-        ("the limit on the posterior cannot be checked: a variable is in no sub-table", not whole),
         *evidence.tree_faults(cliques, separators, release, frozenset(evidence.categories), "frontier sub-table"),
     )
     if not decomposable:
         return 0
-    tree = _Tree(*([evidence.at_risk(s) for s in sets] for sets in (cliques, separators)))
+    at_cliques, at_separators = ([evidence.at_risk(s) for s in sets] for sets in (cliques, separators))
+    cells = prod(len(evidence.categories[v]) for v in uncovered)
+    tree = _Tree(at_cliques, at_separators, cells)
     threshold, most = limit["threshold"], limit["max_probability"]
     identified = len(_above(evidence.small, tree, threshold))
     claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get("identification")
@@ -64,30 +67,30 @@ def _junction_tree(release: list[SubTable]) -> tuple[list[SubTable], list[SubTab
 def _above(counts: Array, tree: _Tree, threshold: float) -> list[int]:
     """The cells whose true count is more probable than the threshold."""
     least, cells = Fraction(threshold) + EQUAL, range(len(counts))
-    cliques, separators = ([[int(n[k]) for n in sets] for k in cells] for sets in tree)
-    return [k for k in cells if _is_above(int(counts[k]), cliques[k], separators[k], least)]
+    cliques, separators = ([[int(n[k]) for n in sets] for k in cells] for sets in tree[:2])
+    return [k for k in cells if _is_above(int(counts[k]), cliques[k], separators[k], tree.uncovered, least)]
 
 
-def _is_above(count: int, clique: list[int], separator: list[int], least: Fraction) -> bool:
-    mean = prod(clique) / prod(separator)
+def _is_above(count: int, clique: list[int], separator: list[int], uncovered: int, least: Fraction) -> bool:
+    mean = prod(clique) / (prod(separator) * uncovered)
     # Markov; and Chernoff, with room for rounding: the law is that of a sum of independent indicators
     if mean < 0.999 * count * least or (
         mean > 2 * count and exp(count - mean + count * log(mean / count)) < 0.999 * least
     ):
         return False
     total = Fraction(0)
-    for r, term in _terms(count, clique, separator):
+    for r, term in _terms(count, clique, separator, uncovered):
         total += term if (r - count) % 2 == 0 else -term
         if total <= least if (r - count) % 2 == 0 else total > least:
             return (r - count) % 2 == 1
     return total > least
 
 
-def _terms(count: int, clique: list[int], separator: list[int]) -> Iterator[tuple[int, Fraction]]:
+def _terms(count: int, clique: list[int], separator: list[int], uncovered: int) -> Iterator[tuple[int, Fraction]]:
     """C(r, k) E (f)_r / r! for r = k, k + 1, ..., min n_C."""
     above, below = 1, 1
     for r in range(1, min(clique) + 1):
         above *= prod(n - r + 1 for n in clique)
-        below *= prod(n - r + 1 for n in separator)
+        below *= uncovered * prod(n - r + 1 for n in separator)
         if r >= count:
             yield r, Fraction(above * comb(r, count), below * factorial(r))

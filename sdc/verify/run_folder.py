@@ -82,10 +82,13 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
         return Verification(failures=(*evidence.failures, what))
 
 
-def verify_release(folder: Path, release: Path, small_count: int, min_width: int) -> Verification:
+def verify_release(
+    folder: Path, release: Path, small_count: int, min_width: int, limit: dict[str, Any] | None = None
+) -> Verification:
     """What the table and the certificate of a run folder prove of a release that is not public yet.
 
-    Nothing else that is stored is read: no verdict, no digest, nothing of the search. `uncertified` is empty.
+    Nothing else that is stored is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A
+    `limit` on the posterior, as a config has it, must hold too.
     """
     evidence = EvidenceFolder(folder, release)
     try:
@@ -93,6 +96,8 @@ def verify_release(folder: Path, release: Path, small_count: int, min_width: int
         claims = evidence.claims()
         _check_same_release(evidence, claims, "what is to be published", _published(evidence))
         low, high = evidence.proven(claims)
+        if limit is not None:
+            check_limit(evidence, claims.release, limit, claims_safe=True)
     except DAMAGED as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)

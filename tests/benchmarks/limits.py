@@ -71,7 +71,7 @@ def moments(table: Table) -> None:
     above = set(np.flatnonzero(whole.at_truth > THRESHOLD + 1e-9).tolist())
     counts = [[marginals.at(s) for s in sets] for sets in (tree.cliques, tree.separators)]
     again: list[list[int]] = []
-    exact = seconds(lambda: again.append(likely._above(table.counts[rows], likely._Tree(*counts), THRESHOLD)))
+    exact = seconds(lambda: again.append(likely._above(table.counts[rows], likely._Tree(*counts, 1), THRESHOLD)))
     check(set(again[0]) == above, "in integers other cells are above the threshold")
     show(
         f"true counts of {len(rows)} at-risk cells of cps13 under {len(found.frontier)} cliques",

@@ -495,7 +495,12 @@ def test_a_limit_on_the_posterior(config: Config) -> None:
     likely = assessed.identification
     assert likely is not None
     own = posterior(build.table, build.found.release).cells.at_truth
-    assert (likely.is_kept, likely.identified, likely.cells, likely.highest) == (True, 0, 3, own.max())
+    assert (likely.is_kept, likely.identified, likely.cells, likely.highest) == (
+        True,
+        0,
+        3,
+        pytest.approx(own.max(), abs=1e-9),
+    )
     # from a graph that makes less likely than the one-way sub-tables alone, with 0.0314
     assert 6 < build.found.release.sub_tables < 47
     assert own.max() <= 0.006
@@ -528,6 +533,15 @@ def test_verification_judges_the_limit_too(config: Config, tmp_path: Path) -> No
             tmp_path / "copied" / "manifest.json", {**manifest, "config": {**manifest["config"], "risk": changed}}
         )
         assert [what for what in verify(tmp_path / "copied").failures if failure in what], failure
+
+
+def test_the_last_verification_relies_on_no_judge_of_the_limit(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that finds every release within the limit: nothing is published all the same."""
+    monkeypatch.setattr(PosteriorLimit, "keeps", lambda *of: True)
+    file = config(release=ANNEALED, risk={"posterior": {"max_probability": 0.01}})
+    with pytest.raises(ReleaseError, match=r"release: a true count is more probable than 0.01; nothing is released"):
+        made(file)
+    assert_nothing_published(open_build(file))
 
 
 def test_the_gate_judges_the_limit(config: Config) -> None:
