@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -12,9 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.bank import require_at_risk
-from sdc.intruder.hypergeometric import cell_laws
-from sdc.intruder.measures import EQUAL
-from sdc.intruder.moments import Rows, TrueCounts
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
@@ -25,12 +21,12 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel as kernel
+from sdc.search.likely_graphs import LikelyGraphs
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
 MOST_SOUGHT = 5_000  # steps in which a graph must turn up that keeps a limit on the posterior
-MOST_KNOWN = 1 << 20  # graphs of which it is kept whether they keep a limit on the posterior, some 100 MB
 KINDS = ("geometric", "linear")
 
 
@@ -148,7 +144,7 @@ class Chain:
         workspace.place(graph, self._weights(table))
         workspace.require_wide(is_given=start is not None)
         state = workspace.state(graph, seed)
-        if workspace.keeps_limit(graph):
+        if workspace.keeps_limit():
             return state
         return workspace.state(workspace.within_limit(state, self.schedule.cooling, is_given=start is not None), seed)
 
@@ -216,10 +212,8 @@ class Workspace:
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         self.work.fixed[:] = independence_graph(table.zeros.subtables, len(table.schema))
         self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work)
-        limit = criterion.limit
-        self.likely = TrueCounts(self.counts, table.total, limit.least, limit.most) if limit else None
+        self.likely = LikelyGraphs(criterion.limit, self.rows) if criterion.limit else None
         self.work.numbers[kernel.ASKS] = self.likely is not None
-        self._unlikely: dict[int, bool] = {}
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
         """Puts a chain on the graph."""
@@ -258,36 +252,16 @@ class Workspace:
         corrections = zip(work.listed.tolist(), work.corrections.tolist(), strict=True)
         return graph.value(tuple(work.weights.tolist()), corrections)
 
-    def _is_unlikely(self, pair: int) -> bool:
-        """Whether the graph with this edge toggled keeps the limit on the posterior."""
-        work, u, v = self.work, int(self.work.first[pair]), int(self.work.second[pair])
-        graph = self._graph()
-        toggled = graph.remove(u, v) if graph.has_edge(u, v) else graph.add(u, v)
-        return self._known(int(work.numbers[kernel.FINGERPRINT] ^ work.prints[pair]), toggled)
-
-    def _known(self, fingerprint: int, graph: DecomposableGraph) -> bool:
-        """`keeps_limit`, kept of each graph: a cold chain comes to few of them again and again."""
-        if fingerprint not in self._unlikely:
-            if len(self._unlikely) >= MOST_KNOWN:
-                self._unlikely.clear()
-            self._unlikely[fingerprint] = self.keeps_limit(graph)
-        return self._unlikely[fingerprint]
-
-    def keeps_limit(self, graph: DecomposableGraph) -> bool:
-        """Whether what the graph's release makes likely is within the limit; where there is none, True."""
-        if self.likely is None or self.criterion.limit is None:
+    def keeps_limit(self, pair: int | None = None) -> bool:
+        """Whether the current graph keeps the limit on the posterior, or that with this edge toggled; without, True."""
+        if self.likely is None:
             return True
-        signs = Counter(graph.cliques)
-        signs.subtract(graph.separators)
-        places = np.array([self.rows.of(subtable) for subtable in signs])
-        tree = Rows(self.work.rows, places, np.array(list(signs.values())))
-        found = self.likely.likely(tree, lambda left: self._exactly(graph, left))[1]
-        # no further than half of what is called equal: the judgement in the end, by whole laws, is never stricter
-        return self.criterion.limit.keeps(found, len(self.at_risk), EQUAL / 2)
-
-    def _exactly(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        known = Knowledge.of(self.table, graph.release)
-        return cell_laws(self.table, known, self.table.codes[self.at_risk[cells]]).at_truth
+        graph, fingerprint = self._graph(), int(self.work.numbers[kernel.FINGERPRINT])
+        if pair is not None:
+            u, v = int(self.work.first[pair]), int(self.work.second[pair])
+            graph = graph.remove(u, v) if graph.has_edge(u, v) else graph.add(u, v)
+            fingerprint ^= int(self.work.prints[pair])
+        return self.likely.keeps(graph, fingerprint)
 
     def _edge_prints(self, graph: DecomposableGraph) -> npt.NDArray[np.int64]:
         edges = [graph.has_edge(u, v) for u, v in zip(self.work.first.tolist(), self.work.second.tolist(), strict=True)]
@@ -305,7 +279,7 @@ class Workspace:
             if outcome == kernel.MISSING:
                 self.rows.bring(int(work.numbers[kernel.NEEDED]))
             elif outcome == kernel.ASKED:
-                allowed = self._is_unlikely(int(work.numbers[kernel.NEEDED]))
+                allowed = self.keeps_limit(int(work.numbers[kernel.NEEDED]))
                 work.numbers[kernel.ANSWER] = kernel.LEGAL if allowed else kernel.REFUSED
             elif outcome == kernel.ON_TOP:
                 best = self._better(best)
@@ -337,7 +311,7 @@ class Workspace:
         work.numbers[kernel.ASKS] = False
         for step in range(0 if is_given else MOST_SOUGHT):
             moved = self.run(state, cooling, step + 1)
-            if self._known(int(work.numbers[kernel.FINGERPRINT]), moved.graph):
+            if self.keeps_limit():
                 work.numbers[kernel.ASKS] = True
                 return moved.graph
             state = moved

@@ -39,6 +39,11 @@ class MarginalRows:
         row = int(kernel.row_of(self._work, subtable))
         return row if row >= 0 else self._keep(subtable, self.marginals.count(subtable))
 
+    @property
+    def held(self) -> kernel.MarginalCounts:
+        """(slots, n) where the rows are; one that `of` names stays while the graph it is of does."""
+        return self._work.rows
+
     def bring(self, subtable: SubTable) -> None:
         """Brings what the kernel asked for: a row, or that the critical width is too small."""
         # critical widths never grow with a variable, and a note costs nothing where a count is a pass over the table

@@ -85,6 +85,8 @@ def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -
         for graph in (state.graph, state.best.graph):
             assert limit.judge(table, knows(table, graph.release), table.at_risk(2)).is_kept
     assert chain.step(table, start, 60) == state
+    scarce = replace(chain, max_bytes=1)
+    assert scarce.step(table, scarce.init(table, seed), 60) == state
 
 
 def test_a_limit_leaves_less_and_a_start_beyond_it_is_refused() -> None:

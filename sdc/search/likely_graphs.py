@@ -1,0 +1,49 @@
+"""Which decomposable graphs keep a limit on the posterior, judged from the rows that annealing has at hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.intruder.hypergeometric import cell_laws
+from sdc.intruder.limit import PosteriorLimit
+from sdc.intruder.measures import EQUAL
+from sdc.intruder.moments import Rows, TrueCounts
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.knowledge import Knowledge
+from sdc.search.marginal_rows import MarginalRows
+
+MOST_KNOWN = 1 << 20  # graphs, some 100 MB
+
+
+class LikelyGraphs:
+    """Answers are kept: a cold chain comes to the same few graphs again and again."""
+
+    def __init__(self, limit: PosteriorLimit, rows: MarginalRows) -> None:
+        self._limit, self._rows, self._known = limit, rows, dict[int, bool]()
+        self._truth = TrueCounts(rows.marginals.counts, rows.marginals.table.total, limit.least, limit.most)
+
+    def keeps(self, graph: DecomposableGraph, fingerprint: int) -> bool:
+        """Whether what the graph's release makes likely is within the limit; no two graphs have one fingerprint."""
+        if fingerprint not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[fingerprint] = self._judged(graph)
+        return self._known[fingerprint]
+
+    def _judged(self, graph: DecomposableGraph) -> bool:
+        signs = Counter(graph.cliques)
+        signs.subtract(graph.separators)
+        # those of the graph that chains are on, and at most four more that were just used: none makes another go
+        places = np.array([self._rows.of(subtable) for subtable in signs])
+        tree = Rows(self._rows.held, places, np.array(list(signs.values())))
+        found = self._truth.likely(tree, lambda cells: self._exactly(graph, cells))[1]
+        # half of what is called equal: the judgement in the end is never stricter
+        return self._limit.keeps(found, len(self._rows.marginals), EQUAL / 2)
+
+    def _exactly(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        marginals = self._rows.marginals
+        known = Knowledge.of(marginals.table, graph.release)
+        return cell_laws(marginals.table, known, marginals.cells[cells]).at_truth
