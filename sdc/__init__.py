@@ -1,8 +1,8 @@
 """sdc decides which marginal sub-tables of a table of counts may be published, and proves it.
 
 The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
-`assess`, `ordered_release`, `decomposable_release`, `best_release`, `risk_utility_curve`, `enumerate_tables`,
-`posterior`, `publish_release`.
+`assess`, `ordered_release`, `decomposable_release`, `best_release`, `simulatable_release`, `risk_utility_curve`,
+`enumerate_tables`, `posterior`, `publish_release`; and `PosteriorLimit`, which some of them take.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "PosteriorLimit",
     "assess",
     "best_release",
     "cell_bounds",
@@ -22,10 +23,12 @@ __all__ = [
     "publish_release",
     "read_table",
     "risk_utility_curve",
+    "simulatable_release",
 ]
 
 if TYPE_CHECKING:
     from sdc.api import (
+        PosteriorLimit,
         assess,
         best_release,
         cell_bounds,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         publish_release,
         read_table,
         risk_utility_curve,
+        simulatable_release,
     )
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sdc.intruder.posterior import Posterior
 
 __all__ = [
+    "PosteriorLimit",
     "assess",
     "best_release",
     "cell_bounds",
@@ -55,6 +56,7 @@ __all__ = [
     "read_table",
     "release_of",
     "risk_utility_curve",
+    "simulatable_release",
 ]
 
 ReleaseLike: TypeAlias = Release | Sequence[str]
@@ -183,6 +185,15 @@ def best_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelea
     Settings as for `find_release`.
     """
     return find_release(table, "best", min_width=min_width, **settings)
+
+
+def simulatable_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
+    """A decomposable release that tells nothing by what it leaves out, with each decision and what that costs.
+
+    Settings as for `find_release`. ReleaseError where the true table breaks the criterion in the end, InputError for
+    structural zeros or more than 16 variables.
+    """
+    return find_release(table, "simulatable", min_width=min_width, **settings)
 
 
 def find_release(

@@ -17,6 +17,7 @@ from sdc.model.table import Table
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 VERBS = [
+    "PosteriorLimit",
     "assess",
     "best_release",
     "cell_bounds",
@@ -28,6 +29,7 @@ VERBS = [
     "publish_release",
     "read_table",
     "risk_utility_curve",
+    "simulatable_release",
 ]
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 
@@ -59,6 +61,21 @@ def test_a_notebook_in_seven_lines() -> None:
     assert sdc.assess(table, found.release, min_width=9).releasable is True
     assert sdc.cell_bounds(table, found.release).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
     assert sdc.enumerate_tables(table, found.release).feasible_tables == 810
+
+
+def test_a_limit_on_what_is_likely(czech: Table) -> None:
+    limit = sdc.PosteriorLimit(max_probability=0.02)
+    found = sdc.decomposable_release(czech, min_width=6, steps=500, chains=1, posterior_limit=limit)
+    assert found.assessment.identification is not None
+    assert found.assessment.identification.highest <= 0.02
+    assert sdc.assess(czech, found.release, min_width=6, posterior_limit=limit).releasable is True
+    assert sdc.assess(czech, FRONTIER, min_width=6, posterior_limit=limit).releasable is False
+
+
+def test_decisions_that_tell_nothing(czech: Table) -> None:
+    found = sdc.simulatable_release(czech, min_width=6, draws=10)
+    assert found.release.sub_tables == 39
+    assert str(found.reason).startswith("Decisions that tell nothing of the table cost 20 sub-tables")
 
 
 def test_a_release_is_given_by_names_or_as_a_release(czech: Table) -> None:
