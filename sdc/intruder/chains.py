@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, log, prod
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,9 @@ import numpy.typing as npt
 from sdc.executor import Executor
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences
-from sdc.intruder import ipf
+from sdc.intruder import exchanges, hypergeometric, ipf
 from sdc.intruder.cell_laws import CellLaws, Probabilities
+from sdc.intruder.exchanges import Records
 from sdc.intruder.laws import Law
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
@@ -60,9 +62,10 @@ class Diagnostics:
                            None where a cell stays what it is in every chain, and they differ
     effective_sample_size  the smallest of a cell, in independent draws
     accepted               the share of proposals
-    moves                  how many different ones there are
+    moves                  how many different ones there are; of records, the edges of the junction tree
     connectivity           "not proven": whether the moves reach every feasible table is not known; or "proven", where
-                           whole tables are drawn from the list of all, without a move, and each may be
+                           records exchange under a decomposable release, or whole tables are drawn from the list of
+                           all, without a move, and each may be
     """
 
     draws: int
@@ -102,11 +105,12 @@ class ChainUnit:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """(draws, cells) int64 counts of one chain, the share of proposals accepted, and the number of moves."""
+    """(draws, cells) int64 counts of one chain, the share of proposals accepted, and what is known of the moves."""
 
     counts: Ints
     accepted: float
     moves: int
+    connectivity: str
 
 
 def sampled(
@@ -116,7 +120,7 @@ def sampled(
 
     ReleaseError where the table, or the moves that keep what is released, are too many.
     """
-    check(table, knowledge)
+    (exchanges.check if by_records(table, knowledge, law) else check)(table, knowledge)
     check_kept(sampling, len(cells), f"{len(cells)} cells")
     units = [ChainUnit(law, knowledge, cells, sampling.draws, (sampling.seed, k)) for k in range(sampling.chains)]
     drawn = list(executor.run(run_chain, table, units))
@@ -124,28 +128,58 @@ def sampled(
     laws, errors = shares(counts, cells, table.count_at(cells))
     r_hat, size = agreement(counts)
     accepted = float(np.mean([chain.accepted for chain in drawn]))
-    told = Diagnostics(sampling.draws, sampling.chains, sampling.seed, r_hat, size, accepted, drawn[0].moves)
+    of_moves = drawn[0].moves, drawn[0].connectivity
+    told = Diagnostics(sampling.draws, sampling.chains, sampling.seed, r_hat, size, accepted, *of_moves)
     return Sampled(laws, errors, told)
 
 
+class Walk(Protocol):
+    """A chain where it is: proposals from draw to draw, of so many different moves, and whether these reach all."""
+
+    connectivity: str
+
+    @property
+    def proposals(self) -> int: ...
+
+    @property
+    def moves(self) -> int: ...
+
+    def advance(self, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> int:
+        """To the next draw; returns how many proposals were accepted."""
+        ...
+
+    def counts_at(self, cells: Codes) -> Counts: ...
+
+
 def run_chain(table: Table, unit: ChainUnit) -> Drawn:
-    """The unit: from the true table away as far as moves go, then to the law, then its draws."""
+    """The unit: far from the other chains first, then to the law, then its draws."""
     rng = np.random.default_rng(unit.seed)
     state = rng.integers(0, 1 << 64, 1, np.uint64)
-    space = Space(table, unit.knowledge, unit.law)
-    proposals = space.proposals
-    # without weights all feasible tables are alike: chains begin far from each other
-    space.proceed(state, 20 * proposals, weighted=False)
-    asked, kept, accepted = table.schema.keys.pack(unit.cells), np.empty((unit.draws, len(unit.cells)), np.int64), 0
-    logs = np.full(table.schema.sizes, -log(table.schema.cells))
+    walk = _begun(table, unit, state, rng)
+    kept, accepted = np.empty((unit.draws, len(unit.cells)), np.int64), 0
     for draw in range(-(unit.draws // 2), unit.draws):
-        if space.generators:
-            logs = ipf.cycle(logs, space.counts, unit.law.alpha or 0.0, space.generators, rng)
-            space.linear[:] = logs.reshape(-1)
-        done = space.proceed(state, proposals)
+        done = walk.advance(state, rng)
         if draw >= 0:
-            kept[draw], accepted = space.values[asked], accepted + done
-    return Drawn(kept, accepted / (unit.draws * proposals), space.moves)
+            kept[draw], accepted = walk.counts_at(unit.cells), accepted + done
+    return Drawn(kept, accepted / (unit.draws * walk.proposals or 1), walk.moves, walk.connectivity)
+
+
+def _begun(table: Table, unit: ChainUnit, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> Walk:
+    if by_records(table, unit.knowledge, unit.law):
+        return Records(table, unit.knowledge, unit.law, rng)
+    space = Space(table, unit.knowledge, unit.law)
+    space.spread(state)
+    return space
+
+
+def by_records(table: Table, knowledge: Knowledge, law: Law) -> bool:
+    """Whether records exchange: wherever they can, but in a dense table with far more records than cells.
+
+    They have more effective draws a second than the moves of the dense table (tests/benchmarks/posterior.py); but a
+    draw costs as much as there are records.
+    """
+    exchangeable = hypergeometric.is_treatable(knowledge) and law.is_explicit(knowledge)
+    return exchangeable and (table.schema.cells > MAX_CELLS or table.total <= MAX_CELLS)
 
 
 class Space:
@@ -153,6 +187,8 @@ class Space:
 
     generators  of a model whose cell probabilities are drawn too, else none
     """
+
+    connectivity = "not proven"
 
     def __init__(self, table: Table, knowledge: Knowledge, law: Law) -> None:
         schema, cells = table.schema, table.schema.cells
@@ -173,25 +209,39 @@ class Space:
             values.append(np.bincount(key, truth, within.cells).astype(np.int64))
             signs.append(np.full(within.cells, float(sign)))
             shifts.append(np.full(within.cells, law.alpha_of(sub_table, schema)))
-        self.values, self._signs, self._shifts = map(np.concatenate, (values, signs, shifts))
+        self._values, self._signs, self._shifts = map(np.concatenate, (values, signs, shifts))
         self._keys = np.array(keys, np.int64).reshape(-1, cells)
-        self.linear, self._schema, self._frontier = np.zeros(cells), schema, knowledge.release.frontier
+        self._schema, self._frontier = schema, knowledge.release.frontier
+        self._linear = np.full(cells, -log(cells) if self.generators else 0.0)
         self._impossible = knowledge.zeros.contains(codes)
         held = np.flatnonzero(truth)
         self._occupied = np.concatenate([[len(held)], held, np.zeros(cells - len(held), np.int64)])
         self._where = np.zeros(cells, np.int64)
         self._where[held] = np.arange(1, len(held) + 1)
-        self._moves = _moves(table, knowledge)
+        self._moves, self._alpha = _moves(table, knowledge), law.alpha or 0.0
+
+    def spread(self, state: npt.NDArray[np.uint64]) -> None:
+        """Goes where the law is not: without weights all feasible tables are alike, and chains far from each other."""
+        self.proceed(state, 20 * self.proposals, weighted=False)
+
+    def advance(self, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> int:
+        if self.generators:
+            logs = self._linear.reshape(self._schema.sizes)
+            self._linear[:] = ipf.cycle(logs, self._counts, self._alpha, self.generators, rng).reshape(-1)
+        return self.proceed(state, self.proposals)
+
+    def counts_at(self, cells: Codes) -> Counts:
+        return self._values[self._schema.keys.pack(cells)]
 
     def proceed(self, state: npt.NDArray[np.uint64], proposals: int, *, weighted: bool = True) -> int:
         """So many proposals, by the law or as if all tables weighed the same; returns how many were accepted."""
         from sdc.intruder.chain_kernel import run
 
         return run(
-            self.values,
+            self._values,
             self._signs if weighted else np.zeros_like(self._signs),
             self._shifts,
-            self.linear if weighted else np.zeros_like(self.linear),
+            self._linear if weighted else np.zeros_like(self._linear),
             self._keys,
             self._impossible,
             self._occupied,
@@ -205,9 +255,9 @@ class Space:
         )
 
     @property
-    def counts(self) -> Counts:
+    def _counts(self) -> Counts:
         """The table as it is, of the schema's sizes."""
-        return self.values[: len(self.linear)].reshape(self._schema.sizes)
+        return self._values[: len(self._linear)].reshape(self._schema.sizes)
 
     @property
     def moves(self) -> int:
@@ -262,12 +312,12 @@ def _basic_moves(table: Table, chosen: SubTable) -> tuple[Ints, Ints, Ints]:
 
 
 def check(table: Table, knowledge: Knowledge) -> None:
-    """ReleaseError where the table, or the moves that keep what is released, are too many."""
+    """ReleaseError where the dense table, or the moves that keep what is released, are too many."""
     sizes = table.schema.sizes
     if table.schema.cells > MAX_CELLS:
         raise ReleaseError(
-            f"the table has {table.schema.cells} cells, and chains are of at most {MAX_CELLS}; choose fewer variables, "
-            "or the law released and a decomposable release"
+            f"the table has {table.schema.cells} cells, and chains are of at most {MAX_CELLS} unless both the release "
+            "and the model of the law are decomposable; choose fewer variables, or these"
         )
     entries = sum(
         prod(comb(size, 2) * 2 if st.has(chosen, v) else size for v, size in enumerate(sizes))
