@@ -14,6 +14,7 @@ from sdc.bounds.collapse import MAX_DICHOTOMOUS
 from sdc.executor import Executor, Result
 from sdc.feasible.walk import can_search
 from sdc.intruder import chains
+from sdc.intruder.exchanges import Records
 from sdc.intruder.laws import SATURATED, law_of
 from sdc.memory import peak_bytes
 from sdc.model import subtable as st
@@ -122,15 +123,29 @@ def _annealing(table: Table, kind: Kind) -> float:
 
 
 def _draws(table: Table, kind: Kind) -> float:
-    """From draw to draw beside all pairs, which leave chains more moves than most releases; 0 where they refuse."""
+    """From draw to draw beside all pairs, which leave chains more moves than most releases.
+
+    Where they refuse so large a table, of records that exchange beside the pairs of neighbours; 0 where these do too.
+    """
     known = Knowledge.of(table, _pairs(table))
     try:
         chains.check(table, known)
     except ReleaseError:
-        return 0.0
+        return _records_draw(table)
     space, state = chains.Space(table, known, law_of(SATURATED, table.schema)), np.ones(1, np.uint64)
     space.proceed(state, 1)  # loads the kernel
     return _timed(space.proceed, state, PROPOSALS)[0] / PROPOSALS * space.proposals
+
+
+def _records_draw(table: Table) -> float:
+    known = Knowledge.of(table, Release.of(3 << v for v in range(len(table.schema) - 1)))
+    rng, state = np.random.default_rng(0), np.ones(1, np.uint64)
+    try:
+        walk = Records(table, known, law_of(SATURATED, table.schema), rng)
+    except ReleaseError:
+        return 0.0
+    walk.advance(state, rng)  # loads the kernel
+    return _timed(walk.advance, state, rng)[0]
 
 
 def _pairs(table: Table) -> Release:
