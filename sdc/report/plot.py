@@ -67,7 +67,8 @@ def ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]
     step = next(s for s in series if s >= least and s * most >= high - low)
     # a tick at an end of the range must not be lost to rounding
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
-    return [round(k * step, 9) for k in range(first, last + 1)]
+    # of a range that doubles hardly resolve some are one
+    return list(dict.fromkeys(round(k * step, 9) for k in range(first, last + 1)))
 
 
 def short(number: float) -> str:
