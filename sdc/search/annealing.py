@@ -307,15 +307,15 @@ class Workspace:
 
         ReleaseError where the start was given, or where none is among the first `MOST_SOUGHT`.
         """
-        start, work = state.graph, self.work
-        work.numbers[kernel.ASKS] = False
-        for step in range(0 if is_given else MOST_SOUGHT):
-            moved = self.run(state, cooling, step + 1)
-            if self.keeps_limit():
-                work.numbers[kernel.ASKS] = True
-                return moved.graph
-            state = moved
-        work.numbers[kernel.ASKS] = True
+        start, asks = state.graph, self.work.numbers[kernel.ASKS : kernel.ASKS + 1]
+        asks[0] = False
+        try:
+            for step in range(0 if is_given else MOST_SOUGHT):
+                state = self.run(state, cooling, step + 1)
+                if self.keeps_limit():
+                    return state.graph
+        finally:
+            asks[0] = True  # other chains share the workspace, however this one ends
         found = self.criterion.identification(self.table, Knowledge.of(self.table, start.release))
         told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
         told += found.text if found else ""
