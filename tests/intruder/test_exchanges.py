@@ -11,16 +11,15 @@ import sdc
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder import chains, exchanges, hypergeometric
 from sdc.intruder.chains import Sampling, sampled
-from sdc.intruder.enumerated import TooManyTablesError, enumerated
+from sdc.intruder.enumerated import enumerated
 from sdc.intruder.exchanges import Records
 from sdc.intruder.laws import law_of
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from tests.intruder.errors import errors_of
+from tests.intruder.errors import errors_of, sampled_near_the_enumeration
 from tests.strategies import decomposable_releases, dense, every_cell, frontier, knows, schema_of, small_tables
 
-MANY = 20_000  # tables that are listed
 MODEL = "[A,B]"
 LAWS = ["uniform", "released", "saturated", MODEL]
 
@@ -35,17 +34,8 @@ def tables_and_trees(draw: hs.DrawFn) -> tuple[Table, Release]:
 
 @given(tables_and_trees(), hs.sampled_from(LAWS))
 def test_beside_the_enumeration(given_: tuple[Table, Release], name: str) -> None:
-    table, release = given_
-    known, law = knows(table, release), law_of(name, table.schema, 0.5)
-    try:
-        exact = enumerated(table, known, law, MANY).laws(every_cell(table.schema))
-    except TooManyTablesError:
-        return
-    if not len(table):
-        return
-    found = sampled(table, known, law, exact.cells, Sampling(200, 2, 1), IN_PROCESS)
-    assert found.diagnostics.connectivity == "proven"
-    assert errors_of(found, exact).max() < 5
+    found = sampled_near_the_enumeration(*given_, name)
+    assert found is None or found.diagnostics.connectivity == "proven"
 
 
 @pytest.fixture

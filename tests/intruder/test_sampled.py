@@ -20,7 +20,7 @@ from sdc.intruder import chains, ipf
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.chains import Sampling, sampled
 from sdc.intruder.draws import Draws
-from sdc.intruder.enumerated import TooManyTablesError, enumerated
+from sdc.intruder.enumerated import enumerated
 from sdc.intruder.hypergeometric import log_probability
 from sdc.intruder.laws import law_of
 from sdc.model import subtable as st
@@ -28,7 +28,7 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from tests.intruder.errors import errors_of
+from tests.intruder.errors import errors_of, sampled_near_the_enumeration
 from tests.intruder.integrated import WITHOUT_SECOND_ORDER, Integrated, without_second_order
 from tests.intruder.test_posterior import (
     CZECH_PREFIX,
@@ -38,9 +38,6 @@ from tests.intruder.test_posterior import (
     SMALL_CELLS,
 )
 from tests.strategies import dense, every_cell, frontier, informed_tables_and_releases, knows, schema_of
-
-MANY = 20_000  # tables that are listed
-
 
 # Draws
 
@@ -78,16 +75,7 @@ def test_draws_need_a_decomposable_release(czech: Table) -> None:
 @given(informed_tables_and_releases(max_records=6), hs.sampled_from(["uniform", "released", "saturated"]))
 def test_chains_beside_the_enumeration(given_: tuple[Table, Release], name: str) -> None:
     """However the feasible tables hang together, with structural zeros too."""
-    table, release = given_
-    known, law = knows(table, release), law_of(name, table.schema, 0.5)
-    try:
-        exact = enumerated(table, known, law, MANY).laws(every_cell(table.schema))
-    except TooManyTablesError:
-        return
-    if not len(table):
-        return
-    found = sampled(table, known, law, exact.cells, Sampling(200, 2, 1), IN_PROCESS)
-    assert errors_of(found, exact).max() < 5
+    sampled_near_the_enumeration(*given_, name)
 
 
 @pytest.mark.parametrize("name", ["uniform", "released", "saturated"])
