@@ -129,7 +129,7 @@ def expected_counts(count: int, least: float) -> tuple[float, float]:
 def at_truth(table: Table, knowledge: Knowledge, rows: Counts) -> Probabilities:
     """(n,) the probability of the true count of each of these rows of the table, under the law `released`.
 
-    Within 2 10^-10 of `hypergeometric.cell_laws`, in a hundredth of its time. ReleaseError where the release is not
+    Within 2 10^-10 of `hypergeometric.cell_laws`, in a tenth of its time. ReleaseError where the release is not
     decomposable, or does not show the structural zeros.
     """
     cells = table.codes[rows]

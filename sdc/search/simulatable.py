@@ -125,10 +125,11 @@ class SimulatableSearch:
                 refused.append(candidate)
         judgement = self.inquiry.ask(released)
         if not self.inquiry.accepts(judgement):
-            low, high = judgement.margin
+            (low, high), likely = judgement.margin, judgement.assessment.identification
             raise NothingReleasableError(
                 f"the release that grew, of {released.sub_tables} sub-tables, breaks the criterion in the true table "
-                f"(min width {low} to {high}, required {self.inquiry.criterion.min_width}); nothing is published, "
+                f"(min width {low} to {high}, required {self.inquiry.criterion.min_width}"
+                f"{'; ' + likely.text if likely else ''}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
             )
         return SimulatableRelease(judgement, tuple(steps))

@@ -119,6 +119,13 @@ def test_the_true_table_has_the_last_word() -> None:
         SimulatableSearch(asked, Simulation(20, 0.95)).run()
 
 
+def test_a_limit_that_the_true_table_breaks_is_named(czech: Table) -> None:
+    """Its cells are wide enough: what is said is what is not."""
+    asked = Inquiry(czech, MinWidth(2, 6, PosteriorLimit(max_probability=0.01)))
+    with pytest.raises(ReleaseError, match=r"required 6; under the law released .*0\.0314 \(at most 0\.01 allowed"):
+        SimulatableSearch(asked, Simulation(10, 0.4)).run()
+
+
 def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(czech: Table) -> None:
     limit = PosteriorLimit(threshold=0.01, max_identified=0.0)
     limited = decisions_of(czech, MinWidth(2, 6, limit))
