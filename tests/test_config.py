@@ -82,6 +82,7 @@ def test_defaults(file: Path) -> None:
         "posterior": None,
         "execution": {"cluster": "local", "workers": 2, "memory_per_worker": "auto"},
         "output": {"folder": "runs"},
+        "server": None,
     }
 
 
@@ -490,3 +491,47 @@ def test_cps_13() -> None:
     config = read_config(CONFIGS / "cps_13.yaml")
     assert (config.name, config.risk.small_count, config.risk.min_width) == ("cps_13", 2, 10)
     assert Path(config.table.path).name == "cps13.parquet"
+
+
+SERVED = """
+server:
+  rules: [{rule: one_step}, {rule: biased, share: 0.1}, {rule: value, least: 2.0}, {rule: batch},
+          {rule: share, most: 0.5}, {rule: simulatable, draws: 20}]
+  users: [{name: ada}, {name: root, role: operator, days: 30}]
+"""
+
+
+def test_a_server(file: Path) -> None:
+    config = config_of(file, SMALLEST + SERVED)
+    assert config.server is not None
+    assert [rule.rule for rule in config.server.rules] == [
+        "one_step",
+        "biased",
+        "value",
+        "batch",
+        "share",
+        "simulatable",
+    ]
+    assert not config.server.is_public
+    assert config_of(file, SMALLEST + "server: {}").server.is_public  # type: ignore[union-attr]
+    digests = {section_digest(config_of(file, text), "table", "risk") for text in (SMALLEST, SMALLEST + SERVED)}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "match"),
+    [
+        ("rules: [{rule: kind}]", r"server\.rules\.0.* = .*one_step"),
+        ("rules: [{rule: biased}]", "it refuses nothing; give most or share"),
+        ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),
+        ("rules: [{rule: share, most: 1}]", "most = 1"),
+        ("users: [{name: a}, {name: a}]", "the user a is there twice"),
+        ("users: [{name: a, role: king}]", "user, operator or auditor"),
+        ("limits: {cells: 0}", r"limits\.cells = 0"),
+        ("slot: -1", r"slot = -1"),
+        ("slots: 1", "slots"),
+    ],
+)
+def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        config_of(file, SMALLEST + f"server: {{{section}}}")

@@ -48,10 +48,10 @@ class Build:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """Of config, data and code. How it is executed is not part of what is built."""
+        """Of config, data and code. How it is executed, and what a server does, is not part of what is built."""
         # by what is left out, not by what counts: a section that comes new changes the digest, and no old build passes
         # for it
-        sections = set(BuildConfig.model_fields) - {"execution", "output"}
+        sections = set(BuildConfig.model_fields) - {"execution", "output", "server"}
         return {
             "config": section_digest(self.config, *sorted(sections)),
             "data": self.source.digest(self.config.table.structural_zeros),

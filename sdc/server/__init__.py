@@ -1,0 +1,1 @@
+"""The table server: one query at a time, judged with all earlier answers."""
