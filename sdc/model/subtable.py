@@ -110,6 +110,24 @@ def maximal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
     return tuple(kept)
 
 
+def minimal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
+    """Those that contain no other, by dimension, then by number."""
+    kept: list[SubTable] = []
+    for _, level in groupby(sorted(set(subtables), key=lambda s: (dimension(s), s)), key=dimension):
+        # only a smaller one can be contained
+        contains_smaller = containing_any(tuple(kept))
+        kept += [s for s in level if not contains_smaller(s)]
+    return tuple(kept)
+
+
+def containing_any(children: Sequence[SubTable]) -> Callable[[SubTable], bool]:
+    """The question whether a sub-table contains one of the children; one array operation where they are many."""
+    if len(children) < MANY:
+        return lambda parent: any(child & ~parent == 0 for child in children)
+    sets = np.array(children, np.int64)
+    return lambda parent: bool((sets & parent == sets).any())
+
+
 def within_any(parents: Sequence[SubTable]) -> Callable[[SubTable], bool]:
     """The question whether a sub-table is within one of the parents; one array operation where they are many."""
     if len(parents) < MANY:

@@ -1,0 +1,114 @@
+"""What is public at a moment, and what can no longer become so: R(t) and U(t) by their frontiers ([KDSF] 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+
+
+class Status(IntEnum):
+    """What a sub-table is at a moment.
+
+    DIRECT        released, because it was asked for or is on the frontier of what was public first
+    INDIRECT      released, because it is within one that is
+    UNRELEASABLE  proven: with what is released it would break the criterion
+    UNDECIDED     nothing proves either, as far as was looked; it is not answered
+    OPEN          not known to be unreleasable
+    """
+
+    DIRECT = 1
+    INDIRECT = 2
+    UNRELEASABLE = 3
+    UNDECIDED = 4
+    OPEN = 5
+
+    @property
+    def is_released(self) -> bool:
+        return self <= Status.INDIRECT
+
+
+@dataclass(frozen=True)
+class State:
+    """What is public, and what is known of the rest.
+
+    variables     of the full table
+    released      R(t); its `frontier` is RF(t)
+    direct        the sub-tables that were asked for, and the frontier of the first release, in order of release
+    unreleasable  UF(t): the minimal sub-tables that are proven to be unreleasable; what contains one is so too
+    undecided     the minimal sub-tables of which nothing proves either; what contains one waits with it
+    version       t, the number of releases after the first
+    """
+
+    variables: int
+    released: Release
+    direct: tuple[SubTable, ...]
+    unreleasable: tuple[SubTable, ...] = ()
+    undecided: tuple[SubTable, ...] = ()
+    version: int = 0
+
+    @staticmethod
+    def first(variables: int, released: Release) -> State:
+        """R(0): nothing is known yet of what is not released."""
+        return State(variables, released, released.frontier)
+
+    def status(self, subtable: SubTable) -> Status:
+        """What a sub-table is; the grand total is always public."""
+        if subtable in self.released:
+            is_direct = subtable in self.direct
+            return Status.DIRECT if is_direct else Status.INDIRECT
+        if st.containing_any(self.unreleasable)(subtable):
+            return Status.UNRELEASABLE
+        if st.containing_any(self.undecided)(subtable):
+            return Status.UNDECIDED
+        return Status.OPEN
+
+    def releasing(self, subtable: SubTable) -> State:
+        """R(t + 1), with all that is known of R(t): what was unreleasable stays so."""
+        return replace(
+            self,
+            released=self.released.add(subtable),
+            direct=(*self.direct, subtable),
+            undecided=tuple(s for s in self.undecided if not st.is_within(s, subtable)),
+            version=self.version + 1,
+        )
+
+    def knowing(self, unreleasable: Iterable[SubTable] = (), undecided: Iterable[SubTable] = ()) -> State:
+        """With more that is known to be unreleasable, or that could not be decided."""
+        proven = st.minimal([*self.unreleasable, *unreleasable])
+        is_proven = st.containing_any(proven)
+        left = [s for s in (*self.undecided, *undecided) if not is_proven(s) and s not in self.released]
+        return replace(self, unreleasable=proven, undecided=st.minimal(left))
+
+    def projection(self, subtable: SubTable) -> tuple[SubTable, ...]:
+        """The largest released parts of a sub-table: its projection onto the released frontier."""
+        return st.maximal(element & subtable for element in self.released.frontier)
+
+    @cached_property
+    def statuses(self) -> npt.NDArray[np.uint8]:
+        """(2^variables,) the status of each sub-table by its number; for at most some 20 variables."""
+        found = np.full(1 << self.variables, Status.OPEN, np.uint8)
+        found[_above(self.undecided, self.variables)] = Status.UNDECIDED
+        found[_above(self.unreleasable, self.variables)] = Status.UNRELEASABLE
+        found[self.released.listed(self.variables)] = Status.INDIRECT
+        found[list(self.direct)] = Status.DIRECT
+        found.setflags(write=False)
+        return found
+
+
+def _above(minimal: tuple[SubTable, ...], variables: int) -> npt.NDArray[np.bool_]:
+    """(2^variables,) whether each sub-table contains one of these."""
+    found = np.zeros(1 << variables, np.bool_)
+    found[list(minimal)] = True
+    for v in range(variables):
+        without, with_it = np.moveaxis(found.reshape(-1, 2, 1 << v), 1, 0)
+        with_it |= without
+    return found

@@ -1,0 +1,122 @@
+"""A desk without a history, for tests of what stands before one: the myopic rule on a small table, at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Witness
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.server.desk import Effect, Explained, Moment, Reply, Request
+from sdc.server.state import State
+
+AT = "2026-01-01T00:00:00.000Z"
+
+
+class SmallDesk:
+    """Starts with the one-way sub-tables."""
+
+    def __init__(self, table: Table, criterion: MinWidth) -> None:
+        self.title, self.schema, self.records, self.public_id = "Small", table.schema, table.total, "0" * 32
+        self.rules: tuple[str, ...] = ("myopic",)
+        self._table, self._inquiry = table, Inquiry(table, criterion)
+        one_way = Release.of(1 << v for v in range(len(table.schema)))
+        self._state = self._surveyed(State.first(len(table.schema), one_way))
+        self._told: list[tuple[Request, Reply, Witness | None]] = []
+        self._moments = [self._moment(None)]
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
+        witness = None
+        if subtable in self.state.released:
+            reply = self._reply("answered", "already-released", subtable)
+        else:
+            judgement = self._inquiry.ask(self.state.released.add(subtable))
+            witness = next(iter(judgement.assessment.witnesses), None)
+            if judgement.verdict is Verdict.SAFE:
+                self._state = self._surveyed(self.state.releasing(subtable))
+                self._moments.append(self._moment(subtable))
+                reply = self._reply("released", "released", subtable)
+            else:
+                reply = self._reply("refused", "not-released", subtable)
+        request = Request(len(self._told) + 1, AT, who, subtable, reply.decision, reply.code, self.state.version)
+        self._told.append((request, reply, witness))
+        future = Future[Reply]()
+        future.set_result(reply)
+        return future
+
+    def _reply(self, decision: Any, code: str, subtable: SubTable) -> Reply:
+        is_refused = decision == "refused"
+        parts = self.state.projection(subtable) if is_refused else ()
+        nearest = tuple(t for t in st.children(subtable) if t not in self.state.released) if is_refused else ()
+        message = {
+            "answered": "This table is public already.",
+            "released": "This table is public from now on.",
+            "refused": "This table is not released.",
+        }[decision]
+        return Reply(decision, code, message, subtable, self.state.version, parts, nearest)
+
+    def reply_to(self, number: int, who: str) -> Reply | None:
+        told = self._told[number - 1] if 1 <= number <= len(self._told) else None
+        return told[1] if told and told[0].who == who else None
+
+    def marginal(self, subtable: SubTable) -> Table | None:
+        return self._table.marginal(subtable) if subtable in self.state.released and subtable else None
+
+    def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
+        return [request for request, _, _ in self._told[::-1] if who in (None, request.who)][:limit]
+
+    def explained(self, number: int) -> Explained | None:
+        if not 1 <= number <= len(self._told):
+            return None
+        request, _, witness = self._told[number - 1]
+        shown = None
+        if witness is not None:
+            cell = self.schema.named(list(witness.cell))
+            shown = {"cell": cell, "count": witness.count, "outer": list(witness.outer), "inner": list(witness.inner)}
+        return Explained(request, "myopic", "a cell is too narrow", "unsafe" if shown else None, None, shown, 1.0)
+
+    def moments(self) -> list[Moment]:
+        return list(self._moments)
+
+    def _moment(self, cause: SubTable | None) -> Moment:
+        state = self.state
+        frontier, sub_tables = state.released.frontier, state.released.sub_tables
+        return Moment(state.version, AT, cause, frontier, state.unreleasable, sub_tables)
+
+    def effect(self, subtable: SubTable) -> Future[Effect]:
+        old, future = self.state, Future[Effect]()
+        new = self._surveyed(old.releasing(subtable))
+        released = tuple(t for t in st.subsets(subtable) if t not in old.released)
+        unreleasable = tuple(t for t in new.unreleasable if t not in old.unreleasable)
+        newly = len(released), int((new.statuses == 3).sum() - (old.statuses == 3).sum())
+        frontiers = new.released.frontier, new.unreleasable
+        is_safe = self._inquiry.ask(new.released).verdict is Verdict.SAFE
+        status = old.status(subtable)
+        future.set_result(Effect(subtable, status, is_safe, released, unreleasable, newly, *frontiers, 1, 1))
+        return future
+
+    def statuses(self) -> npt.NDArray[np.uint8]:
+        return self.state.statuses
+
+    def health(self) -> dict[str, Any]:
+        return {"status": "ok", "version": self.state.version}
+
+    def _surveyed(self, state: State) -> State:
+        for subtable in sorted(range(1 << state.variables), key=st.dimension):
+            larger = state.released.add(subtable)
+            if self._inquiry.ask(larger).verdict is Verdict.UNSAFE:
+                state = state.knowing([subtable])
+        return state
