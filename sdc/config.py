@@ -530,8 +530,8 @@ class ShareConfig(Section):
         Share,
         Field(
             gt=0,
-            description="the largest share of all released sub-tables beyond the first release that one user's requests "
-            "may have caused, above 0 and below 1",
+            description="the largest share of all released sub-tables beyond the first release that one user's "
+            "requests may have caused, above 0 and below 1",
         ),
     ]
     free: Annotated[NotNegative, Field(description="released sub-tables that anybody may cause before it counts")] = 8
@@ -609,6 +609,11 @@ class ServerConfig(Section):
         names = [rule.rule for rule in rules]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the rule {twice[0]} is there twice; give each once")
+        if "simulatable" in names and (others := {"biased", "value"} & set(names)):
+            raise ValueError(
+                f"the rule {min(others)} looks at the confidential table, so refusals would tell something though "
+                "simulatable is there; leave one of the two out"
+            )
         return rules
 
     @field_validator("users")
@@ -618,6 +623,15 @@ class ServerConfig(Section):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the user {twice[0]} is there twice; give each once")
         return users
+
+    @model_validator(mode="after")
+    def _tells_nothing(self) -> ServerConfig:
+        if self.publish_unreleasable and any(rule.rule == "simulatable" for rule in self.rules):
+            raise ValueError(
+                "publish_unreleasable, with the rule simulatable: what can no longer be released tells of the "
+                "confidential table; leave one of the two out"
+            )
+        return self
 
     @property
     def is_public(self) -> bool:

@@ -496,7 +496,7 @@ def test_cps_13() -> None:
 SERVED = """
 server:
   rules: [{rule: one_step}, {rule: biased, share: 0.1}, {rule: value, least: 2.0}, {rule: batch},
-          {rule: share, most: 0.5}, {rule: simulatable, draws: 20}]
+          {rule: share, most: 0.5}]
   users: [{name: ada}, {name: root, role: operator, days: 30}]
 """
 
@@ -510,7 +510,6 @@ def test_a_server(file: Path) -> None:
         "value",
         "batch",
         "share",
-        "simulatable",
     ]
     assert not config.server.is_public
     assert config_of(file, SMALLEST + "server: {}").server.is_public  # type: ignore[union-attr]
@@ -525,6 +524,7 @@ def test_a_server(file: Path) -> None:
         ("rules: [{rule: biased}]", "it refuses nothing; give most or share"),
         ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),
         ("rules: [{rule: share, most: 1}]", "most = 1"),
+        ("rules: [{rule: value, least: 1.0}, {rule: simulatable}]", "the rule value looks at the confidential table"),
         ("users: [{name: a}, {name: a}]", "the user a is there twice"),
         ("users: [{name: a, role: king}]", "user, operator or auditor"),
         ("limits: {cells: 0}", r"limits\.cells = 0"),

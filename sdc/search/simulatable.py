@@ -115,7 +115,7 @@ class SimulatableSearch:
         released, steps, refused = Release.of([st.GRAND_TOTAL]), list[SimulatedStep](), list[SubTable]()
         while (candidate := self._next(released, refused)) is not None:
             larger = Release.of([*released.frontier, candidate])
-            breaking = self._breaking(released, larger)
+            breaking = self.breaking(released, larger)
             step = SimulatedStep(released.sub_tables, candidate, breaking <= self.simulation.most, breaking)
             self.on_step(step)
             steps.append(step)
@@ -156,8 +156,11 @@ class SimulatableSearch:
                 return candidate
         return None
 
-    def _breaking(self, released: Release, larger: Release) -> int:
-        """How many draws break the criterion; looked at no further than to one too many."""
+    def breaking(self, released: Release, larger: Release) -> int:
+        """How many draws given a decomposable release break the criterion with a larger one.
+
+        They are looked at no further than to one too many.
+        """
         simulation, breaking = self.simulation, 0
         for units in self._units(released, larger):
             table, executor = self.inquiry.table, self.inquiry.executor

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.state import State, Status
+from sdc.server.effect import Effect as Effect
+from sdc.server.state import State
 
 Outcome = Literal["answered", "released", "refused", "pending"]
 
@@ -36,30 +37,6 @@ class Reply:
     projection: tuple[SubTable, ...] = ()
     nearest: tuple[SubTable, ...] = ()
     job: int | None = None
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What releasing a sub-table would do; for operators alone.
-
-    status        of the sub-table now
-    released      the sub-tables that would newly be public, and `released_frontier` RF(t) with them
-    unreleasable  the minimal ones that would newly be unreleasable, `unreleasable_frontier` UF(t) with them
-    newly         how many sub-tables would become released, and how many unreleasable
-    looked_at     of how many open sub-tables it was looked whether they would become unreleasable, `of` how many
-    is_safe       whether it could be released itself; None where that is not decided
-    """
-
-    sub_table: SubTable
-    status: Status
-    is_safe: bool | None
-    released: tuple[SubTable, ...]
-    unreleasable: tuple[SubTable, ...]
-    newly: tuple[int, int]
-    released_frontier: tuple[SubTable, ...]
-    unreleasable_frontier: tuple[SubTable, ...]
-    looked_at: int
-    of: int
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,167 @@
+"""The judge of a server: what the criterion says of what is released with one sub-table more, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sdc.bounds.method import is_small
+from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Budget, Depth, Effort, Judgement, Witness
+from sdc.risk.critical_width import critical_widths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.server.state import State, Status
+from sdc.server.verdicts import Verdicts
+
+MOST_LISTED = 20  # variables, of which all sub-tables' critical widths are listed
+MOST_EXACT = 8  # variables of a small table, with a bit for each of their sub-tables
+SECONDS_PER_CELL = 1.0  # of a reference core; a walk that succeeds mostly has after a fifth of it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one question: the verdict, (lo, hi) of the min width, and the cell that shows it."""
+
+    verdict: Verdict
+    min_width: tuple[int, int]
+    witness: Witness | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Sub-tables found to be unreleasable, the minimal ones; of how many it was looked, and how many were open."""
+
+    unreleasable: tuple[SubTable, ...]
+    looked_at: int
+    of: int
+
+
+class Judge:
+    """Holds the table, what is released and the feasible tables found so far, which speak for larger releases too.
+
+    ReleaseError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
+    are no frontiers.
+    """
+
+    def __init__(self, table: Table, criterion: MinWidth, released: Release, effort: Effort | None = None) -> None:
+        if not criterion.monotone:
+            raise ReleaseError(
+                "a limit on the posterior is not monotone: what is refused today may keep it tomorrow, so a server "
+                "has no frontiers to keep; leave risk.posterior out"
+            )
+        self.table, self.criterion, self.released = table, criterion, released
+        self._effort, self._bank = effort or Effort(), criterion.bank(table)
+        self._last: Judgement | None = None
+        self.verdicts = Verdicts(len(table.schema), self._is_safe)
+
+    def anew(self, released: Release) -> Judge:
+        """A judge of another course of the same table, which shares what is known of releases of a small one."""
+        judge = Judge(self.table, self.criterion, released, self._effort)
+        judge.verdicts = self.verdicts
+        return judge
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every question is decided, by exact bounds."""
+        return is_small(self.table.schema) and len(self.table.schema) <= MOST_EXACT
+
+    @property
+    def proof(self) -> Proof | None:
+        """What shows that the release is safe, where this judge was asked about it last and said so."""
+        last = self._last
+        return last.proof if last and last.release == self.released and last.verdict is Verdict.SAFE else None
+
+    def require_safe(self, seconds: float) -> None:
+        """NothingReleasableError where what is released is not proven to be safe."""
+        found = self._judged(self.released, Depth.FULL, seconds)
+        if found.verdict is not Verdict.SAFE:
+            low, high = found.margin
+            raise NothingReleasableError(
+                f"the first release of {self.released.sub_tables} sub-tables is not proven safe (min width {low} to "
+                f"{high}, required {self.criterion.min_width}); start with less, such as server.start: total"
+            )
+        self._bank = found.bank
+
+    def ask(self, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
+        """What the criterion says of the release with a sub-table more, within so many seconds of a reference core."""
+        found = self._judged(self.released.add(subtable), depth, seconds)
+        return Finding(found.verdict, found.margin, next(iter(found.assessment.witnesses), None))
+
+    def settle(self, subtable: SubTable) -> None:
+        """The sub-table is released: questions are about more than it from now on."""
+        self.released = self.released.add(subtable)
+        if self._last is not None and self._last.release == self.released:
+            self._bank = self._last.bank
+
+    def learn(self, proof: Proof, release: Release) -> None:
+        """Feasible tables found elsewhere under a release; those that are not feasible under this one are left out."""
+        self._bank = self._bank.learnt(proof, Knowledge.of(self.table, release))
+
+    def _judged(self, release: Release, depth: Depth, seconds: float, refute_cells: int | None = None) -> Judgement:
+        budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
+        most = self._effort.refute_cells if refute_cells is None else refute_cells
+        effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most)
+        self._last = self.criterion.judge(self.table, Knowledge.of(self.table, release), self._bank, effort)
+        return self._last
+
+    def first_unreleasable(self) -> tuple[SubTable, ...]:
+        """UF as critical widths show it: with all one-way sub-tables nothing below the width can be public."""
+        variables = len(self.table.schema)
+        if not self.released.contains(Release.of(1 << v for v in range(variables))):
+            return ()
+        if variables > MOST_LISTED:
+            return ()
+        widths = critical_widths(self.table, small_count=self.criterion.small_count, executor=self._effort.executor)
+        return st.minimal(widths.sub_tables[widths.widths < self.criterion.min_width].tolist())
+
+    def survey(self, state: State, candidates: Iterable[SubTable] | None = None, most: int | None = None) -> Survey:
+        """Which sub-tables are unreleasable under a state, beyond what it knows, by the smallest of them.
+
+        Exact on a small table, where all are asked about that are open; else outer bounds of the candidates, `most`
+        of them at most.
+        """
+        if self.is_exact:
+            return self._exact_survey(state)
+        asked = list(self._open(state) if candidates is None else candidates)
+        looked_at = asked if most is None else asked[:most]
+        proven = list[SubTable]()
+        for subtable in looked_at:
+            if not st.containing_any(proven)(subtable) and self._is_refuted(state.released.add(subtable)):
+                proven.append(subtable)
+        return Survey(tuple(proven), len(looked_at), len(asked))
+
+    def _exact_survey(self, state: State) -> Survey:
+        released, proven, asked = self.verdicts.down_set(state.released), list[SubTable](), list(self._open(state))
+        for subtable in asked:
+            if not st.containing_any(proven)(subtable) and not self.verdicts.is_safe(released, subtable):
+                proven.append(subtable)
+        return Survey(tuple(proven), len(asked), len(asked))
+
+    def _is_safe(self, release: Release) -> bool:
+        return self._judged(release, Depth.FULL, SECONDS_PER_CELL).verdict is Verdict.SAFE
+
+    def _is_refuted(self, release: Release) -> bool:
+        return self._judged(release, Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict is Verdict.UNSAFE
+
+    def _open(self, state: State) -> Iterator[SubTable]:
+        """By dimension, then by number: what contains an unreleasable one comes after it."""
+        numbers = np.flatnonzero(state.statuses >= Status.UNDECIDED)
+        order = np.lexsort([numbers, np.bitwise_count(numbers)])
+        yield from numbers[order].tolist()
+
+
+def surveyed(judge: Judge, state: State) -> State:
+    """The state with all that is unreleasable, of a small table; of a large one as it is."""
+    if not judge.is_exact:
+        return state
+    found = judge.survey(state)
+    return state.knowing(found.unreleasable)

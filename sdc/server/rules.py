@@ -1,0 +1,215 @@
+"""Release rules: what is refused although the criterion would let it out, each a small object with a name.
+
+The criterion decides last and alone whether a release is safe: *myopic*, the first rule of [KDSF] section 4. The other
+rules refuse more than it does. Those that look at nothing but what is public are asked before it, and those that weigh
+what a release would make unreleasable after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from sdc.config import (
+    BatchConfig,
+    BiasedConfig,
+    OneStepConfig,
+    RuleConfig,
+    ShareConfig,
+    SimulatableRuleConfig,
+    ValueConfig,
+)
+from sdc.model import subtable as st
+from sdc.model.graph import decompose
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.search.simulatable import Simulation
+from sdc.server.effect import Effect
+from sdc.server.state import State, Status
+
+MYOPIC = "myopic"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A request for what is not released, as the rules see it.
+
+    first      how many sub-tables were public when the server began
+    interest   of each sub-table, how often it was asked for
+    caused     of each user, how many sub-tables are public because of their requests
+    effect     what releasing it would do, found when it is first asked for
+    breaking   how many tables drawn given what is public would break the criterion with a larger release
+    weight     what is worth that would newly be public
+    gain       by how much the sub-table reduces the error of a reconstruction, in halvings
+    """
+
+    state: State
+    sub_table: SubTable
+    who: str
+    first: int
+    interest: Mapping[SubTable, int]
+    caused: Mapping[str, int]
+    effect: Callable[[], Effect]
+    breaking: Callable[[Simulation, Release, Release], int]
+    weight: Callable[[], float]
+    gain: Callable[[], float]
+
+    @property
+    def larger(self) -> Release:
+        """What would be public."""
+        return self.state.released.add(self.sub_table)
+
+
+class Rule(Protocol):
+    """Objects to a request or not.
+
+    name      as in the config
+    is_public  whether it looks at nothing but what is public, and is asked before the criterion
+    """
+
+    name: ClassVar[str]
+    is_public: ClassVar[bool]
+
+    def objection(self, question: Question) -> str | None:
+        """Why the request is refused, for operators; None where this rule has nothing against it."""
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """Only what has a child on the released frontier: one variable more than what is public ([KDSF] section 4)."""
+
+    name: ClassVar[str] = "one_step"
+    is_public: ClassVar[bool] = True
+
+    def objection(self, question: Question) -> str | None:
+        frontier = set(question.state.released.frontier)
+        if any(child in frontier for child in st.children(question.sub_table)):
+            return None
+        return "none of its children is on the released frontier"
+
+
+@dataclass(frozen=True)
+class Biased:
+    """Not what makes more than so many others, or a larger share of those still open, unreleasable."""
+
+    most: int | None = None
+    share: float | None = None
+    name: ClassVar[str] = "biased"
+    is_public: ClassVar[bool] = False
+
+    def objection(self, question: Question) -> str | None:
+        effect = question.effect()
+        newly, open_ = effect.newly[1], _open(question.state)
+        if not effect.is_complete:
+            # what was not looked at may be unreleasable: the rule cannot be said to hold
+            newly += effect.of - effect.looked_at
+        if self.most is not None and newly > self.most:
+            return f"up to {newly} sub-tables become unreleasable, at most {self.most} may"
+        if self.share is not None and newly > self.share * open_:
+            return f"up to {newly} of {open_} open sub-tables become unreleasable, at most {self.share:g} of them may"
+        return None
+
+
+def _open(state: State) -> int:
+    return int((state.statuses == Status.OPEN).sum())
+
+
+@dataclass(frozen=True)
+class Value:
+    """Not what is worth too little for each sub-table that it makes unreleasable.
+
+    least           what is newly public must be worth so much for each sub-table made unreleasable, or for one
+    interest        what each earlier request for it, or for what contains it, adds
+    reconstruction  what halving the error of a reconstruction by IPF adds
+    """
+
+    least: float
+    interest: float = 1.0
+    reconstruction: float = 0.0
+    name: ClassVar[str] = "value"
+    is_public: ClassVar[bool] = False
+
+    def objection(self, question: Question) -> str | None:
+        asked = sum(n for t, n in question.interest.items() if st.is_within(question.sub_table, t))
+        worth = question.weight() + self.interest * asked
+        if self.reconstruction:
+            worth += self.reconstruction * question.gain()
+        effect = question.effect()
+        price = max(1, effect.newly[1] + effect.of - effect.looked_at)
+        if worth >= self.least * price:
+            return None
+        return f"it is worth {worth:g}, and makes up to {price} sub-tables unreleasable; {self.least:g} each is asked"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Not what makes one user the cause of too much of what is public beyond the first release."""
+
+    most: float
+    free: int = 8
+    name: ClassVar[str] = "share"
+    is_public: ClassVar[bool] = True
+
+    def objection(self, question: Question) -> str | None:
+        newly = question.larger.sub_tables - question.state.released.sub_tables
+        caused = question.caused.get(question.who, 0) + newly
+        grown = question.larger.sub_tables - question.first
+        if caused <= max(self.free, self.most * grown):
+            return None
+        return f"the user would have caused {caused} of {grown} sub-tables, at most {self.most:g} of them may be one's"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Nothing at once: a round releases the set that serves most interest. `Desk` lets such requests wait."""
+
+    name: ClassVar[str] = "batch"
+    is_public: ClassVar[bool] = True
+
+    def objection(self, question: Question) -> str | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Simulatable:
+    """Only what hardly any table would forbid that agrees with all that is public already.
+
+    Whoever has what is public could repeat each refusal (Kenthapadi, Mishra, Nissim 2005): tables are drawn from that
+    alone, exactly and independently, which a decomposable release allows for; the seed is committed to beforehand. The
+    criterion is asked of the true table last, and where it then says no the request is held, not refused.
+    """
+
+    simulation: Simulation = field(default_factory=Simulation)
+    name: ClassVar[str] = "simulatable"
+    is_public: ClassVar[bool] = True
+
+    def objection(self, question: Question) -> str | None:
+        if decompose(question.larger, question.state.variables) is None:
+            return "with it the release is not decomposable, and tables could not be drawn any more"
+        breaking = question.breaking(self.simulation, question.state.released, question.larger)
+        if breaking <= self.simulation.most:
+            return None
+        return f"more than {self.simulation.most} of {self.simulation.draws} drawn tables would break the criterion"
+
+
+def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:
+    """The rules that a config names: those that see only what is public first, in its order."""
+    rules = [_rule(config) for config in configs]
+    return tuple(sorted(rules, key=lambda rule: not rule.is_public))
+
+
+def _rule(config: RuleConfig) -> Rule:
+    match config:
+        case OneStepConfig():
+            return OneStep()
+        case BiasedConfig():
+            return Biased(config.most, config.share)
+        case ValueConfig():
+            return Value(config.least, config.interest, config.reconstruction)
+        case ShareConfig():
+            return Share(config.most, config.free)
+        case BatchConfig():
+            return Batch()
+        case SimulatableRuleConfig():
+            return Simulatable(Simulation(config.draws, config.share, config.seed))
