@@ -83,14 +83,14 @@ def read_written_table(folder: str | Path) -> Table:
 
 
 def _arrow(schema: Schema, codes: Codes, counts: Counts) -> pa.Table:
-    return pa.table({**named_columns(schema, codes), COUNT: pa.array(counts, pa.int64())})
+    return pa.table({**named_columns(schema.variables, codes), COUNT: pa.array(counts, pa.int64())})
 
 
-def named_columns(schema: Schema, codes: Codes) -> dict[str, pa.DictionaryArray]:
+def named_columns(variables: Sequence[Variable], codes: Codes) -> dict[str, pa.DictionaryArray]:
     """The category names of cells with (n, variables) codes, a column a variable."""
     return {
         variable.name: pa.DictionaryArray.from_arrays(pa.array(column.astype(np.int32)), pa.array(variable.categories))
-        for variable, column in zip(schema.variables, codes.T, strict=True)
+        for variable, column in zip(variables, codes.T, strict=True)
     }
 
 

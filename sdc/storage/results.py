@@ -312,7 +312,7 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
 
 def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema, folder: Path) -> None:
     """The answer, and the bounds of every at-risk cell, in records; these in the order of the table's rows."""
-    named = named_columns(schema, bounds.cells)
+    named = named_columns(schema.variables, bounds.cells)
     ends = {
         COUNT: bounds.counts,
         OUTER_LOWER: bounds.outer[:, 0],

@@ -1,0 +1,446 @@
+"""Released sub-tables as bytes: every format read back by a reader that is not ours, and which of them is chosen."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from html.parser import HTMLParser
+from itertools import groupby, product
+from unicodedata import east_asian_width
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as hs
+from pyjstat import pyjstat
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
+from sdc.model.table import Table
+from sdc.run_format import COUNT, in_csv
+from sdc.server.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
+from sdc.server.cells import TOTAL
+from tests.strategies import dense, schema_of, small_tables
+
+Rows = list[tuple[object, ...]]
+
+SHAPES = [Shape(zeros, totals) for zeros in (False, True) for totals in (False, True)]
+NASTY = [
+    "",
+    " ",
+    "a",
+    '"',
+    "'",
+    ",",
+    "a,b",
+    'say "no"',
+    "<b>",
+    "&amp;",
+    "a&b",
+    "]]>",
+    "=1+1",
+    "'=x",
+    "-5",
+    "@x",
+    "|",
+    "\\",
+]
+NASTY += [
+    "<script>alert(1)</script>",
+    "中文",
+    "é",
+    "null",
+    "count",
+    "0",
+    "a  b",
+    " a ",
+    "\u00a0",
+    "😀",
+    "</td><td>",
+    "{}",
+]
+
+
+def _is_plain(name: str) -> bool:
+    try:
+        return bool(Variable("v", (name,)))
+    except InputError:
+        return False
+
+
+ANY = hs.text(hs.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"), max_size=4).filter(
+    _is_plain
+)
+
+
+@hs.composite
+def answers(draw: hs.DrawFn, signs: hs.SearchStrategy[str] = ANY) -> Answer:
+    """Up to three variables with names as bad as a schema takes, and some records, perhaps none."""
+    categories = hs.lists(hs.sampled_from(NASTY) | signs, min_size=1, max_size=3, unique=True)
+    names = draw(hs.lists(hs.sampled_from(["A", "b c", '"q"', "<i>", "ü&", "中"]), min_size=1, max_size=3, unique=True))
+    schema = Schema(tuple(Variable(name, tuple(draw(categories))) for name in names))
+    counts = hs.sampled_from([0, 0, 1, 2, 10, 10**6, 2**50])
+    return Answer(
+        draw(hs.sampled_from(["Workers", '<"T">, & so on', "=title", ""])),
+        dense(schema, draw(hs.lists(counts, min_size=schema.cells, max_size=schema.cells))),
+        draw(hs.sampled_from(SHAPES)),
+    )
+
+
+def expected(answer: Answer) -> Rows:
+    """Every cell by adding up what is in it, in the schema's order, the total last."""
+    assert isinstance(answer.marginal, Table)
+    variables = answer.marginal.schema.variables
+    cells = [(tuple(v.categories[c] for v, c in zip(variables, row, strict=True)), int(count))
+             for row, count in zip(answer.marginal.codes, answer.marginal.counts, strict=True)]  # fmt: skip
+    total = (TOTAL,) if answer.shape.totals else ()
+    rows = [
+        (*asked, sum(n for cell, n in cells if all(a in (TOTAL, c) for a, c in zip(asked, cell, strict=True))))
+        for asked in product(*(variable.categories + total for variable in variables))
+    ]
+    return [row for row in rows if row[-1] or answer.shape.zeros]
+
+
+def written(answer: Answer, suffix: str, chunk: int = 65_536) -> bytes:
+    return b"".join(pieces(answer, FORMATS[suffix], chunk=chunk))
+
+
+# The readers: what is in a file, by whoever receives it
+
+
+def read_csv(content: bytes) -> tuple[list[str], Rows]:
+    header, *rows = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+    return header, [(*row[:-1], int(row[-1])) for row in rows]
+
+
+def read_json(content: bytes) -> Rows:
+    found = json.loads(content)
+    assert all(list(cell) == [*found["variables"], COUNT] for cell in found["cells"])
+    return [tuple(cell.values()) for cell in found["cells"]]
+
+
+def read_jsonstat(content: bytes, zeros: bool) -> Rows:
+    frame = pyjstat.Dataset.read(content.decode()).write("dataframe", naming="id")
+    rows = [(*row[:-1], 0 if row[-1] is None or row[-1] != row[-1] else int(row[-1])) for row in frame.values.tolist()]
+    return [row for row in rows if row[-1] or zeros]
+
+
+def read_xml(content: bytes) -> Rows:
+    root = ElementTree.fromstring(content)
+    names = [variable.get("name") for variable in root.findall("variable")]
+    cells = root.findall("cell")
+    assert all([c.get("variable") for c in cell.findall("category")] == names for cell in cells)
+    return [
+        (*(c.text or "" for c in cell.findall("category")), int(cell.findtext("count", "missing"))) for cell in cells
+    ]
+
+
+def read_parquet(content: bytes) -> Rows:
+    columns = pq.read_table(io.BytesIO(content)).to_pydict()
+    return list(zip(*columns.values(), strict=True))
+
+
+def read_txt(content: bytes) -> Rows:
+    """By the columns of the terminal that the rule shows; a wide sign takes two."""
+    lines = content.decode().split("\n")[4:-1]
+    wide = ["".join(sign + "\0" * (east_asian_width(sign) in "WF") for sign in line) for line in lines]
+    edges = [match.span() for match in re.finditer("-+", wide[0])]
+    read = [[line[begin:end].replace("\0", "") for begin, end in edges] for line in wide[1:]]
+    return [(*(name.rstrip(" ") for name in row[:-1]), int(row[-1])) for row in read]
+
+
+class Page(HTMLParser):
+    """The text of each cell of each row."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self.rows: list[list[tuple[str, str]]] = []
+        self.tags: set[str] = set()
+        self.feed(content.decode())
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert {key for key, _ in attrs} <= {"class", "scope", "rowspan", "colspan"}
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append((tag, ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1] and self.lasttag in ("td", "th"):
+            tag, text = self.rows[-1][-1]
+            self.rows[-1][-1] = tag, text + data.rstrip("\n")
+
+
+def read_html(content: bytes, variables: int) -> Rows:
+    page = Page(content)
+    assert page.tags <= {"table", "caption", "strong", "br", "thead", "tbody", "tr", "th", "td"}
+    body = [([t for tag, t in row if tag == "th"], [int(t) for tag, t in row if tag == "td"]) for row in page.rows]
+    if variables < 2:
+        return [(*names, *counts) for names, counts in body[1:]]
+    across, *rows = body[1:]
+    return [(*names, c, n) for names, counts in rows for c, n in zip(across[0], counts, strict=True)]
+
+
+def crossed(answer: Answer) -> Rows:
+    """What a table with the last variable across shows: all cells of the rows that have some."""
+    every = expected(Answer("", answer.marginal, Shape(True, answer.shape.totals)))
+    rows = [list(group) for _, group in groupby(every, key=lambda row: row[:-2])]
+    return [cell for row in rows for cell in row if answer.shape.zeros or any(c[-1] for c in row)]
+
+
+CHUNKS = hs.sampled_from([1, 2, 3, 7, 65_536])
+
+
+@given(answers(), CHUNKS)
+def test_what_is_read_back_is_what_was_counted(answer: Answer, chunk: int) -> None:
+    header, rows = read_csv(written(answer, "csv", chunk))
+    assert header == [*answer.names, COUNT]
+    assert rows == [tuple(in_csv(x) if isinstance(x, str) else x for x in row) for row in expected(answer)]
+    assert read_json(written(answer, "json", chunk)) == expected(answer)
+    assert read_xml(written(answer, "xml", chunk)) == expected(answer)
+    assert read_parquet(written(answer, "parquet", chunk)) == expected(answer)
+    assert read_jsonstat(written(answer, "jsonstat", chunk), answer.shape.zeros) == expected(answer)
+
+
+@given(answers(), CHUNKS)
+def test_a_page_shows_the_last_variable_across_and_nothing_in_a_name_is_markup(answer: Answer, chunk: int) -> None:
+    shown = read_html(written(answer, "html", chunk), len(answer.names))
+    assert shown == (crossed(answer) if len(answer.names) > 1 else expected(answer))
+
+
+@given(answers(hs.text("ab =中", max_size=3)), CHUNKS)
+def test_columns_of_text_are_as_wide_as_the_rule_shows(answer: Answer, chunk: int) -> None:
+    stripped = [(*(str(name).rstrip(" ") for name in row[:-1]), row[-1]) for row in expected(answer)]
+    assert read_txt(written(answer, "txt", chunk)) == stripped
+
+
+@given(answers())
+def test_pieces_do_not_depend_on_chunks_but_in_parquet(answer: Answer) -> None:
+    for suffix in set(FORMATS) - {"parquet"}:
+        assert len({written(answer, suffix, chunk) for chunk in (1, 2, 3, 65_536)}) == 1
+
+
+@given(answers())
+def test_how_many_cells_there_are_is_known_before(answer: Answer) -> None:
+    listed = len(expected(answer))
+    if answer.shape.zeros or not answer.shape.totals:
+        assert answer.cells() == listed
+    else:
+        assert listed <= answer.cells() <= Answer("", answer.marginal, Shape(True, True)).cells()
+
+
+def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
+    table = Table.of(schema_of([100] * 30), np.zeros((1, 30), np.int64))
+    assert Answer("", table, Shape(totals=True)).cells() == 2**30
+    with pytest.raises(FormatError, match=f"there are {100**30} cells, which nobody can list; ask without zeros"):
+        Answer("", table, Shape(zeros=True))
+    with pytest.raises(FormatError, match=f"JSON-stat numbers cells, and {100**30} are too many"):
+        pieces(Answer("", table), FORMATS["jsonstat"])
+    assert read_csv(written(Answer("", table), "csv"))[1] == [(*["0"] * 30, 1)]
+    assert read_json(written(Answer("", table), "json")) == [(*["0"] * 30, 1)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_sub_table_of_the_czech_table(czech: Table, shape: Shape) -> None:
+    for sub in range(1, 64):
+        answer = Answer("Czech auto workers", czech.marginal(sub), shape)
+        assert read_json(written(answer, "json", 5)) == expected(answer)
+        assert read_parquet(written(answer, "parquet", 5)) == expected(answer)
+        assert read_html(written(answer, "html", 5), st.dimension(sub)) == (
+            crossed(answer) if st.dimension(sub) > 1 else expected(answer)
+        )
+
+
+@given(small_tables())
+def test_totals_are_the_marginals_down_to_the_grand_total(table: Table) -> None:
+    found = read_json(written(Answer("", table, Shape(totals=True)), "json"))
+    for sub in range(1, st.full(len(table.schema)) + 1):
+        kept = st.members(sub)
+        inside = [
+            (*(row[v] for v in kept), row[-1])
+            for row in found
+            if all((name == TOTAL) == (v not in kept) for v, name in enumerate(row[:-1]))
+        ]
+        assert inside == expected(Answer("", table.marginal(sub)))
+    assert [row[-1] for row in found if set(row[:-1]) == {TOTAL}] == ([table.total] if table.total else [])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("total", [0, 1841])
+def test_the_grand_total_has_no_variable_and_one_row(shape: Shape, total: int) -> None:
+    answer = Answer("Czech auto workers", total, shape)
+    assert answer.cells() == 1
+    assert read_csv(written(answer, "csv")) == ([COUNT], [(total,)])
+    for read, suffix in ((read_json, "json"), (read_xml, "xml"), (read_parquet, "parquet"), (read_txt, "txt")):
+        assert read(written(answer, suffix)) == [(total,)]
+    assert read_jsonstat(written(answer, "jsonstat"), True) == [(COUNT, total)]
+    assert Page(written(answer, "html")).rows == [[("th", "All records"), ("td", str(total))]]
+
+
+def test_jsonstat_says_the_values_by_place_where_most_cells_are_empty() -> None:
+    table = Table.of(schema_of([3, 4]), np.array([[0, 1], [2, 3]]), np.array([5, 7]))
+    sparse = json.loads(written(Answer("T", table), "jsonstat"))
+    assert sparse["value"] == {"1": 5, "11": 7}
+    assert sparse["note"] == ["Cells that have no value have no records."]
+    assert (sparse["version"], sparse["class"], sparse["id"], sparse["size"]) == ("2.0", "dataset", ["A", "B"], [3, 4])
+    every = json.loads(written(Answer("T", table, Shape(zeros=True)), "jsonstat"))
+    assert every["value"] == [0, 5, *[0] * 9, 7]
+
+
+def test_parquet_has_all_categories_in_order_and_row_groups(czech: Table) -> None:
+    file = pq.ParquetFile(io.BytesIO(written(Answer("Workers", czech), "parquet", 2)))
+    assert file.num_row_groups == -(-len(czech) // 16)
+    column = file.read().column("D").combine_chunks()
+    assert column.dictionary.to_pylist() == ["<140", ">=140"]
+    assert {b"title": b"Workers", b"records": b"1841"}.items() <= file.schema_arrow.metadata.items()
+
+
+def test_a_variable_with_many_categories_goes_down(czech: Table) -> None:
+    table = Table.of(schema_of([2, 51]), np.array([[0, 50], [1, 3]]))
+    page = Page(written(Answer("T", table), "html"))
+    assert [[text for _, text in row] for row in page.rows] == [["A", "B", "count"], ["0", "50", "1"], ["1", "3", "1"]]
+
+
+def test_a_table_to_look_at(czech: Table) -> None:
+    answer = Answer("Czech auto workers", czech.marginal(0b1001), Shape(totals=True))
+    assert written(answer, "txt").decode() == (
+        "Czech auto workers\n"
+        "A by D: 1,841 records\n"
+        "\n"
+        "A        D        count\n"
+        "-------  -------  -----\n"
+        "no       <140       515\n"
+        "no       >=140      446\n"
+        "no       (total)    961\n"
+        "yes      <140       539\n"
+        "yes      >=140      341\n"
+        "yes      (total)    880\n"
+        "(total)  <140      1054\n"
+        "(total)  >=140      787\n"
+        "(total)  (total)   1841\n"
+    )
+    assert written(answer, "csv").decode().splitlines()[1:3] == ["no,<140,515", "no,>=140,446"]
+
+
+# What is wrong is said before the first byte
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    named = Table.of(Schema((Variable(COUNT, ("a",)),)), np.array([[0]]))
+    with pytest.raises(InputError, match="a variable is called 'count', which is the column of counts; rename it"):
+        Answer("", named)
+    totalled = Table.of(Schema((Variable("A", ("a", TOTAL)),)), np.array([[0]]))
+    with pytest.raises(FormatError, match=r"variable 'A' has a category '\(total\)' already; ask without totals"):
+        Answer("", totalled, Shape(totals=True))
+    assert read_csv(written(Answer("", totalled, Shape(zeros=True)), "csv"))[1] == [("a", 1), (TOTAL, 0)]
+    large = Table.of(schema_of([MAX_CATEGORIES]), np.array([[0]]))
+    with pytest.raises(FormatError, match="variable 'A' has 65536 categories; ask without totals"):
+        Answer("", large, Shape(totals=True))
+
+
+@pytest.mark.parametrize("where", ["the title", "variable 'B'"])
+def test_xml_is_refused_where_it_has_not_the_character(where: str) -> None:
+    bad = "a\uffff"
+    table = Table.of(Schema((Variable("B", (bad if where == "variable 'B'" else "a",)),)), np.array([[0]]))
+    answer = Answer(bad if where == "the title" else "", table)
+    with pytest.raises(FormatError, match=f"{where} has a character that XML has not; take CSV, JSON or Parquet"):
+        pieces(answer, FORMATS["xml"])
+    assert read_json(written(answer, "json"))[0][-1] == 1
+
+
+# Which format
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "suffix"),
+    [
+        ("", "json"),
+        ("*/*", "json"),
+        (BROWSER, "html"),
+        ("text/csv", "csv"),
+        ("TEXT/CSV", "csv"),
+        ("text/csv; charset=utf-8", "csv"),
+        ("text/csv;header=present;q=0.1, application/json;q=0.2", "json"),
+        ("text/*", "html"),
+        ("text/*, text/html;q=0", "txt"),
+        ("text/html;q=0, */*;q=0.1", "json"),
+        ("application/*;q=0.5, text/plain", "txt"),
+        ("application/vnd.apache.parquet", "parquet"),
+        ("application/json-stat+json, application/json;q=0.9", "jsonstat"),
+        ("application/xml ; q = 0.3", "xml"),
+        ("image/png, text/csv;q=0.001", "csv"),
+        ("nonsense,,;;q=, text/csv;q=2, text/plain;q=x, text/html;q=nan, application/xml;q=0.1", "xml"),
+    ],
+)
+def test_the_header_chooses_where_the_address_does_not(accept: str, suffix: str) -> None:
+    assert format_of(None, accept) == FORMATS[suffix]
+    assert format_of("csv", accept) == FORMATS["csv"]
+
+
+@pytest.mark.parametrize("accept", ["image/png", "*/*;q=0", "nonsense", ",", "text/csv;q=-1", "application/pdf, x/*"])
+def test_a_header_that_names_nothing_that_is_had_is_refused(accept: str) -> None:
+    message = f"Accept: {accept!r} names no format that is had; there are application/json, text/html"
+    with pytest.raises(FormatError, match=re.escape(message)):
+        format_of(None, accept)
+
+
+@pytest.mark.parametrize("suffix", ["xls", "", "CSV", "../etc"])
+def test_an_unknown_suffix_is_refused(suffix: str) -> None:
+    with pytest.raises(FormatError, match=f"there is no format '{suffix}'; there are json, html, txt, csv, xml, "):
+        format_of(suffix, "text/csv")
+
+
+@given(hs.text() | hs.text("aeptx/*;,=q.01 "))
+@example("\x00")
+def test_no_header_does_more_harm(accept: str) -> None:
+    with suppress(FormatError):
+        assert format_of(None, accept) in FORMATS.values()
+
+
+# What HTTP calls it
+
+
+def test_the_tag_differs_by_what_was_asked_and_by_nothing_else() -> None:
+    asked = [
+        ("t", ["A", "B"]), ("u", ["A", "B"]), ("t", ["A"]), ("t", []), ("t", ["A,B"]), ("t", ["B", "A"]),
+    ]  # fmt: skip
+    tags = [etag(*of, format, shape) for of in asked for format in FORMATS.values() for shape in SHAPES]
+    assert len(set(tags)) == len(tags)
+    assert all(re.fullmatch('"[0-9a-f]{32}"', tag) for tag in tags)
+    assert etag("t", ("A", "B"), FORMATS["csv"], Shape()) == etag("t", ["A", "B"], FORMATS["csv"], Shape())
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["A", "B"], "A_B.csv"),
+        ([], "table.csv"),
+        (["age at death", "größe"], "age-at-death_gr-e.csv"),
+        (['"; filename=x', "../../etc", "中"], "filename-x_etc.csv"),
+        (["x" * 200], "x" * 80 + ".csv"),
+    ],
+)
+def test_a_download_is_called_by_its_variables(names: list[str], expected: str) -> None:
+    assert file_name(names, FORMATS["csv"]) == expected
+
+
+def _rows_of(chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> list[int]:
+    return [len(codes) for codes, _ in chunks]
+
+
+def test_cells_come_in_chunks_that_are_no_larger(czech: Table) -> None:
+    assert set(_rows_of(Answer("", czech, Shape(zeros=True)).chunks(5))) == {5, 4}
+    assert max(_rows_of(Answer("", czech).chunks(7))) == 7
+    assert _rows_of(Answer("", czech, Shape(zeros=True)).crossed(8)) == [4] * 8
