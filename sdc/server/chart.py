@@ -1,0 +1,63 @@
+"""A small bar chart of a released sub-table, for the page that shows it; its colours are the style sheet's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from sdc.model.table import Table
+from sdc.report import svg
+from sdc.report.plot import Plot
+from sdc.server.cells import Answer, Shape
+
+MAX_BARS = 60
+COLOURS = 6  # classes bar-0 to bar-5; each bar is named too, so that nobody has to tell colours apart
+WIDTH, LABELS, FIGURES, ROW, MARGIN = 640.0, 210.0, 110.0, 22.0, 8.0
+LONGEST = 30  # signs of a label; the tooltip has all of it
+
+
+def chart(answer: Answer) -> Markup | None:
+    """A bar a cell, cells without records too, totals never; None but for one or two variables and at most 60 cells.
+
+    Of two variables the bars are in groups, by the first. Nothing has a style of its own, which a page may forbid.
+    """
+    marginal = answer.marginal
+    if not isinstance(marginal, Table) or len(marginal.schema) > 2 or marginal.schema.cells > MAX_BARS:
+        return None
+    codes, counts = next(Answer("", marginal, Shape(zeros=True)).chunks(MAX_BARS))
+    cells, names = list(zip(codes.tolist(), counts.tolist(), strict=True)), " by ".join(marginal.schema.names)
+    groups = marginal.schema.sizes[0] if len(marginal.schema) == 2 else 0
+    height = (len(cells) + groups) * ROW + 2 * MARGIN
+    bars = Plot(LABELS, MARGIN, WIDTH - LABELS - FIGURES, height - 2 * MARGIN, (0, int(counts.max())), (0, 1))
+    description = (
+        f"{len(cells)} bars, one for each cell of {names}. The longest is {int(counts.max()):,} of "
+        f"{marginal.total:,} records: {marginal.schema.written(codes[counts.argmax()])}."
+    )
+    return svg.figure("chart", WIDTH, height, f"{answer.title}: {names}", description, _rows(marginal, cells, bars))
+
+
+def _rows(marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
+    variables, top = marginal.schema.variables, bars.top
+    for codes, count in cells:
+        if len(codes) == 2 and codes[1] == 0:
+            yield _label(variables[0].categories[codes[0]], 0.0, top, "t strong")
+            top += ROW
+        said = f"{marginal.schema.written(codes)}: {count:,}"
+        yield svg.element(
+            "rect",
+            svg.element("title", said),
+            x=bars.left,
+            y=top + 3,
+            width=bars.x(count) - bars.left,
+            height=ROW - 6,
+            class_=f"bar bar-{codes[-1] % COLOURS if len(codes) == 2 else 0}",
+        )
+        yield _label(variables[-1].categories[codes[-1]], bars.left - 8, top, "t", "end")
+        yield svg.text(bars.x(count) + 6, top + ROW - 7, f"{count:,}")
+        top += ROW
+
+
+def _label(category: str, x: float, top: float, class_: str, anchor: str | None = None) -> Markup:
+    words = category if len(category) <= LONGEST else category[: LONGEST - 1] + "…"
+    return svg.text(x, top + ROW - 7, words, class_, anchor)
