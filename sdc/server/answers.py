@@ -28,7 +28,7 @@ from sdc.storage.parquet import named_columns
 
 __all__ = ["FORMATS", "Answer", "Format", "FormatError", "Shape", "etag", "file_name", "format_of", "pieces"]
 
-CHUNK = 65_536  # cells
+CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 WRITING = 1  # to be raised where the same table becomes other bytes
@@ -38,8 +38,12 @@ Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Texts]]
 
 
 def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[bytes]:
-    """The answer in the format, piece by piece, some `chunk` cells each; what is wrong is raised before the first."""
-    return _WRITERS[format.suffix](answer, chunk)
+    """The answer in the format, piece by piece, a `chunk` of codes and counts each.
+
+    What is wrong is raised by the call, not by the first piece. Memory is that of the cells listed, for totals too, and
+    of a few pieces. FormatError where the format cannot hold the answer, see `_jsonstat` and `_xml`.
+    """
+    return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
 
 
 def etag(public_id: str, names: Sequence[str], format: Format, shape: Shape) -> str:
@@ -109,19 +113,19 @@ def _texts(counts: npt.NDArray[np.int64]) -> Texts:
     return pc.cast(pa.array(counts), pa.large_string())
 
 
-def _listed(answer: Answer, chunk: int) -> Chunks:
-    for codes, counts in answer.chunks(chunk):
+def _listed(answer: Answer, cells: int) -> Chunks:
+    for codes, counts in answer.chunks(cells):
         yield codes, _texts(counts)
 
 
 # CSV
 
 
-def _csv(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _csv(answer: Answer, cells: int) -> Iterator[bytes]:
     """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
     words = [[_in_row(in_csv(c)) for c in variable.categories] for variable in answer.variables]
     head = "".join(map(_in_row, answer.names)) + COUNT + "\n"
-    return _written(_Text(head, "", words, end="\n"), _listed(answer, chunk))
+    return _written(_Text(head, "", words, end="\n"), _listed(answer, cells))
 
 
 def _in_row(name: str) -> str:
@@ -134,7 +138,7 @@ def _in_row(name: str) -> str:
 # JSON
 
 
-def _json(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     """What the table is about, and an object a cell, which any language reads into a data frame as it is.
 
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
@@ -148,7 +152,7 @@ def _json(answer: Answer, chunk: int) -> Iterator[bytes]:
     }
     words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
     form = _Text(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
-    return _written(form, _listed(answer, chunk))
+    return _written(form, _listed(answer, cells))
 
 
 def _dumped(content: object) -> str:
@@ -160,7 +164,7 @@ def _unclosed(content: Mapping[str, object]) -> str:
     return _dumped(content).removesuffix("}")
 
 
-def _jsonstat(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _jsonstat(answer: Answer, cells: int) -> Iterator[bytes]:
     """A dataset of JSON-stat 2.0; its values are an object where most cells have no records and zeros are not wanted.
 
     JSON-stat has no table without dimensions: the grand total has one of a single category. FormatError where cells
@@ -177,13 +181,13 @@ def _jsonstat(answer: Answer, chunk: int) -> Iterator[bytes]:
     }
     if answer.shape.zeros or 2 * answer.cells() >= answer.space.cells:
         dense = Answer(answer.title, answer.marginal, Shape(zeros=True, totals=answer.shape.totals))
-        values = ((codes[:, :0], texts) for codes, texts in _listed(dense, chunk))
+        values = ((codes[:, :0], texts) for codes, texts in _listed(dense, cells))
         return _written(_Text(_unclosed(content) + ',"value":[', "]}\n", between=","), values)
     if not answer.space.fits:
         raise FormatError(f"JSON-stat numbers cells, and {answer.space.cells} are too many; take CSV, JSON or Parquet")
     content["note"] = ["Cells that have no value have no records."]
     form = _Text(_unclosed(content) + ',"value":{', "}}\n", between=",")
-    return _written(form, _numbered(answer, chunk))
+    return _written(form, _numbered(answer, cells))
 
 
 def _dimension(variable: Variable) -> dict[str, object]:
@@ -191,15 +195,15 @@ def _dimension(variable: Variable) -> dict[str, object]:
     return {"label": variable.name, "category": {"index": variable.categories, "label": labels}}
 
 
-def _numbered(answer: Answer, chunk: int) -> Chunks:
-    for codes, counts in answer.chunks(chunk):
+def _numbered(answer: Answer, cells: int) -> Chunks:
+    for codes, counts in answer.chunks(cells):
         yield codes[:, :0], _joined('"', _texts(answer.space.pack(codes)), '":', _texts(counts))
 
 
 # XML
 
 
-def _xml(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _xml(answer: Answer, cells: int) -> Iterator[bytes]:
     """What the table is about, and an element a cell. FormatError where a name has a character that XML has not.
 
     <table title="Workers" records="1841">
@@ -219,7 +223,7 @@ def _xml(answer: Answer, chunk: int) -> Iterator[bytes]:
     opened = Markup('<?xml version="1.0" encoding="UTF-8"?>\n<table title="{}" records="{}">\n')
     head = opened.format(answer.title, answer.records) + Markup("").join(described)
     form = _Text(head, "</table>\n", words, "<cell>", "<count>", "</count></cell>\n")
-    return _written(form, _listed(answer, chunk))
+    return _written(form, _listed(answer, cells))
 
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -238,7 +242,7 @@ def _check_xml(answer: Answer) -> None:
 # Text
 
 
-def _txt(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
     """Title, number of records, and aligned columns between two spaces, below a line that shows how wide they are."""
     widths = [max(map(_wide, (v.name, *v.categories))) for v in answer.variables]
     figures = max(len(COUNT), len(str(answer.records)))
@@ -249,7 +253,7 @@ def _txt(answer: Answer, chunk: int) -> Iterator[bytes]:
     names = "".join(map(_padded, answer.names, widths)) + COUNT.rjust(figures)
     rule = "  ".join("-" * width for width in (*widths, figures))
     head = f"{answer.title}\n{_of_what(answer)}\n\n{names}\n{rule}\n"
-    aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, chunk))
+    aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
     return _written(_Text(head, "", words, end="\n"), aligned)
 
 
@@ -272,7 +276,7 @@ def _of_what(answer: Answer) -> str:
 # HTML
 
 
-def _html(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _html(answer: Answer, cells: int) -> Iterator[bytes]:
     """A table for a page, without the page.
 
     The last of two or more variables goes across, in which cells without records are 0, unless it is too wide.
@@ -285,7 +289,7 @@ def _html(answer: Answer, chunk: int) -> Iterator[bytes]:
     words = [[_heading(category, "row") for category in variable.categories] for variable in down]
     start = "<tr>" if down else '<tr><th scope="row">All records</th>'
     form = _Text(head, "</tbody>\n</table>\n", words, start, "<td>", "</td></tr>\n")
-    return _written(form, _across(answer, chunk) if crossed else _listed(answer, chunk))
+    return _written(form, _across(answer, cells) if crossed else _listed(answer, cells))
 
 
 def _heading(category: str, scope: str) -> Markup:
@@ -305,8 +309,8 @@ def _header_across(down: Iterable[Variable], last: Variable) -> Markup:
     return element("thead", element("tr", *names, above), element("tr", *(_heading(c, "col") for c in last.categories)))
 
 
-def _across(answer: Answer, chunk: int) -> Chunks:
-    for codes, counts in answer.crossed(chunk):
+def _across(answer: Answer, cells: int) -> Chunks:
+    for codes, counts in answer.crossed(cells):
         edges = pa.array(np.arange(0, counts.size + 1, counts.shape[1]))
         rows = pa.LargeListArray.from_arrays(edges, _texts(counts.reshape(-1)))
         yield codes, pc.binary_join(rows, pa.scalar("</td><td>", pa.large_string()))
@@ -315,7 +319,7 @@ def _across(answer: Answer, chunk: int) -> Chunks:
 # Parquet
 
 
-def _parquet(answer: Answer, chunk: int) -> Iterator[bytes]:
+def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
     """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata."""
     metadata = {"title": answer.title, "records": str(answer.records)}
     columns = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in answer.names]
@@ -323,7 +327,7 @@ def _parquet(answer: Answer, chunk: int) -> Iterator[bytes]:
     written = _Drained()
     # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
     with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
-        for codes, counts in answer.chunks(ROW_GROUP * chunk):
+        for codes, counts in answer.chunks(ROW_GROUP * cells):
             named = named_columns(answer.variables, codes).values()
             writer.write_table(pa.Table.from_arrays([*named, pa.array(counts)], schema=schema))
             yield written.drain()

@@ -41,7 +41,7 @@ def _rows(marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> It
     variables, top = marginal.schema.variables, bars.top
     for codes, count in cells:
         if len(codes) == 2 and codes[1] == 0:
-            yield _label(variables[0].categories[codes[0]], 0.0, top, "t strong")
+            yield _label(f"{variables[0].name}: {variables[0].categories[codes[0]]}", 0.0, top, "t strong")
             top += ROW
         said = f"{marginal.schema.written(codes)}: {count:,}"
         yield svg.element(

@@ -52,7 +52,7 @@ def format_of(suffix: str | None, accept: str) -> Format:
         if suffix not in FORMATS:
             raise FormatError(f"there is no format {suffix[:40]!r}; there are {', '.join(FORMATS)}")
         return FORMATS[suffix]
-    ranges = dict(_ranges(accept or "*/*"))
+    ranges = dict(_ranges(accept.strip() or "*/*"))
     best = max(_ALL, key=lambda format: _quality(format, ranges))
     if not _quality(best, ranges):
         had = ", ".join(format.range for format in _ALL)

@@ -57,7 +57,7 @@ def test_the_chart_of_two_variables_says_what_it_shows(czech: Table) -> None:
         "A = yes, D = >=140: 341",
     ]
     shown = [element.text for element in root.findall("text")]
-    assert shown == ["no", "<140", "515", ">=140", "446", "yes", "<140", "539", ">=140", "341"]
+    assert shown == ["A: no", "<140", "515", ">=140", "446", "A: yes", "<140", "539", ">=140", "341"]
     assert [bar.get("class") for bar in root.findall("rect")] == ["bar bar-0", "bar bar-1"] * 2
 
 
