@@ -204,8 +204,8 @@ def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> N
         return tuple(outcome == "refused" for outcome in outcomes)
 
     asked = [t for t in range(64) if t not in public]
-    told = {refused(table, "simulatable", asked[::3]) for table in tables[::8]}
+    told = {refused(table, "simulatable", asked[::3]) for table in tables[::16]}
     assert len(told) == 1
     assert {True, False} == set(next(iter(told)))
     # two tables that agree with all that is public, of which a refusal under myopic says which one it is
-    assert len({refused(table, "myopic", asked) for table in tables}) > 1
+    assert len({refused(table, "myopic", asked[::2]) for table in tables[::3]}) > 1
