@@ -1,0 +1,245 @@
+"""The database of a history: how it is reached, who may write to it, and what is said when it is not there."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import sqlalchemy as sa
+from filelock import FileLock, Timeout
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from sdc.model.errors import ConfigError, SdcError
+from sdc.paths import checked_path
+
+BUSY_SECONDS = 5
+CONNECT_SECONDS = 5
+LOCK_SECONDS = 60  # a server that holds the lock longer than every decision takes is stuck
+ADVISORY_LOCK = 18_0218  # any number that other programs in the same database do not take
+
+_SQLITE_HEADER = b"SQLite format 3\0"
+_REASONS = {
+    "SQLITE_BUSY": "is locked by another process",
+    "SQLITE_LOCKED": "is locked by another process",
+    "55P03": "is locked by another process",
+    "SQLITE_READONLY": "is read-only",
+    "25006": "is read-only",
+    "SQLITE_FULL": "has no room left on its disk",
+    "53100": "has no room left on its disk",
+}
+"""By the beginning of the code that a database gives; for all others it cannot be reached."""
+
+
+class HistoryError(SdcError):
+    """A history that cannot be used as it is: of another table, of another version, in use, or damaged."""
+
+
+class HistoryUnavailableError(HistoryError):
+    """A database that is down, locked or read-only right now; nothing is half-done, and later it may work."""
+
+
+class Database:
+    """One SQLite file or PostgreSQL database. It can be used from several threads.
+
+    name  how messages call it, without a password
+    """
+
+    def __init__(self, url: str, *, reads_only: bool = False) -> None:
+        """Makes an SQLite file that is not there, and holds it until `close`, unless it is only read."""
+        self._reads_only, self._thread_lock = reads_only, threading.Lock()
+        parsed = _parsed(url)
+        self._file = None if parsed.get_backend_name() == "postgresql" else _File(parsed.database or "", reads_only)
+        self.name = self._file.name if self._file else _shown(parsed)
+        self._engine = self._file.engine() if self._file else _postgresql_engine(parsed)
+        self._reader = self._engine.execution_options(postgresql_readonly=True)
+        self._writer = self._engine.execution_options(writes=True)
+
+    def close(self) -> None:
+        """Gives back connections and the file; twice does no harm."""
+        self._engine.dispose()
+        if self._file:
+            self._file.release()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection that sees what is committed."""
+        with self.reached(), self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that no other runs beside, in whatever thread or process; it commits where the block ends well.
+
+        HistoryUnavailableError where that is not known to be done: read what is there before trying again.
+        """
+        if self._reads_only:
+            raise HistoryError(f"the history {self.name} was opened to be read; open it as a server does to write")
+        # threads wait here and not each with a connection of its own, of which there are few
+        with self._thread_lock, self.reached():
+            if self._file:
+                self._file.check_is_there()
+            with self._writer.begin() as connection:
+                if connection.dialect.name == "postgresql":
+                    _take_advisory_lock(connection)
+                yield connection
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """HistoryUnavailableError for whatever the database does not do, without a statement or a value."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            original = getattr(error, "orig", None) or error
+            code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
+            # not from it: what it quotes goes to no log
+            raise unavailable(self.name, code or type(original).__name__) from None
+
+
+def unavailable(name: str, code: str) -> HistoryUnavailableError:
+    """What is said where a database gives this code."""
+    why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
+    return HistoryUnavailableError(
+        f"the history {name} {why} just now ({code}); nothing is half-done, try again when the database is back"
+    )
+
+
+def _parsed(url: str) -> sa.URL:
+    """A URL of one of the two databases; ConfigError for anything else, without its password."""
+    if "://" not in url:
+        return sa.URL.create("sqlite", database=url)
+    scheme = url.partition("://")[0]
+    try:
+        parsed = sa.make_url(url)
+    except (ArgumentError, ValueError):
+        # not from it: it quotes the URL with its password
+        raise ConfigError(
+            f"the history's URL {scheme}://... cannot be read; write postgresql://user@host/database"
+        ) from None
+    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == "sqlite" and parsed.database and not parsed.host and not parsed.query:
+        return parsed
+    raise ConfigError(
+        f"the history {_shown(parsed)} is neither an SQLite file nor a "
+        "PostgreSQL database; give a path, sqlite:///path or postgresql://user@host/database"
+    )
+
+
+def _shown(url: sa.URL) -> str:
+    """Without the password, which may be among the options too."""
+    name = url.get_backend_name() if url.drivername == "postgresql+psycopg" else url.drivername
+    return url.set(drivername=name, query={}).render_as_string(hide_password=True)
+
+
+class _File:
+    """A plain file with an SQLite database, and the lock beside it that one server has at a time."""
+
+    def __init__(self, path: str, reads_only: bool) -> None:
+        # resolved: by whatever name it is called, its lock is the same
+        self._path, self._reads_only = checked_path(path).resolve(), reads_only
+        self.name = str(self._path)
+        # another thread may close it than opened it
+        self._lock = FileLock(f"{self._path}.lock", mode=0o600, thread_local=False)
+        try:
+            self._check_kind()
+            if not reads_only:
+                self._hold()
+                os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o600))
+            self._check_header()
+            self._inode = self._path.stat().st_ino
+        except OSError as error:
+            self._refuse(error)
+        except HistoryError:
+            self.release()
+            raise
+
+    def _refuse(self, error: OSError) -> NoReturn:
+        self.release()
+        raise HistoryUnavailableError(
+            f"the history {self.name} cannot be opened: {error.strerror}; let this user write it, or name another"
+        ) from error
+
+    def _check_kind(self) -> None:
+        if self._path.exists() and not self._path.is_file():
+            raise HistoryError(f"the history {self.name} is no plain file; name another")
+        if not self._path.parent.is_dir():
+            raise HistoryError(f"the history {self.name} cannot be made, its folder is not there; make that first")
+        if self._reads_only and not self._path.exists():
+            raise HistoryError(f"there is no history {self.name}; name the file of one that a server has begun")
+
+    def _hold(self) -> None:
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise HistoryError(
+                f"another server is using the history {self.name}; stop that one, or use PostgreSQL for several"
+            ) from error
+
+    def _check_header(self) -> None:
+        with self._path.open("rb") as file:
+            header = file.read(len(_SQLITE_HEADER))
+        if header and header != _SQLITE_HEADER:
+            raise HistoryError(f"the history {self.name} is no SQLite database, or damaged; name another file")
+
+    def check_is_there(self) -> None:
+        """HistoryUnavailableError where the file was moved or replaced: what is written to it would be lost."""
+        try:
+            found = self._path.stat().st_ino
+        except OSError:
+            found = None
+        if found != self._inode:
+            raise HistoryUnavailableError(
+                f"the history {self.name} was moved or replaced while it is used; put it back, or start again"
+            )
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def engine(self) -> sa.Engine:
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=QueuePool, hide_parameters=True)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _connect(self) -> sqlite3.Connection:
+        # mode=rw makes no file: one that went missing must not come back empty
+        connection = sqlite3.connect(
+            f"{self._path.as_uri()}?mode={'ro' if self._reads_only else 'rw'}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        if not self._reads_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # a plain BEGIN takes the lock at the first write, and then what was read before may be out of date
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
+
+
+def _postgresql_engine(url: sa.URL) -> sa.Engine:
+    try:
+        return sa.create_engine(
+            url,
+            isolation_level="READ COMMITTED",  # after the lock each statement sees what others committed before
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args={"connect_timeout": CONNECT_SECONDS, "client_encoding": "utf8"},
+        )
+    except ModuleNotFoundError as error:
+        raise ConfigError("a history in PostgreSQL needs psycopg; run python -m pip install '.[postgresql]'") from error
+
+
+def _take_advisory_lock(connection: sa.Connection) -> None:
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+    connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+    # a database has a history in each of its schemas
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK}, hashtext(current_schema()))")
