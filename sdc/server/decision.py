@@ -73,6 +73,8 @@ class Decider:
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         """The decision on a request; of one that is released the judge asks about more from then on."""
+        # what is public is what is stored, not what was found last: that may never have been
+        self.judge.released = state.released
         if subtable in state.released:
             return Decision("answered", MYOPIC, "it is public", state)
         question = self._question(state, past, subtable, who)

@@ -11,8 +11,6 @@ from sdc.risk.verdict import Verdict
 from sdc.server.judge import Judge
 from sdc.server.state import State, Status
 
-QUICK_SECONDS = 0.02  # of a reference core, to say whether a sub-table of a large table could be released itself
-
 
 @dataclass(frozen=True)
 class Effect:
@@ -62,7 +60,7 @@ def effect_of(
     left = None if candidates is None else [t for t in candidates if larger.status(t) is Status.OPEN]
     found = judge.survey(larger, left, most)
     new = larger.knowing(found.unreleasable)
-    verdict = judge.ask(subtable, QUICK_SECONDS).verdict
+    verdict = judge.glance(subtable)
     count = int((new.statuses == Status.UNRELEASABLE).sum()) - int((state.statuses == Status.UNRELEASABLE).sum())
     released = tuple(t for t in st.subsets(subtable) if t not in state.released)
     return Effect(

@@ -16,13 +16,13 @@ from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget, Depth, Effort, Judgement, Witness
-from sdc.risk.critical_width import critical_widths
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.min_width import MinWidth
+from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.server.state import State, Status
 from sdc.server.verdicts import Verdicts
 
-MOST_LISTED = 20  # variables, of which all sub-tables' critical widths are listed
 MOST_EXACT = 8  # variables of a small table, with a bit for each of their sub-tables
 SECONDS_PER_CELL = 1.0  # of a reference core; a walk that succeeds mostly has after a fifth of it
 
@@ -60,6 +60,7 @@ class Judge:
             )
         self.table, self.criterion, self.released = table, criterion, released
         self._effort, self._bank = effort or Effort(), criterion.bank(table)
+        self.executor = self._effort.executor
         self._last: Judgement | None = None
         self.verdicts = Verdicts(len(table.schema), self._is_safe)
 
@@ -75,10 +76,13 @@ class Judge:
         return is_small(self.table.schema) and len(self.table.schema) <= MOST_EXACT
 
     @property
-    def proof(self) -> Proof | None:
-        """What shows that the release is safe, where this judge was asked about it last and said so."""
-        last = self._last
-        return last.proof if last and last.release == self.released and last.verdict is Verdict.SAFE else None
+    def found(self) -> Proof | None:
+        """What shows the answer to the question that was asked last."""
+        return None if self._last is None else self._last.proof
+
+    def support(self) -> Proof:
+        """What is known that shows cells to be able to move under what is released."""
+        return Support(Knowledge.of(self.table, self.released), self._bank).proof()
 
     def require_safe(self, seconds: float) -> None:
         """NothingReleasableError where what is released is not proven to be safe."""
@@ -106,22 +110,37 @@ class Judge:
         """Feasible tables found elsewhere under a release; those that are not feasible under this one are left out."""
         self._bank = self._bank.learnt(proof, Knowledge.of(self.table, release))
 
+    def glance(self, subtable: SubTable) -> Verdict:
+        """What is known at once, without a search; exact of a small table."""
+        if self.is_exact:
+            return self.ask(subtable, SECONDS_PER_CELL).verdict
+        return self._judged(self.released.add(subtable), Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
+
     def _judged(self, release: Release, depth: Depth, seconds: float, refute_cells: int | None = None) -> Judgement:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
         most = self._effort.refute_cells if refute_cells is None else refute_cells
-        effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most)
+        effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most, executor=self.executor)
         self._last = self.criterion.judge(self.table, Knowledge.of(self.table, release), self._bank, effort)
         return self._last
 
-    def first_unreleasable(self) -> tuple[SubTable, ...]:
-        """UF as critical widths show it: with all one-way sub-tables nothing below the width can be public."""
-        variables = len(self.table.schema)
-        if not self.released.contains(Release.of(1 << v for v in range(variables))):
+    def first_unreleasable(self, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
+        """UF as critical widths show it: beside all one-way sub-tables none can be public whose width is too small.
+
+        Nothing where these are not all public. ReleaseError where the widths given do not go down to the least allowed.
+        """
+        least, every = self.criterion.min_width, range(len(self.table.schema))
+        if not self.released.contains(Release.of(1 << v for v in every)):
             return ()
-        if variables > MOST_LISTED:
-            return ()
-        widths = critical_widths(self.table, small_count=self.criterion.small_count, executor=self._effort.executor)
-        return st.minimal(widths.sub_tables[widths.widths < self.criterion.min_width].tolist())
+        found = widths or critical_widths(
+            self.table, small_count=self.criterion.small_count, floor=least, executor=self.executor
+        )
+        if found.floor > least:
+            raise ReleaseError(
+                f"critical widths are known from {found.floor} on, {least} is asked; set a smaller floor"
+            )
+        wide = {st.GRAND_TOTAL, *found.reaching(least)}
+        above = {subtable | 1 << v for subtable in wide for v in every} - wide
+        return st.minimal(subtable for subtable in above if all(child in wide for child in st.children(subtable)))
 
     def survey(self, state: State, candidates: Iterable[SubTable] | None = None, most: int | None = None) -> Survey:
         """Which sub-tables are unreleasable under a state, beyond what it knows, by the smallest of them.
@@ -150,7 +169,10 @@ class Judge:
         return self._judged(release, Depth.FULL, SECONDS_PER_CELL).verdict is Verdict.SAFE
 
     def _is_refuted(self, release: Release) -> bool:
-        return self._judged(release, Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict is Verdict.UNSAFE
+        # feasible tables refute nothing: without them there is less to look at
+        effort = replace(self._effort, depth=Depth.REFUTE, refute_cells=0)
+        known = Knowledge.of(self.table, release)
+        return self.criterion.judge(self.table, known, self._bank.emptied(), effort).verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:
         """By dimension, then by number: what contains an unreleasable one comes after it."""

@@ -1,0 +1,39 @@
+"""What a table server needs, as a Prefect flow: table, critical widths, and a first release that is proven safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+
+from flows.release_build import run_stages, stage_facts
+from sdc.build.build import Build, open_build
+from sdc.build.stages import SWEEP
+from sdc.execution.cluster import open_executor
+from sdc.server.prepare import folder_of, prepare, server_of
+
+
+@flow(name="table-server")
+def prepare_server(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+    """Prepares the server of a config; what was made before with the same inputs is reused."""
+    build = open_build(Path(config), data, workers)
+    server_of(build)
+    records = run_stages(build, SWEEP)
+    _first_release(build)
+    return {"folder": str(folder_of(build).path), "stages": stage_facts(records)}
+
+
+def _first_release(build: Build) -> None:
+    """A task without parameters: Prefect would walk through them and copy."""
+
+    @task(name="first-release", cache_policy=NO_CACHE, persist_result=False)
+    def run() -> None:
+        said: list[str] = []
+        with open_executor(build.config.execution) as executor:
+            prepare(build, executor, said.append)
+        create_markdown_artifact(key="first-release", markdown="\n".join(said))
+
+    run()

@@ -1,0 +1,190 @@
+"""The course of a server: what its history comes to, entry by entry. The same entries give the same course."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.server.decision import Decision, Past
+from sdc.server.desk import Moment, Outcome, Request
+from sdc.server.history import Entry, HistoryError
+from sdc.server.state import State
+
+REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
+FRONTIERS = ("released", "unreleasable", "undecided")
+PENDING: Literal["pending"] = "pending"
+ANSWERED, RELEASED, REFUSED, WAITING = "answered", "released", "refused", "waiting"
+
+
+@dataclass(eq=False)
+class Course:
+    """What is public, and what was asked; `apply` takes every entry of the history, in order.
+
+    seq       of the last entry
+    state     R(t) and U(t)
+    requests  by their number, which is that of their entry
+    pending   numbers of requests without a decision, in order; `waiting` those for the next round
+    """
+
+    schema: Schema
+    seq: int = 0
+    state: State = field(default_factory=lambda: State(0, Release.of([]), ()))
+    first: int = 0
+    requests: dict[int, Request] = field(default_factory=dict)
+    pending: dict[int, None] = field(default_factory=dict)
+    waiting: dict[int, None] = field(default_factory=dict)
+    moments: list[Moment] = field(default_factory=list)
+    interest: Counter[SubTable] = field(default_factory=Counter)
+    caused: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def past(self) -> Past:
+        return Past(self.first, self.interest, self.caused)
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.moments)
+
+    def apply(self, entry: Entry) -> None:
+        """HistoryError where the entry does not follow from those before."""
+        if entry.seq != self.seq + 1:
+            raise HistoryError(f"entry {entry.seq} of the history follows {self.seq}: some are missing; restore it")
+        try:
+            match entry.kind:
+                case "request":
+                    self._ask(entry)
+                case "decision":
+                    self._decide(entry)
+                case "frontier":
+                    self._move(entry)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryError(
+                f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}"
+            ) from error
+        self.seq = entry.seq
+
+    def _ask(self, entry: Entry) -> None:
+        subtable = self._of([entry.body["sub_table"]])[0]
+        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, PENDING, "in-progress", -1)
+        self.pending[entry.seq] = None
+        self.interest[subtable] += 1
+
+    def _decide(self, entry: Entry) -> None:
+        number, outcome = int(entry.body["request"]), str(entry.body["outcome"])
+        request, version = self.requests[number], int(entry.body["version"])
+        if outcome == RELEASED:
+            self._release(request)
+        if version != self.state.version:
+            raise HistoryError(
+                f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
+            )
+        told, code = told_of(outcome)
+        self.requests[number] = replace(request, decision=told, code=code, version=version)
+        self.pending.pop(number, None)
+        self.waiting.pop(number, None)
+        if outcome == WAITING:
+            self.waiting[number] = None
+
+    def _release(self, request: Request) -> None:
+        before = self.state.released.sub_tables
+        self.state = self.state.releasing(request.sub_table)
+        self.caused[request.who] += self.state.released.sub_tables - before
+        self._note(request.at, request.sub_table)
+
+    def _move(self, entry: Entry) -> None:
+        body = entry.body
+        if not self.has_begun:
+            released = Release.of(self._of(body["released"]))
+            state = State.first(len(self.schema), released)
+            self.state, self.first = state.knowing(self._of(body["unreleasable"])), released.sub_tables
+            self._note(entry.at, None)
+            return
+        unreleasable, undecided = (self._of(body.get(f"{name}_added", ())) for name in FRONTIERS[1:])
+        self.state = self.state.knowing(unreleasable, undecided)
+        for name, frontier in zip(FRONTIERS, _frontiers(self.state), strict=True):
+            came, left = (set(self._of(body[f"{name}_{what}"])) for what in ("added", "removed"))
+            if body["version"] != self.state.version or not came <= set(frontier) or left & set(frontier):
+                raise HistoryError(
+                    f"entry {entry.seq} of the history does not lead to the {name} frontier that follows from what was "
+                    "released; restore it"
+                )
+        last = self.moments[-1]
+        self.moments[-1] = replace(last, unreleasable=self.state.unreleasable)
+
+    def _note(self, at: str, cause: SubTable | None) -> None:
+        state = self.state
+        frontier, count = state.released.frontier, state.released.sub_tables
+        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count))
+
+    def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
+        return [st.of(self.schema.index(name) for name in names) for names in named]
+
+
+def told_of(outcome: str) -> tuple[Outcome, str]:
+    """What users are told of an outcome, and its code: nothing of why."""
+    told: Mapping[str, tuple[Outcome, str]] = {
+        ANSWERED: ("answered", "already-released"),
+        RELEASED: ("released", "released"),
+        REFUSED: ("refused", "not-released"),
+        # nobody can tell what is undecided from what is refused
+        "undecided": ("refused", "not-released"),
+        "held": ("pending", "in-progress"),
+        WAITING: ("pending", "next-round"),
+    }
+    return told[outcome]
+
+
+def beginning(state: State, schema: Schema) -> dict[str, Any]:
+    """The body of the first frontier entry."""
+    return {"version": 0, "released": _named(state.released.frontier, schema)} | {
+        name: _named(getattr(state, name), schema) for name in FRONTIERS[1:]
+    }
+
+
+def movement(old: State, new: State, schema: Schema) -> dict[str, Any] | None:
+    """The body of a frontier entry: what came to each frontier, and what left it; None where nothing did."""
+    changes: dict[str, Any] = {}
+    for name, was, will in zip(FRONTIERS, _frontiers(old), _frontiers(new), strict=True):
+        changes[f"{name}_added"] = _named([t for t in will if t not in was], schema)
+        changes[f"{name}_removed"] = _named([t for t in was if t not in will], schema)
+    return {"version": new.version, **changes} if any(changes.values()) else None
+
+
+def _frontiers(state: State) -> tuple[tuple[SubTable, ...], ...]:
+    return state.released.frontier, state.unreleasable, state.undecided
+
+
+def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema, milliseconds: float) -> dict[str, Any]:
+    """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took."""
+    finding = decision.finding
+    witness = finding.witness if finding and decision.outcome != RELEASED else None
+    return {
+        "request": number,
+        "sub_table": st.names(subtable, schema),
+        "outcome": decision.outcome,
+        "rule": decision.rule,
+        "why": decision.why,
+        "verdict": finding.verdict.name.lower() if finding else None,
+        "min_width": list(finding.min_width) if finding else None,
+        "witness": None
+        if witness is None
+        else {
+            "cell": schema.named(list(witness.cell)),
+            "count": witness.count,
+            "outer": list(witness.outer),
+            "inner": list(witness.inner),
+            "method": witness.method,
+        },
+        "version": decision.state.version,
+        "milliseconds": round(milliseconds, 1),
+    }
+
+
+def _named(subtables: Iterable[SubTable], schema: Schema) -> list[list[str]]:
+    return [st.names(subtable, schema) for subtable in subtables]

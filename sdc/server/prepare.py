@@ -1,0 +1,181 @@
+"""What a server needs before it listens: the table, what is public first, and what shows that this is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdc.bounds.method import is_small
+from sdc.build.build import Build
+from sdc.config import ServerConfig, section_digest
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.verdict import Policy
+from sdc.server.judge import Judge, surveyed
+from sdc.server.rules import rules_of
+from sdc.server.state import State
+from sdc.server.workers import Bench
+from sdc.storage.certificate import Certificate, read_certificate, write_certificate
+from sdc.storage.parquet import read_written_table, write_table
+from sdc.storage.results import read_search
+from sdc.storage.run_folder import RunFolder, digest_of, read_json, write_json
+
+FOLDER, TABLE, FIRST, EVIDENCE = "server", "table", "first", "evidence"
+STATE = "state.json"
+FORMAT = 1
+ONE_WAY, TOTAL = "one-way", "total"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a server begins with.
+
+    first  R(0), and what is known to be unreleasable with it; about  what makes a history that of this table
+    """
+
+    folder: RunFolder
+    table: Table
+    first: State
+    bench: Bench
+    about: dict[str, Any]
+
+
+def server_of(build: Build) -> ServerConfig:
+    """The settings of the server; a config without a section has the defaults.
+
+    ConfigError where the build's settings make no server.
+    """
+    if build.policy is not Policy.REFUSE:
+        raise ConfigError(
+            f"risk.undecided = {build.policy.value!r}: a server answers nothing that is not proven; set it to refuse"
+        )
+    if build.config.risk.posterior is not None:
+        raise ConfigError(
+            "risk.posterior: a limit on the posterior is not monotone, so a server has no frontiers to keep; leave it "
+            "out"
+        )
+    return build.config.server or ServerConfig()
+
+
+def folder_of(build: Build) -> RunFolder:
+    """Where the server of a config keeps what it has; it stays where code and settings change."""
+    return RunFolder(Path(build.config.output.folder) / build.config.name / FOLDER)
+
+
+def key_of(build: Build) -> str:
+    """What it is prepared from: data, table, criterion and first release."""
+    start = server_of(build).start
+    sections = section_digest(build.config, "table", "risk")
+    return digest_of({"format": FORMAT, "data": build.digests["data"], "sections": sections, "start": start})
+
+
+def is_prepared(build: Build) -> bool:
+    """Whether nothing is left to be done before a server can listen."""
+    path = folder_of(build).stage(FIRST) / STATE
+    return path.exists() and read_json(path).get("key") == key_of(build)
+
+
+def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], None] = lambda text: None) -> None:
+    """Prepares what is not yet, from the build's table and critical widths.
+
+    The evidence of what is public by now is left as it is. NothingReleasableError where the first release is not
+    proven safe.
+    """
+    server, table, folder = server_of(build), build.table, folder_of(build)
+    released, proof = _first_release(server.start, table, build)
+    judge = Judge(table, build.criterion, released, build.settings(executor).effort)
+    if proof is not None:
+        judge.learn(proof, released)
+    judge.require_safe(build.config.release.seconds)
+    state = State.first(len(table.schema), released)
+    state = surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(build.widths))
+    say(f"public first: {released.sub_tables} sub-tables; unreleasable: what contains one of {len(state.unreleasable)}")
+    folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with folder.alone():
+        with folder.writing(TABLE) as into:
+            write_table(table, into)
+        if not is_small(table.schema):
+            keep_evidence(folder, table, build, released, judge.support())
+        with folder.writing(FIRST) as into:
+            write_json(into / STATE, {"key": key_of(build), **_facts(state, build.widths, table)})
+
+
+def _first_release(start: str, table: Table, build: Build) -> tuple[Release, Proof | None]:
+    if start == TOTAL:
+        return Release.of([]), None
+    if start == ONE_WAY:
+        return Release.of(1 << v for v in range(len(table.schema))), None
+    folder = RunFolder(Path(start))
+    if not (folder.path / "release").is_dir():
+        raise ConfigError(
+            f"server.start = {start!r}: it is neither {ONE_WAY!r} nor {TOTAL!r}, nor the folder of a finished run"
+        )
+    certificate = read_certificate(folder.stage("assessment"), table.schema)
+    if certificate.table_digest != table.digest:
+        raise ConfigError(f"server.start = {start!r} is the release of another table; name a run of this one")
+    return read_search(folder.stage("search"), table.schema).release, certificate.proof
+
+
+def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]:
+    named = [st.names(t, table.schema) for t in widths.sub_tables[::-1].tolist() if state.status(t).name == "OPEN"]
+    return {
+        "table": table.digest,
+        "released": [st.names(t, table.schema) for t in state.released.frontier],
+        "unreleasable": [st.names(t, table.schema) for t in state.unreleasable],
+        "open": named,
+    }
+
+
+def keep_evidence(folder: RunFolder, table: Table, build: Build, released: Release, proof: Proof) -> None:
+    """Writes what shows a release to be safe, in place of what was there; it is what a next start begins with."""
+    criterion = build.criterion
+    certificate = Certificate(table.digest, released, criterion.small_count, criterion.min_width, proof)
+    with folder.writing(EVIDENCE) as into:
+        write_certificate(certificate, table.schema, into)
+
+
+def prepared(build: Build) -> Prepared:
+    """What `prepare` made; RunFolderError where it is not there, or of other settings."""
+    server, folder = server_of(build), folder_of(build)
+    if not is_prepared(build):
+        raise RunFolderError(f"{folder.path} is not prepared for this config and these data; run sdc serve --prepare")
+    table, facts = read_written_table(folder.stage(TABLE)), read_json(folder.stage(FIRST) / STATE)
+    schema, settings = table.schema, build.settings()
+    first = State.first(len(schema), Release.of(_of(facts["released"], schema)))
+    bench = Bench(
+        folder.stage(TABLE),
+        build.criterion,
+        Effort(refute_cells=settings.effort.refute_cells, cells_per_slice=settings.effort.cells_per_slice),
+        rules_of(server.rules),
+        settings.weights(schema),
+        server.seconds,
+        server.job_seconds,
+        tuple(_of(facts["open"], schema)),
+        _evidence(folder, table),
+        build.config.execution,
+    )
+    risk = {"small_count": build.criterion.small_count, "min_width": build.criterion.min_width}
+    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names)}
+    return Prepared(folder, table, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
+
+
+def _evidence(folder: RunFolder, table: Table) -> tuple[Proof, Release] | None:
+    """What was kept last, where it can be read: without it more has to be found again, and nothing is less safe."""
+    try:
+        certificate = read_certificate(folder.stage(EVIDENCE), table.schema)
+    except RunFolderError:
+        return None
+    return (certificate.proof, certificate.release) if certificate.table_digest == table.digest else None
+
+
+def _of(named: list[list[str]], schema: Schema) -> list[int]:
+    return [st.of(schema.index(name) for name in names) for names in named]

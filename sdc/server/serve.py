@@ -1,0 +1,50 @@
+"""Opens the service of a config: what was prepared, its history, and the workers that judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sdc.build.build import Build
+from sdc.feasible.proof import Proof
+from sdc.server.history import FILE, History
+from sdc.server.prepare import Prepared, keep_evidence, prepared, server_of
+from sdc.server.service import Service
+from sdc.server.state import State
+from sdc.server.workers import Worker
+
+STARTED = "started"
+
+
+@contextmanager
+def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
+    """The service until the block ends; its history is at the URL, that of the config, or a file in its folder.
+
+    RunFolderError where nothing is prepared; HistoryError where the history is of another table or criterion, is in use
+    by another server, or cannot be reached.
+    """
+    ready, server = prepared(build), server_of(build)
+    history = History.open(url or server.history or str(ready.folder.path / FILE), ready.about)
+
+    def keep(state: State, proof: Proof) -> None:
+        keep_evidence(ready.folder, ready.table, build, state.released, proof)
+
+    service = Service(
+        history,
+        ready.table,
+        ready.first,
+        lambda state: _worker(ready, state),
+        title=build.config.publication.title or build.config.name,
+        rules=tuple(rule.name for rule in ready.bench.rules),
+        slot=server.slot,
+        keep=keep,
+    )
+    try:
+        service.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
+        yield service
+    finally:
+        service.close()
+
+
+def _worker(ready: Prepared, state: State) -> Worker:
+    return Worker(ready.bench, state.released, ready.table)

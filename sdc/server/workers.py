@@ -1,0 +1,179 @@
+"""Processes that judge for a server, each with the table: one decides, one certifies, one shows effects.
+
+What they compute would hold up every answer in the server's own process. Of a small table, where a question takes a
+millisecond, they are threads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor as Pool
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sdc.bounds.method import is_small
+from sdc.config import ExecutionConfig
+from sdc.execution.cluster import open_executor
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Depth, Effort
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.server.decision import Decider, Decision, Past
+from sdc.server.effect import Effect, effect_of
+from sdc.server.judge import Finding, Judge
+from sdc.server.rounds import round_of
+from sdc.server.rules import Batch, Rule
+from sdc.server.state import State
+from sdc.storage.parquet import read_written_table
+from sdc.utility.measures import Weights
+
+Answer = TypeVar("Answer")
+MOST_IN_AN_EFFECT = 6  # open sub-tables of a large table that are looked at: some 50 ms
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a worker decides by.
+
+    folder  of the prepared table; evidence  what shows the release to be safe, and that release
+    order   the sub-tables open at the start, the most dangerous first
+    """
+
+    folder: Path
+    criterion: MinWidth
+    effort: Effort
+    rules: tuple[Rule, ...] = ()
+    weights: Weights | None = None
+    seconds: float = 0.2
+    job_seconds: float = 60.0
+    order: tuple[SubTable, ...] = ()
+    evidence: tuple[Proof, Release] | None = None
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+
+
+class Seat:
+    """One worker's table and judge."""
+
+    def __init__(self, bench: Bench, released: Release, table: Table | None = None) -> None:
+        self._bench = bench
+        self._executor: Executor = IN_PROCESS
+        self._judge = Judge(table or read_written_table(bench.folder), bench.criterion, released, bench.effort)
+        if bench.evidence is not None:
+            self._judge.learn(*bench.evidence)
+        self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)
+        at_once = tuple(rule for rule in bench.rules if not isinstance(rule, Batch))
+        self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds)
+
+    def ready(self) -> bool:
+        """Whether questions can be asked: kernels are compiled by the first."""
+        self._judge.glance(0)
+        return True
+
+    def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
+        return self._decider.decide(state, past, subtable, who)
+
+    def decide_in_round(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
+        return self._in_round.decide(state, past, subtable, who)
+
+    def learn(self, proof: Proof, release: Release) -> None:
+        self._judge.learn(proof, release)
+
+    def certify(self, state: State, subtable: SubTable) -> tuple[Finding, Proof | None]:
+        """What takes long: the verdict, and of a safe release what shows it."""
+        self._judge.released, self._judge.executor = state.released, self._dask()
+        found = self._judge.ask(subtable, self._bench.job_seconds, Depth.FULL)
+        return found, self._judge.found if found.verdict is Verdict.SAFE else None
+
+    def effect(self, state: State, subtable: SubTable) -> Effect:
+        self._judge.released = state.released
+        return effect_of(self._judge, state, subtable, self._bench.order, MOST_IN_AN_EFFECT)
+
+    def round(self, state: State, waiting: dict[SubTable, int]) -> tuple[SubTable, ...]:
+        self._judge.released = state.released
+        return round_of(self._judge, state, waiting, self._bench.weights, self._bench.seconds)
+
+    def proof(self, state: State) -> Proof:
+        """What shows, as far as is known, that the release is safe."""
+        self._judge.released = state.released
+        return self._judge.support()
+
+    def _dask(self) -> Executor:
+        """Opened when it is first needed, and ended with this process."""
+        if self._executor is IN_PROCESS and not self._judge.is_exact:
+            stack = ExitStack()
+            self._executor = stack.enter_context(open_executor(self._bench.execution))
+            atexit.register(stack.close)
+        return self._executor
+
+
+_seat: Seat | None = None
+
+
+def _begin(bench: Bench, released: Release) -> None:
+    global _seat
+    # an interrupt at the terminal goes to the whole group; the server ends its workers itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # with what it started
+    _seat = Seat(bench, released)
+
+
+def _call(name: str, *args: Any) -> Any:
+    if _seat is None:
+        raise RuntimeError("the worker has no table")
+    return getattr(_seat, name)(*args)
+
+
+class Worker:
+    """One process, or thread, that is asked one question after the other; a process that dies is started again."""
+
+    def __init__(self, bench: Bench, released: Release, table: Table) -> None:
+        self._bench, self._released = bench, released
+        self._seat = Seat(bench, released, table) if is_small(table.schema) else None
+        self._pool: Pool | None = None
+
+    def ask(self, method: Callable[..., Answer], *args: Any) -> Future[Answer]:
+        """The future of a method of `Seat` with these arguments; BrokenProcessPool where the process died of it."""
+        if self._pool is None:
+            self._pool = self._start()
+        try:
+            return self._submit(self._pool, method.__name__, args)
+        except BrokenProcessPool:
+            self._pool = self._start()
+            return self._submit(self._pool, method.__name__, args)
+
+    def _submit(self, pool: Pool, name: str, args: tuple[Any, ...]) -> Future[Any]:
+        return pool.submit(_call, name, *args) if self._seat is None else pool.submit(getattr(self._seat, name), *args)
+
+    def _start(self) -> Pool:
+        if self._seat is not None:
+            return ThreadPoolExecutor(1)
+        context = get_context("spawn")  # a fork would take over threads and locks
+        return ProcessPoolExecutor(1, context, _begin, (self._bench, self._released))
+
+    def warm(self) -> None:
+        """Starts it, so that the first question does not wait for that."""
+        self.ask(Seat.ready)
+
+    def end(self) -> None:
+        """Ends it at once, with what it is doing."""
+        if isinstance(self._pool, ProcessPoolExecutor):
+            for process in list(self._pool._processes.values()):
+                process.terminate()
+        self.close()
+
+    def close(self) -> None:
+        """Ends it when it has answered."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)

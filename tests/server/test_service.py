@@ -1,0 +1,142 @@
+"""The service over a history: logged, decided, stored and then told; the same after every start."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdc.config import ServerConfig
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.min_width import MinWidth
+from sdc.server.history import History
+from sdc.server.judge import Judge, surveyed
+from sdc.server.rules import rules_of
+from sdc.server.service import Service
+from sdc.server.state import State
+from sdc.server.workers import Bench, Worker
+from tests.server.streams import BruteForce, stream
+
+CRITERION = MinWidth(2, 6)
+Open = Callable[..., Service]
+
+
+@pytest.fixture
+def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
+    """Opens a service on one history; what is open is closed in the end."""
+    services = list[Service]()
+
+    def open_service(rules: list[dict[str, Any]] | None = None, slot: float = 0.0, url: str | None = None) -> Service:
+        chosen = rules_of(ServerConfig.model_validate({"rules": rules or []}).rules)
+        bench = Bench(tmp_path, CRITERION, Effort(), chosen)
+        judge = Judge(czech, CRITERION, Release.of(1 << v for v in range(6)))
+        first = surveyed(judge, State.first(6, judge.released))
+        about = {"table": czech.digest, "criterion": {"small_count": 2, "min_width": 6}}
+        history = History.open(url or str(tmp_path / "history.db"), about)
+        services.append(
+            Service(
+                history,
+                czech,
+                first,
+                lambda state: Worker(bench, state.released, czech),
+                title="Czech",
+                rules=tuple(rule.name for rule in chosen),
+                slot=slot,
+            )
+        )
+        return services[-1]
+
+    yield open_service
+    for service in services:
+        service.close()
+
+
+def test_a_stream_of_requests(opened: Open, czech: Table) -> None:
+    service, truth = opened(), BruteForce(czech, CRITERION)
+    for subtable, who in stream(1, 6, 80):
+        public = service.state
+        reply = service.ask(subtable, who).result(30)
+        if subtable in public.released:
+            assert (reply.decision, reply.code) == ("answered", "already-released")
+        else:
+            is_safe = truth.is_safe(public.released.add(subtable))
+            assert reply.decision == ("released" if is_safe else "refused")
+        assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
+        assert service.reply_to(service.requests()[0].number, who) == reply
+        assert service.reply_to(service.requests()[0].number, "somebody else") is None
+    assert len(service.requests()) == 80
+    assert truth.is_safe(service.state.released)
+
+
+def test_the_same_after_a_new_start(opened: Open) -> None:
+    service = opened()
+    for subtable, who in stream(2, 6, 40):
+        service.ask(subtable, who).result(30)
+    before = service.state, service.requests(), service.moments(), service.public_id
+    service.close()
+    again = opened()
+    assert (again.state, again.requests(), again.moments(), again.public_id) == before
+
+
+def test_many_clients_at_once(opened: Open, czech: Table) -> None:
+    service, truth, replies = opened(), BruteForce(czech, CRITERION), list[str]()
+
+    def ask(seed: int) -> None:
+        for subtable, who in stream(seed, 6, 50):
+            replies.append(service.ask(subtable, who).result(60).decision)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(replies) == len(service.requests()) == 400
+    assert not service.course.pending
+    assert truth.is_safe(service.state.released)
+    versions = [moment.version for moment in service.moments()]
+    assert versions == list(range(len(versions)))
+
+
+def test_refusals_tell_what_is_to_be_had(opened: Open) -> None:
+    service = opened()
+    reply = service.ask(0b111111, "ada").result(30)
+    assert (reply.decision, reply.code) == ("refused", "not-released")
+    assert reply.projection == tuple(1 << v for v in range(6))
+    assert set(reply.nearest) <= {0b111111 ^ 1 << v for v in range(6)}
+    asked = reply.nearest[0]
+    assert service.ask(asked, "ada").result(30).decision in ("released", "refused")
+    assert asked not in service.ask(0b111111, "ada").result(30).nearest
+    explained = service.explained(service.requests("ada")[-1].number)
+    assert explained is not None
+    assert (explained.rule, explained.verdict) == ("myopic", None)  # known to be unreleasable from the start
+
+
+def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
+    """Whatever it is: the future of a request that is not public already is set by the clock of its slot."""
+    service = opened(slot=0.3)
+    future = service.ask(0b11, "ada")
+    assert not future.done()
+    assert future.result(30).decision == "released"
+    assert service.ask(0b11, "ada").result(30).decision == "answered"
+
+
+def test_a_round_decides_what_waits(opened: Open, czech: Table) -> None:
+    service, truth = opened([{"rule": "batch"}]), BruteForce(czech, CRITERION)
+    for subtable, who in stream(3, 6, 30):
+        reply = service.ask(subtable, who).result(30)
+        assert (reply.decision, reply.code) in {("pending", "next-round"), ("answered", "already-released")}
+    waiting = len(service.course.waiting)
+    assert waiting > 10
+    assert service.round().result(60) == waiting
+    assert not service.course.waiting
+    assert service.state.version > 0
+    assert truth.is_safe(service.state.released)
+    assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
+    told = {request.decision for request in service.requests()}
+    assert told <= {"released", "answered", "refused"}
+    assert service.round().result(60) == 0
