@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -29,6 +29,7 @@ class Course:
     seq       of the last entry
     state     R(t) and U(t)
     requests  by their number, which is that of their entry
+    refused   of each user what was refused to them
     pending   numbers of requests without a decision, in order; `waiting` those for the next round
     """
 
@@ -42,6 +43,7 @@ class Course:
     moments: list[Moment] = field(default_factory=list)
     interest: Counter[SubTable] = field(default_factory=Counter)
     caused: Counter[str] = field(default_factory=Counter)
+    refused: defaultdict[str, set[SubTable]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def past(self) -> Past:
@@ -90,6 +92,8 @@ class Course:
         self.waiting.pop(number, None)
         if outcome == WAITING:
             self.waiting[number] = None
+        if told == "refused":
+            self.refused[request.who].add(request.sub_table)
 
     def _release(self, request: Request) -> None:
         before = self.state.released.sub_tables

@@ -77,13 +77,14 @@ class Service:
         keep: Callable[[State, Proof], None] = lambda state, proof: None,
     ) -> None:
         self.title, self.schema, self.records, self.rules = title, table.schema, table.total, rules
-        self._history, self._table, self._slot, self._keep = history, table, slot, keep
+        self.history, self._table, self._slot, self._keep = history, table, slot, keep
         self.course = Course(table.schema)
         self._lock = threading.RLock()
         self._arrivals: queue.SimpleQueue[_Arrival | None] = queue.SimpleQueue()
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
         self._told: dict[int, Future[Reply]] = {}
         self._tries: Counter[int] = Counter()
+        self._busy = set[int]()  # being certified, or tried again later
         self._fresh, self._fault, self._is_closing = 0.0, "", threading.Event()
         self._is_stale = False  # what is kept of the evidence
         self._begin(first)
@@ -101,9 +102,9 @@ class Service:
 
     def _begin(self, first: State) -> None:
         """Takes over the whole history, and begins it where it is new."""
-        self._apply(self._history.entries())
+        self._apply(self.history.entries())
         if not self.course.has_begun:
-            with self._history.turn() as turn:
+            with self.history.turn() as turn:
                 self._catch_up(turn)
                 if not self.course.has_begun:
                     turn.append(FRONTIER, "", "", beginning(first, self.schema))
@@ -122,13 +123,13 @@ class Service:
         # what these find is not waited for
         self._certifier.end()
         self._effects.end()
-        self._history.close()
+        self.history.close()
 
     # What is asked of it
 
     @property
     def public_id(self) -> str:
-        return self._history.public_id
+        return self.history.public_id
 
     @property
     def state(self) -> State:
@@ -152,6 +153,7 @@ class Service:
         return self._table.marginal(subtable) if subtable and subtable in self.state.released else None
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
+        self._refresh_now_and_then()
         with self._lock:
             newest = reversed(self.course.requests.values())
             found = (request for request in newest if who is None or request.who == who)
@@ -162,7 +164,7 @@ class Service:
         if request is None:
             return None
         label = st.label(request.sub_table, self.schema)
-        entries = self._history.entries(number, kinds=[DECISION], subject=label)
+        entries = self.history.entries(number, kinds=[DECISION], subject=label)
         bodies = [entry.body for entry in entries if entry.body["request"] == number]
         if not bodies:
             return Explained(request, "", "it is being looked into", None, None, None, 0.0)
@@ -172,6 +174,7 @@ class Service:
         return Explained(request, *facts)
 
     def moments(self) -> list[Moment]:
+        self._refresh_now_and_then()
         with self._lock:
             return list(self.course.moments)
 
@@ -197,7 +200,7 @@ class Service:
 
     def store(self, kind: str, who: str, subject: str, body: Mapping[str, Any]) -> Entry:
         """Another entry of the history, such as a key's."""
-        with self._history.turn() as turn:
+        with self.history.turn() as turn:
             self._catch_up(turn)
             entry = turn.append(kind, who, subject, body)
         self._apply([entry])
@@ -223,7 +226,7 @@ class Service:
         self._apply(turn.entries(self.course.seq))
 
     def _refresh(self) -> None:
-        self._apply(self._history.entries(self.course.seq))
+        self._apply(self.history.entries(self.course.seq))
 
     def _refresh_now_and_then(self) -> None:
         if time.monotonic() - self._fresh > FRESH:
@@ -252,7 +255,7 @@ class Service:
 
     def _note(self, batch: list[_Arrival]) -> None:
         entries, numbers = list[Entry](), list[int]()
-        with self._history.turn() as turn:
+        with self.history.turn() as turn:
             self._catch_up(turn)
             for arrival in batch:
                 label, names = st.label(arrival.subtable, self.schema), st.names(arrival.subtable, self.schema)
@@ -310,7 +313,7 @@ class Service:
     def _nearest(self, subtable: SubTable, who: str) -> tuple[SubTable, ...]:
         """The largest parts of it that are not public and that this user was not refused: no more than they know."""
         state = self.state
-        refused = {r.sub_table for r in self.requests(who) if r.decision == "refused"}
+        refused = self.course.refused[who]
         level = [subtable]
         while level := sorted(
             {child for parent in level for child in st.children(parent)} - set(state.released.frontier)
@@ -340,14 +343,26 @@ class Service:
                     self._later(asked, AGAIN)
 
     def _next(self) -> int | Future[int] | None:
-        """The next request or round; where none comes for a while, what was found meanwhile is kept."""
-        try:
-            return self._numbers.get(timeout=IDLE if self._is_stale else None)
-        except queue.Empty:
-            self._keep_evidence()
-            return self._numbers.get()
+        """The next request or round; where none comes for a while, what was left behind, and the evidence kept."""
+        while True:
+            try:
+                return self._numbers.get(timeout=IDLE)
+            except queue.Empty:
+                if self._is_stale:
+                    self._keep_evidence()
+                self._take_up_what_was_left()
+
+    def _take_up_what_was_left(self) -> None:
+        """Requests whose server has died, or did not learn that they were stored; each is decided once, by whomever."""
+        with suppress(HistoryError):
+            self._refresh()
+        with self._lock:
+            left = [number for number in self.course.pending if number not in self._busy]
+        for number in left:
+            self._numbers.put(number)
 
     def _later(self, number: int, seconds: float) -> None:
+        self._busy.add(number)
         timer = threading.Timer(seconds, self._numbers.put, (number,))
         timer.daemon = True
         timer.start()
@@ -355,6 +370,7 @@ class Service:
     def _decide(self, number: int) -> None:
         """Decides a request that has no decision yet; again where something was released meanwhile."""
         begun = time.perf_counter()
+        self._busy.discard(number)
         while (asked := self._asked(number)) is not None:
             request, state, past = asked
             question = state, past, request.sub_table, request.who
@@ -379,7 +395,7 @@ class Service:
 
     def _stored(self, decision: Decision, request: Request, state: State, milliseconds: float) -> bool:
         """Whether the decision is stored; not where what it rests on has changed."""
-        with self._history.turn() as turn:
+        with self.history.turn() as turn:
             self._catch_up(turn)
             if request.number not in self.course.pending:
                 return True
@@ -425,7 +441,7 @@ class Service:
                 yield request, Decision(outcome, Batch.name, why, state)
 
     def _stored_together(self, state: State, found: list[tuple[Request, Decision]]) -> bool:
-        with self._history.turn() as turn:
+        with self.history.turn() as turn:
             self._catch_up(turn)
             if self.state.version != state.version or any(r.number not in self.course.waiting for r, _ in found):
                 return False
@@ -444,6 +460,7 @@ class Service:
         if not self._slot:
             self._tell(request.number)
         self._tries[request.number] += 1
+        self._busy.add(request.number)
         future = self._certifier.ask(Seat.certify, state, request.sub_table)
         future.add_done_callback(lambda done: self._certified(done, request, state))
 
@@ -467,7 +484,7 @@ class Service:
 
     def _know_unsafe(self, subtable: SubTable) -> None:
         try:
-            with self._history.turn() as turn:
+            with self.history.turn() as turn:
                 self._catch_up(turn)
                 old = self.state
                 body = movement(old, old.knowing([subtable]), self.schema)

@@ -140,3 +140,27 @@ def test_a_round_decides_what_waits(opened: Open, czech: Table) -> None:
     told = {request.decision for request in service.requests()}
     assert told <= {"released", "answered", "refused"}
     assert service.round().result(60) == 0
+
+
+def test_two_servers_on_one_history(opened: Open, czech: Table, postgres_url: str) -> None:
+    """Whoever asks whichever: never a joint breach, and never a decision lost or made twice."""
+    truth = BruteForce(czech, CRITERION)
+    services = opened(url=postgres_url), opened(url=postgres_url)
+
+    def ask(seed: int) -> None:
+        for number, (subtable, who) in enumerate(stream(seed, 6, 40)):
+            services[(seed + number) % 2].ask(subtable, who).result(60)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for service in services:
+        service.store("session", "ada", "", {})  # which reads what the other wrote
+        assert len(service.requests()) == 240
+        assert not service.course.pending
+    assert services[0].state == services[1].state
+    assert truth.is_safe(services[0].state.released)
+    decided = [e.body["request"] for e in services[0].history.entries(kinds=["decision"])]
+    assert len(decided) == len(set(decided)) == 240
