@@ -29,6 +29,7 @@ from sdc.cli_options import (
     print_posterior,
     print_release,
 )
+from sdc.cli_server import served
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
@@ -47,6 +48,7 @@ app = typer.Typer(
     help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
 )
 app.add_typer(builds)
+app.add_typer(served)
 
 
 def main() -> None:

@@ -8,10 +8,18 @@ from typing import Annotated
 
 import typer
 
-from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, RunFolderPath, RunsPath, print_json, print_release
+from sdc.cli_options import (
+    BuildWorkers,
+    ConfigPath,
+    Data,
+    Json,
+    RunFolderPath,
+    RunsPath,
+    first_of,
+    print_json,
+    print_release,
+)
 from sdc.model.errors import RunFolderError
-
-MOST_FAILURES = 5  # that a message names
 
 builds = typer.Typer()
 
@@ -95,7 +103,7 @@ def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
     if not found.verified:
-        raise RunFolderError(f"{run_folder} is not verified: {_first(found.failures)}")
+        raise RunFolderError(f"{run_folder} is not verified: {first_of(found.failures)}")
 
 
 @builds.command()
@@ -171,9 +179,3 @@ def clean(
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
-
-
-def _first(failures: tuple[str, ...]) -> str:
-    """The first of them, and how many more there are."""
-    more = f"; and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""
-    return f"{len(failures)} failed: {'; '.join(failures[:MOST_FAILURES])}{more}"

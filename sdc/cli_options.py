@@ -13,6 +13,8 @@ from sdc.paths import checked_path
 if TYPE_CHECKING:
     from sdc.intruder.limit import PosteriorLimit
 
+MOST_FAILURES = 5  # that a message names
+
 TablePath = Annotated[
     str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
 ]
@@ -117,6 +119,12 @@ def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], float
     cell = " ".join(f"{name}={value}" for name, value in row["cell"].items())
     held, group = row["group"]["probability"], "*".join(row["group"]["sub_table"]) or "(total)"
     return row["count"], at_truth, first + highest, found[highest], row["outer"], held, group, cell
+
+
+def first_of(failures: tuple[str, ...]) -> str:
+    """The first of them, and how many more there are."""
+    more = f"; and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""
+    return f"{len(failures)} failed: {'; '.join(failures[:MOST_FAILURES])}{more}"
 
 
 def print_json(content: Any) -> None:

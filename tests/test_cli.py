@@ -55,11 +55,14 @@ COMMANDS = (
     "status",
     "list",
     "clean",
+    "audit",
+    "migrate",
 )
 ARGUMENTS = {
     **dict.fromkeys(("run", "plan"), "CONFIG"),
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
+    **dict.fromkeys(("audit", "migrate"), "HISTORY"),
 }
 CZECH = str(CZECH_CSV)
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
@@ -158,7 +161,7 @@ def test_each_command_explains_itself(command: str, sdc: Sdc) -> None:
 
 @pytest.mark.parametrize("path", ["a" * 3000, "a\0b", "a/" * 3000], ids=["long", "NUL", "deep"])
 def test_every_path_is_looked_at_once(path: str, sdc: Sdc) -> None:
-    for command in ("run", "plan", "verify", "status", "list", "clean"):
+    for command in ("run", "plan", "verify", "status", "list", "clean", "audit"):
         sdc(command, path).assert_refused(" is no path here: .*; name another$")
     sdc("widths", path).assert_refused("cannot be read: ")
     sdc("widths", CZECH, "--structural-zeros", path).assert_refused(" is no path here: ")

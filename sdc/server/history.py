@@ -118,6 +118,7 @@ class History:
     @staticmethod
     def migrate(url: str) -> None:
         """Brings a history that an older version made to this one; what is at this version is left as it is."""
+        Database(url, reads_only=True).close()  # which makes no file
         database = Database(url)
         try:
             with database.writing() as connection:

@@ -369,6 +369,10 @@ def test_a_migration_that_is_missing_is_asked_for(
 
 
 def test_what_was_migrated_and_not_begun_is_begun(history_url: str) -> None:
+    if ":" not in history_url:
+        with pytest.raises(HistoryError, match="there is no history"):
+            History.migrate(history_url)
+        Path(history_url).touch()
     History.migrate(history_url)
     with closing(History.read(history_url)) as history, pytest.raises(HistoryError, match="does not begin by saying"):
         history.about  # noqa: B018
@@ -478,6 +482,20 @@ def test_a_file_that_another_program_locks_is_waited_for_and_then_unavailable(
                 append(history, {})
             assert history.head() == 1
             other.exec_driver_sql("ROLLBACK")
+        append(history, {})
+        assert history.head() == 2
+
+
+def test_a_full_disk_leaves_whole_turns(sqlite_url: str) -> None:
+    with closing(History.open(sqlite_url, ABOUT)) as history:
+        pages = [1]
+        sa.event.listen(
+            history._database._engine, "checkout", lambda c, *_: c.execute(f"PRAGMA max_page_count={pages[0]}")
+        )
+        with pytest.raises(HistoryUnavailableError, match=r"has no room left on its disk just now \(SQLITE_FULL\)"):
+            append(history, {}, {"long": "x" * 100_000})
+        pages[0] = 1 << 30
+        assert history.head() == 1
         append(history, {})
         assert history.head() == 2
 
