@@ -540,10 +540,10 @@ def test_a_read_only_file_is_read_and_not_written() -> None:
 
 
 def terminate(url: str) -> None:
-    """Ends all sessions of the database but this."""
+    """Ends all sessions of the database but this, and waits until they are."""
     execute(
         url,
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
 
