@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.cli_options import Json, first_of, print_json
+from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, first_of, print_json
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -18,6 +20,56 @@ served = typer.Typer()
 HistoryName = Annotated[
     str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL postgresql://...")
 ]
+
+
+@served.command()
+def serve(
+    config: ConfigPath,
+    data: Data = None,
+    host: Annotated[str, typer.Option(help="An address of this machine that no other can reach.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where it listens; 0 takes a free one.")] = 8090,
+    history: Annotated[
+        str | None, typer.Option(metavar="URL", help="PostgreSQL or SQLite, instead of the config's.")
+    ] = None,
+    prepare: Annotated[bool, typer.Option("--prepare", help="Only prepare what the server needs.")] = False,
+    workers: BuildWorkers = None,
+    as_json: Json = False,
+) -> None:
+    """The table server: answers requests for sub-tables one by one, each judged with all earlier ones."""
+    from sdc.build.build import open_build
+    from sdc.server.prepare import folder_of, is_prepared, server_of
+
+    build = open_build(config, data, workers)
+    build.check_source()
+    server_of(build)
+    if not is_prepared(build):
+        _prepare(config, data, workers)
+    if prepare:
+        folder = str(folder_of(build).path)
+        print_json({"folder": folder}) if as_json else print(f"prepared      {folder}")
+        return
+    from sdc.server.listen import listen
+
+    def ready(url: str, keys: dict[str, str]) -> None:
+        if as_json:
+            print_json({"url": url, "keys": keys})
+        else:
+            print(f"listens at    {url}")
+            for user, key in keys.items():
+                print(f"key of {user:7}{key}  (shown once)")
+        sys.stdout.flush()
+
+    listen(build, host, port, history, ready)
+
+
+def _prepare(config: Path, data: str | None, workers: int | None) -> None:
+    from flows.embedded import embedded_server
+
+    with embedded_server() as await_server:
+        from flows.table_server import prepare_server
+
+        await_server()
+        prepare_server(str(config), data, workers)
 
 
 @served.command()

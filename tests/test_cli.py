@@ -55,11 +55,12 @@ COMMANDS = (
     "status",
     "list",
     "clean",
+    "serve",
     "audit",
     "migrate",
 )
 ARGUMENTS = {
-    **dict.fromkeys(("run", "plan"), "CONFIG"),
+    **dict.fromkeys(("run", "plan", "serve"), "CONFIG"),
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),

@@ -36,6 +36,12 @@ class Recent(Generic[Key, Value]):
                 self._bytes -= self._values.popitem(last=False)[1][1]
         return self._values[key][0]
 
+    def peek(self, key: Key) -> Value | None:
+        """The value of the key, None where it is not kept."""
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values[key][0] if key in self._values else None
+
     def clear(self) -> None:
         """Drops all of them."""
         self._values.clear()

@@ -24,7 +24,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.history import FIRST, OPENED, Entry, History
 
-OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held")
+OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError)
 

@@ -87,11 +87,20 @@ class DeskLike(Protocol):
     HistoryUnavailableError from anything where the database is down or read-only.
     """
 
-    title: str
-    schema: Schema
-    records: int
-    public_id: str
-    rules: tuple[str, ...]
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def public_id(self) -> str: ...
+
+    @property
+    def rules(self) -> tuple[str, ...]: ...
 
     @property
     def state(self) -> State:
@@ -114,6 +123,9 @@ class DeskLike(Protocol):
 
     def moments(self) -> list[Moment]:
         """The frontiers over time."""
+
+    def round(self) -> Future[int]:
+        """Decides what waits for a round; how many requests that were."""
 
     def effect(self, subtable: SubTable) -> Future[Effect]:
         """What releasing it would do."""

@@ -96,6 +96,11 @@ class SmallDesk:
         frontier, sub_tables = state.released.frontier, state.released.sub_tables
         return Moment(state.version, AT, cause, frontier, state.unreleasable, sub_tables)
 
+    def round(self) -> Future[int]:
+        future = Future[int]()
+        future.set_result(0)
+        return future
+
     def effect(self, subtable: SubTable) -> Future[Effect]:
         old, future = self.state, Future[Effect]()
         new = self._surveyed(old.releasing(subtable))

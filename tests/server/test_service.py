@@ -14,6 +14,7 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
+from sdc.server.audit import audit
 from sdc.server.history import History
 from sdc.server.judge import Judge, surveyed
 from sdc.server.rules import rules_of
@@ -164,3 +165,19 @@ def test_two_servers_on_one_history(opened: Open, czech: Table, postgres_url: st
     assert truth.is_safe(services[0].state.released)
     decided = [e.body["request"] for e in services[0].history.entries(kinds=["decision"])]
     assert len(decided) == len(set(decided)) == 240
+
+
+@pytest.mark.parametrize("rules", [[], [{"rule": "simulatable", "draws": 8, "share": 0.5}], [{"rule": "batch"}]])
+def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rules: list[dict[str, Any]]) -> None:
+    service = opened(rules)
+    for subtable, who in stream(4, 6, 25):
+        service.ask(subtable, who).result(60)
+    service.round().result(60)
+    state = service.state
+    service.close()
+    history = History.read(str(tmp_path / "history.db"))
+    found = audit(history, czech)
+    history.close()
+    assert found.failures == ()
+    assert (found.verified, found.failures, found.released) == (True, (), state.released)
+    assert found.decisions >= 25

@@ -1,0 +1,595 @@
+"""The server's HTTP interface: the API, and the pages that say the same to people."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import datetime
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import uvicorn
+from fastapi import APIRouter, Depends, FastAPI, Form, Query
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from sdc.config import ServerConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, SdcError
+from sdc.model.recent import Recent
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.server.access import Access, AccessError, Role, Signed, User, require_operator
+from sdc.server.answers import Answer, Format, FormatError, Shape, etag, file_name, format_of, pieces
+from sdc.server.desk import DeskLike, Explained, Moment, Reply
+from sdc.server.desk import Request as Asked
+from sdc.server.effect import Effect
+from sdc.server.formats import FORMATS
+from sdc.server.gateway import LOCAL_HOSTS, SESSION, Gateway
+from sdc.server.history import HistoryError
+from sdc.server.problems import Problem, response_to, tell_pages_by
+
+Found = TypeVar("Found")
+PREFIX, TOTAL = "/api", "(total)"
+KEPT_BYTES, MOST_KEPT = 64 << 20, 1 << 20  # of written answers that are kept, and of one of them
+STATUS_OF = {"answered": 200, "released": 200, "refused": 200, "pending": 202}
+FOR_EVER = "max-age=31536000, immutable"
+UNAVAILABLE = Problem(
+    503,
+    "unavailable",
+    "the history of this server cannot be written or read now, and nothing is told that is not stored; ask again later",
+    {},
+    {"retry-after": "5"},
+)
+
+
+class Wanted(BaseModel):
+    """A request for a sub-table."""
+
+    variables: Annotated[list[str], Field(description="names of variables, each once", max_length=63)]
+
+
+class NewKey(BaseModel):
+    """A key that an operator makes."""
+
+    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+    role: Role = "user"
+    days: Annotated[int, Field(ge=1, le=3660)] = 365
+
+
+class Told(BaseModel):
+    """What goes wrong."""
+
+    code: str
+    message: str
+
+
+# Sub-tables in addresses and bodies
+
+
+def sub_table_of(names: Iterable[str], schema: Schema) -> SubTable:
+    """The sub-table of some names; Problem where there is none, one is unknown, or one is there twice."""
+    names = list(names)
+    if not names:
+        raise Problem(400, "empty-request", "no variable is asked for; name one at least")
+    for name in names:
+        if name not in schema.names:
+            there = ", ".join(schema.names)
+            raise Problem(400, "unknown-variable", f"there is no variable {name[:80]!r}; there are {there}")
+        if names.count(name) > 1:
+            raise Problem(400, "repeated-variable", f"the variable {name[:80]!r} is asked for twice; name it once")
+    return st.of(schema.index(name) for name in names)
+
+
+def address_of(subtable: SubTable, schema: Schema) -> str:
+    """The path of a table, below `/api/tables/` or `/tables/`."""
+    from urllib.parse import quote
+
+    return "*".join(quote(name, safe="") for name in st.names(subtable, schema)) or TOTAL
+
+
+def reply_facts(reply: Reply, schema: Schema) -> dict[str, Any]:
+    """The body of an answer to a request."""
+    is_had = reply.decision in ("answered", "released")
+    return {
+        "decision": reply.decision,
+        "code": reply.code,
+        "message": reply.message,
+        "table": f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
+        "projection": [st.names(t, schema) for t in reply.projection],
+        "nearest": [st.names(t, schema) for t in reply.nearest],
+        "job": None if reply.job is None else f"{PREFIX}/jobs/{reply.job}",
+        "version": reply.version,
+    }
+
+
+def effect_facts(effect: Effect, schema: Schema, version: int) -> dict[str, Any]:
+    """The body of an effect."""
+
+    def named(subtables: Iterable[SubTable]) -> list[list[str]]:
+        return [st.names(t, schema) for t in subtables]
+
+    return {
+        "sub_table": st.names(effect.sub_table, schema),
+        "status": effect.status.name.lower(),
+        "is_safe": effect.is_safe,
+        "released": named(effect.released),
+        "unreleasable": named(effect.unreleasable),
+        "newly": {"released": effect.newly[0], "unreleasable": effect.newly[1]},
+        "frontiers": {
+            "released": named(effect.released_frontier),
+            "unreleasable": named(effect.unreleasable_frontier),
+        },
+        "looked_at": effect.looked_at,
+        "of": effect.of,
+        "version": version,
+    }
+
+
+def asked_facts(asked: Asked, schema: Schema) -> dict[str, Any]:
+    """One request, as its user and operators see it."""
+    facts = asdict(asked)
+    facts["sub_table"] = st.names(asked.sub_table, schema)
+    return facts
+
+
+def explained_facts(explained: Explained, schema: Schema) -> dict[str, Any]:
+    """Why, for operators."""
+    return {**asdict(explained), "request": asked_facts(explained.request, schema)}
+
+
+def moment_facts(moment: Moment, schema: Schema) -> dict[str, Any]:
+    """The frontiers at one version."""
+
+    def named(subtables: Iterable[SubTable]) -> list[list[str]]:
+        return [st.names(t, schema) for t in subtables]
+
+    cause = None if moment.cause is None else st.names(moment.cause, schema)
+    released, unreleasable = named(moment.released), named(moment.unreleasable)
+    return {**asdict(moment), "cause": cause, "released": released, "unreleasable": unreleasable}
+
+
+# The API
+
+
+class Api:
+    """What the addresses below /api do."""
+
+    def __init__(self, desk: DeskLike, settings: ServerConfig, access: Access, now: Callable[[], datetime]) -> None:
+        self._desk, self._settings, self._access, self._now = desk, settings, access, now
+        self._kept = Recent[tuple[SubTable, str, Shape], bytes](KEPT_BYTES, len)
+
+    @property
+    def _schema(self) -> Schema:
+        return self._desk.schema
+
+    async def ask(self, wanted: Wanted, request: Request) -> JSONResponse:
+        """Asks for a sub-table; what it is given is public for everybody from then on."""
+        subtable = sub_table_of(wanted.variables, self._schema)
+        self._check_cells(subtable, Shape())
+        reply = await waited(self._desk.ask(subtable, user_of(request).name))
+        return JSONResponse(reply_facts(reply, self._schema), STATUS_OF[reply.decision])
+
+    async def job(self, number: int, request: Request) -> JSONResponse:
+        """What became of a request that was pending; of one's own alone."""
+        reply = await run_in_threadpool(self._desk.reply_to, number, user_of(request).name)
+        if reply is None:
+            raise Problem(404, "unknown-request", f"you have made no request of the number {number}")
+        return JSONResponse(reply_facts(reply, self._schema), STATUS_OF[reply.decision])
+
+    async def table(
+        self,
+        name: str,
+        request: Request,
+        zeros: Annotated[bool, Query(description="list cells without records too")] = False,
+        totals: Annotated[bool, Query(description="a category (total) for each variable")] = False,
+    ) -> Response:
+        """A released sub-table, `A*B.csv`; without a suffix in the format that `Accept` likes best."""
+        subtable, suffix = self._parsed(name)
+        format, shape = _format(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
+        marginal = await run_in_threadpool(self._desk.marginal, subtable) if subtable else self._desk.records
+        if marginal is None:
+            raise self._not_released(subtable)
+        names = st.names(subtable, self._schema)
+        kind = "inline" if suffix is None else "attachment"
+        tag = etag(self._desk.public_id, names, format, shape)
+        headers = {
+            "etag": tag,
+            "cache-control": f"{'public' if self._settings.is_public else 'private'}, {FOR_EVER}",
+            "vary": "Accept",
+            "content-disposition": f'{kind}; filename="{file_name(names, format)}"',
+        }
+        if tag in _tags(request.headers.get("if-none-match", "")):
+            return Response(status_code=304, headers=headers)
+        self._check_cells(subtable, shape)
+        key = (subtable, format.suffix, shape)
+        kept = self._kept.peek(key)
+        if kept is None:
+            found = await run_in_threadpool(_begun, self._desk.title, marginal, shape, format)
+            if not isinstance(found, bytes):
+                return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
+            kept = self._kept.get(key, lambda: found)
+        return Response(kept, headers=headers, media_type=format.media_type)
+
+    def _parsed(self, name: str) -> tuple[SubTable, str | None]:
+        stem, dot, suffix = name.rpartition(".")
+        known = dot and suffix in FORMATS
+        text = stem if known else name
+        subtable = 0 if text == TOTAL else sub_table_of(text.split("*") if text else [], self._schema)
+        return subtable, suffix if known else None
+
+    def _not_released(self, subtable: SubTable) -> Problem:
+        """The same whether it was refused, is undecided, or was never asked for."""
+        state = self._desk.state
+        reply = Reply("refused", "not-released", NOT_RELEASED, subtable, state.version, state.projection(subtable))
+        facts = reply_facts(reply, self._schema)
+        return Problem(404, facts.pop("code"), facts.pop("message"), facts)
+
+    def _check_cells(self, subtable: SubTable, shape: Shape) -> None:
+        """Before anything is counted: an estimate from the categories and the records."""
+        cells, most = estimated_cells(subtable, self._schema, self._desk.records, shape), self._settings.limits.cells
+        if cells > most:
+            text = f"the sub-table may have {cells} cells, at most {most} are answered; ask for fewer variables"
+            raise Problem(413, "too-large", text, {"limit": most, "asked": cells})
+
+    async def variables(self) -> dict[str, Any]:
+        """What can be asked for."""
+        variables = [{"name": v.name, "categories": list(v.categories)} for v in self._schema.variables]
+        return {"title": self._desk.title, "records": self._desk.records, "variables": variables}
+
+    async def frontier(self) -> dict[str, Any]:
+        """The released frontier: what is public, by its largest sub-tables."""
+        state = self._desk.state
+        found = {"released": self._named(state.released.frontier), "version": state.version}
+        if self._settings.publish_unreleasable:
+            found["unreleasable"] = self._named(state.unreleasable)
+        return found
+
+    async def requests(self, request: Request) -> dict[str, Any]:
+        """One's own requests, the newest first."""
+        asked = await run_in_threadpool(self._desk.requests, user_of(request).name)
+        return {"requests": [asked_facts(one, self._schema) for one in asked]}
+
+    async def health(self) -> JSONResponse:
+        """Whether the server is well."""
+        found = self._desk.health()
+        return JSONResponse(found, 200 if found["status"] == "ok" else 503)
+
+    # Of operators and auditors
+
+    async def operator_frontier(self) -> dict[str, Any]:
+        """Both frontiers, and what is undecided."""
+        state = self._desk.state
+        frontiers = {"released": state.released.frontier, "direct": state.direct}
+        frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
+        return {**{name: self._named(found) for name, found in frontiers.items()}, "version": state.version}
+
+    async def effect(
+        self, variables: Annotated[str, Query(description="names, separated by commas", max_length=10_000)]
+    ) -> dict[str, Any]:
+        """What releasing a sub-table would do."""
+        version = self._desk.state.version
+        found = await waited(self._desk.effect(sub_table_of(variables.split(",") if variables else [], self._schema)))
+        return effect_facts(found, self._schema, version)
+
+    async def statuses(self) -> Response:
+        """A byte a sub-table, by its number: 1 direct, 2 indirect, 3 unreleasable, 4 undecided, 5 open."""
+        version = str(self._desk.state.version)
+        return Response(self._desk.statuses().tobytes(), media_type=BYTES, headers={"x-version": version})
+
+    async def all_requests(self) -> dict[str, Any]:
+        """Requests of all users, the newest first."""
+        asked = await run_in_threadpool(self._desk.requests)
+        return {"requests": [asked_facts(one, self._schema) for one in asked]}
+
+    async def explained(self, number: int) -> dict[str, Any]:
+        """Why a request was decided as it was, with the cell that shows it."""
+        found = await run_in_threadpool(self._desk.explained, number)
+        if found is None:
+            raise Problem(404, "unknown-request", f"there is no request of the number {number}")
+        return explained_facts(found, self._schema)
+
+    async def history(self) -> dict[str, Any]:
+        """Both frontiers over time."""
+        moments = await run_in_threadpool(self._desk.moments)
+        return {"rules": list(self._desk.rules), "moments": [moment_facts(m, self._schema) for m in moments]}
+
+    async def round(self, request: Request) -> dict[str, Any]:
+        """Holds a round of the rule batch: what waits is decided together."""
+        require_operator(user_of(request), changes=True)
+        return {"decided": await waited(self._desk.round())}
+
+    async def new_key(self, wanted: NewKey, request: Request) -> JSONResponse:
+        """Makes a key, which is shown this once."""
+        by = user_of(request)
+        require_operator(by, changes=True)
+        new_key = partial(self._access.new_key, wanted.user, wanted.role, wanted.days, self._now(), by.name)
+        key = await run_in_threadpool(new_key)
+        return JSONResponse({"user": wanted.user, "role": wanted.role, "key": key}, 201)
+
+    async def revoke(self, number: str, request: Request) -> dict[str, Any]:
+        """Ends a key, and the sessions that began with it."""
+        by = user_of(request)
+        require_operator(by, changes=True)
+        if not await run_in_threadpool(self._access.revoke, number, by.name):
+            raise Problem(404, "unknown-key", f"there is no key {number[:40]!r}")
+        return {"revoked": number}
+
+    def _named(self, subtables: Iterable[SubTable]) -> list[list[str]]:
+        return [st.names(t, self._schema) for t in subtables]
+
+
+BYTES = "application/octet-stream"
+NOT_RELEASED = "This table is not released."
+
+
+def user_of(request: Request) -> User:
+    """Who asks, as the gateway found."""
+    user = request.state.user
+    if not isinstance(user, User):
+        raise Problem(401, "unauthorised", "give a key of this server, or log in")
+    return user
+
+
+async def waited(future: Future[Found]) -> Found:
+    return await asyncio.wrap_future(future)
+
+
+def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Shape) -> int:
+    """How many cells an answer has at most: no more than records where zeros are left out."""
+    cells = 1
+    for v in st.members(subtable):
+        cells *= schema.sizes[v] + shape.totals
+    # each cell with records is in 2^k totals
+    return cells if shape.zeros else min(cells, records << (st.dimension(subtable) if shape.totals else 0))
+
+
+def _format(suffix: str | None, accept: str) -> Format:
+    try:
+        return format_of(suffix, accept)
+    except FormatError as error:
+        raise Problem(406, "unknown-format", str(error)) from error
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
+
+
+def _begun(title: str, marginal: Any, shape: Shape, format: Format) -> Any:
+    """The whole answer where it is small, else its pieces."""
+    try:
+        written = pieces(Answer(title, marginal, shape), format)
+    except FormatError as error:
+        raise Problem(406, "unknown-format", str(error)) from error
+    had, size = list[bytes](), 0
+    for piece in written:
+        had.append(piece)
+        size += len(piece)
+        if size > MOST_KEPT:
+            return _chained(had, written)
+    return b"".join(had)
+
+
+def _chained(had: list[bytes], written: Iterable[bytes]) -> Iterable[bytes]:
+    yield from had
+    yield from written
+
+
+def _must_look(request: Request) -> None:
+    try:
+        require_operator(user_of(request))
+    except AccessError as error:
+        raise Problem(error.status, error.code, str(error)) from error
+
+
+def _documented(*codes: int) -> dict[int | str, dict[str, Any]]:
+    told: dict[int | str, dict[str, Any]] = {code: {"model": Told} for code in (400, 401, 413, 429, 503)}
+    without: dict[int | str, dict[str, Any]] = {
+        code: {"description": HTTPStatus(code).phrase} for code in codes if code < 400
+    }
+    return {**told, **without, **{code: {"model": Told} for code in codes if code >= 400}}
+
+
+def _routes(api: Api) -> APIRouter:
+    router = APIRouter(prefix=PREFIX)
+    users: list[tuple[str, str, Callable[..., Any], tuple[int, ...]]] = [
+        ("POST", "/requests", api.ask, (202, 415)),
+        ("GET", "/jobs/{number}", api.job, (202, 404)),
+        ("GET", "/tables/{name:path}", api.table, (304, 404, 406)),
+        ("GET", "/variables", api.variables, ()),
+        ("GET", "/frontier", api.frontier, ()),
+        ("GET", "/requests", api.requests, ()),
+        ("GET", "/health", api.health, ()),
+    ]
+    operators: list[tuple[str, str, Callable[..., Any], tuple[int, ...]]] = [
+        ("GET", "/operator/frontier", api.operator_frontier, (403,)),
+        ("GET", "/operator/effect", api.effect, (403,)),
+        ("GET", "/operator/statuses", api.statuses, (403,)),
+        ("GET", "/operator/requests", api.all_requests, (403,)),
+        ("GET", "/operator/requests/{number}", api.explained, (403, 404)),
+        ("GET", "/operator/history", api.history, (403,)),
+        ("POST", "/operator/round", api.round, (403,)),
+        ("POST", "/operator/keys", api.new_key, (201, 403, 415)),
+        ("DELETE", "/operator/keys/{number}", api.revoke, (403, 404)),
+    ]
+    for method, path, does, codes in users:
+        router.add_api_route(path, does, methods=[method], responses=_documented(*codes), response_model=None)
+    for method, path, does, codes in operators:
+        router.add_api_route(
+            path,
+            does,
+            methods=[method],
+            responses=_documented(*codes),
+            response_model=None,
+            dependencies=[Depends(_must_look)],
+        )
+    return router
+
+
+def create_app(
+    desk: DeskLike,
+    settings: ServerConfig,
+    access: Access,
+    *,
+    secret: bytes,
+    now: Callable[[], datetime],
+    clock: Callable[[], float] = time.monotonic,
+) -> ASGIApp:
+    """The application; `secret` signs sessions and forms, `now` and `clock` say when keys expire and buckets fill."""
+    app = FastAPI(title=desk.title, docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
+    signed = Signed(secret)
+    _add_problems(app)
+    app.include_router(_routes(Api(desk, settings, access, now)))
+    app.include_router(_sessions(access, signed, now))
+    _add_pages(app, desk, settings, signed)
+    return Gateway(app, settings, access, signed, now, clock)
+
+
+def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/login")
+    async def login(request: Request, key: Annotated[str, Form()] = "", csrf: Annotated[str, Form()] = "") -> Response:
+        _check(signed, csrf, request)
+        try:
+            user = access.by_key(key.strip(), now())
+        except AccessError as error:
+            raise Problem(error.status, error.code, str(error)) from error
+        found = RedirectResponse("/operator" if user.may_look else "/", 303)
+        secure = request.url.scheme == "https"
+        found.set_cookie(SESSION, signed.session(user), httponly=True, samesite="strict", secure=secure, path="/")
+        return found
+
+    @router.post("/logout")
+    async def logout(request: Request, csrf: Annotated[str, Form()] = "") -> Response:
+        _check(signed, csrf, request)
+        found = RedirectResponse("/", 303)
+        found.delete_cookie(SESSION, path="/")
+        return found
+
+    return router
+
+
+def _check(signed: Signed, csrf: str, request: Request) -> None:
+    try:
+        signed.check_form(csrf, request.state.browser)
+    except AccessError as error:
+        raise Problem(error.status, error.code, str(error)) from error
+
+
+def _add_pages(app: FastAPI, desk: DeskLike, settings: ServerConfig, signed: Signed) -> None:
+    from sdc.server.pages import error_page, pages
+
+    tell_pages_by(error_page)
+    app.mount("/static", StaticFiles(directory=Path(str(files("sdc.server") / "static"))))
+
+    async def form_checked(request: Request) -> None:
+        if request.method == "POST":
+            _check(signed, str((await request.form()).get("csrf", "")), request)
+
+    app.include_router(pages(desk, settings), include_in_schema=False, dependencies=[Depends(form_checked)])
+
+
+def _add_problems(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def told(request: Request, problem: Problem) -> Response:
+        return response_to(request, problem)
+
+    @app.exception_handler(HTTPException)
+    async def failed(request: Request, error: HTTPException) -> Response:
+        code, message = {404: ("unknown-path", "there is nothing at this address"), 405: NOT_ALLOWED}.get(
+            error.status_code, ("bad-body", "the body cannot be read; send what the documentation at /api says")
+        )
+        return response_to(request, Problem(error.status_code, code, message, {}, dict(error.headers or {})))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method == "POST" and request.url.path.startswith(PREFIX) and kind != "application/json":
+            text = "the body is not application/json; send JSON and say so in the header Content-Type"
+            return response_to(request, Problem(415, "unsupported-media-type", text))
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        text = f"{where[:200]}: {str(error.errors()[0]['msg'])[:200]}; see the documentation at /api"
+        return response_to(request, Problem(400, "bad-body", text))
+
+    @app.exception_handler(HistoryError)
+    @app.exception_handler(BrokenProcessPool)
+    async def unavailable(request: Request, error: Exception) -> Response:
+        return response_to(request, UNAVAILABLE)
+
+    @app.exception_handler(SdcError)
+    async def refused(request: Request, error: SdcError) -> Response:
+        return response_to(request, Problem(400, "refused", str(error)))
+
+
+NOT_ALLOWED = ("not-allowed", "this address does not do that; see the documentation at /api")
+
+
+# Listening
+
+
+def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Listens until it is told to end; `ready` hears the URL when it does.
+
+    ConfigError where the port is taken, or where others could reach it.
+    """
+    if host not in LOCAL_HOSTS:
+        raise ConfigError(
+            f"--host {host}: a server listens on this machine alone, at 127.0.0.1; put a proxy before it that others "
+            "reach, with server.proxy_header"
+        )
+    listening = _bound(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    settings = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=20,
+        h11_max_incomplete_event_size=65536,
+    )
+    server = _Told(settings, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}"))
+    # the signal that ended it comes again when it has ended
+    with listening, suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(1024)
+    except OSError as error:
+        found.close()
+        raise ConfigError(
+            f"--port {port}: it cannot be listened on ({error.strerror}); choose another, or 0"
+        ) from error
+    return found
+
+
+class _Told(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
