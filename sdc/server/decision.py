@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import log2
@@ -57,6 +57,15 @@ class Past:
     caused: Mapping[str, int] = field(default_factory=Counter)
 
 
+def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision | None:
+    """The decision on what is public, or proven never to be; None where somebody has to look."""
+    if subtable in state.released:
+        return Decision("answered", MYOPIC, "it is public", state)
+    if any(isinstance(rule, Simulatable) for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
+        return None  # a rule that looks at nothing confidential comes before what is known of the table
+    return Decision("refused", MYOPIC, "with it the criterion would be broken, which was known before", state)
+
+
 @dataclass(frozen=True)
 class Decider:
     """Decides one request after the other by the same rules.
@@ -75,8 +84,8 @@ class Decider:
         """The decision on a request; of one that is released the judge asks about more from then on."""
         # what is public is what is stored, not what was found last: that may never have been
         self.judge.released = state.released
-        if subtable in state.released:
-            return Decision("answered", MYOPIC, "it is public", state)
+        if (known := at_once(self.rules, state, subtable)) is not None:
+            return known
         question = self._question(state, past, subtable, who)
         for rule in self.rules:
             if rule.is_public and (why := rule.objection(question)) is not None:

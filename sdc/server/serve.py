@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sdc.build.build import Build
 from sdc.feasible.proof import Proof
 from sdc.server.history import FILE, History
-from sdc.server.prepare import Prepared, keep_evidence, prepared, server_of
+from sdc.server.prepare import keep_evidence, prepared, server_of
 from sdc.server.service import Service
 from sdc.server.state import State
 from sdc.server.workers import Worker
@@ -33,9 +33,9 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         history,
         ready.table,
         ready.first,
-        lambda state: _worker(ready, state),
+        lambda state, is_patient: Worker(ready.bench, state.released, ready.table, is_patient=is_patient),
         title=build.config.publication.title or build.config.name,
-        rules=tuple(rule.name for rule in ready.bench.rules),
+        rules=ready.bench.rules,
         slot=server.slot,
         keep=keep,
     )
@@ -44,7 +44,3 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         yield service
     finally:
         service.close()
-
-
-def _worker(ready: Prepared, state: State) -> Worker:
-    return Worker(ready.bench, state.released, ready.table)

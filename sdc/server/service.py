@@ -23,11 +23,11 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.verdict import Verdict
 from sdc.server.course import DECISION, FRONTIER, PENDING, REQUEST, Course, beginning, decided, movement
-from sdc.server.decision import Decision, Outcome, Past
+from sdc.server.decision import Decision, Outcome, Past, at_once
 from sdc.server.desk import Explained, Moment, Reply, Request
 from sdc.server.effect import Effect
 from sdc.server.history import Entry, History, HistoryError, HistoryUnavailableError, Turn
-from sdc.server.rules import Batch
+from sdc.server.rules import MYOPIC, Batch, Rule
 from sdc.server.state import State
 from sdc.server.workers import Seat, Worker
 
@@ -69,14 +69,14 @@ class Service:
         history: History,
         table: Table,
         first: State,
-        begin: Callable[[State], Worker],
+        begin: Callable[[State, bool], Worker],
         *,
         title: str,
-        rules: tuple[str, ...],
+        rules: tuple[Rule, ...],
         slot: float,
         keep: Callable[[State, Proof], None] = lambda state, proof: None,
     ) -> None:
-        self.title, self.schema, self.records, self.rules = title, table.schema, table.total, rules
+        self.title, self.schema, self.records, self._rules = title, table.schema, table.total, rules
         self.history, self._table, self._slot, self._keep = history, table, slot, keep
         self.course = Course(table.schema)
         self._lock = threading.RLock()
@@ -88,7 +88,7 @@ class Service:
         self._fresh, self._fault, self._is_closing = 0.0, "", threading.Event()
         self._is_stale = False  # what is kept of the evidence
         self._begin(first)
-        self._decider, self._certifier, self._effects = (begin(self.state) for _ in range(3))
+        self._decider, self._certifier, self._effects = (begin(self.state, patient) for patient in (False, True, False))
         self._threads = [
             threading.Thread(target=self._log, daemon=True),
             threading.Thread(target=self._decide_all, daemon=True),
@@ -130,6 +130,10 @@ class Service:
     @property
     def public_id(self) -> str:
         return self.history.public_id
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*(rule.name for rule in self._rules), MYOPIC)
 
     @property
     def state(self) -> State:
@@ -262,8 +266,7 @@ class Service:
                 asked = turn.append(REQUEST, arrival.who, label, {"sub_table": names})
                 numbers.append(asked.seq)
                 entries.append(asked)
-                if arrival.subtable in self.state.released:
-                    decision = Decision("answered", "", "it is public", self.state)
+                if (decision := at_once(self._rules, self.state, arrival.subtable)) is not None:
                     entries.append(self._append(turn, decision, asked.seq, arrival.subtable, 0.0))
         self._apply(entries)
         for arrival, number in zip(batch, numbers, strict=True):
@@ -285,11 +288,12 @@ class Service:
 
     def _tell_in_time(self, arrival: _Arrival, number: int) -> None:
         request = self.course.requests[number]
-        if request.decision != PENDING:
+        if request.decision == "answered" or (request.decision != PENDING and not self._slot):
             arrival.reply.set_result(self._reply(request))
             return
         self._told[number] = arrival.reply
-        self._numbers.put(number)
+        if request.decision == PENDING:
+            self._numbers.put(number)
         if self._slot:
             left = max(0.0, arrival.at + self._slot - time.monotonic())
             timer = threading.Timer(left, self._tell, (number,))

@@ -7,6 +7,7 @@ millisecond, they are threads.
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -40,6 +41,7 @@ from sdc.storage.parquet import read_written_table
 from sdc.utility.measures import Weights
 
 Answer = TypeVar("Answer")
+PATIENT = 10  # more niceness
 MOST_IN_AN_EFFECT = 6  # open sub-tables of a large table that are looked at: some 50 ms
 
 
@@ -121,8 +123,10 @@ class Seat:
 _seat: Seat | None = None
 
 
-def _begin(bench: Bench, released: Release) -> None:
+def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
     global _seat
+    if is_patient:
+        os.nice(PATIENT)
     # an interrupt at the terminal goes to the whole group; the server ends its workers itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # with what it started
@@ -136,10 +140,13 @@ def _call(name: str, *args: Any) -> Any:
 
 
 class Worker:
-    """One process, or thread, that is asked one question after the other; a process that dies is started again."""
+    """One process, or thread, that is asked one question after the other; a process that dies is started again.
 
-    def __init__(self, bench: Bench, released: Release, table: Table) -> None:
-        self._bench, self._released = bench, released
+    is_patient  it leaves the processor to the others
+    """
+
+    def __init__(self, bench: Bench, released: Release, table: Table, *, is_patient: bool = False) -> None:
+        self._bench, self._released, self._is_patient = bench, released, is_patient
         self._seat = Seat(bench, released, table) if is_small(table.schema) else None
         self._pool: Pool | None = None
 
@@ -160,7 +167,7 @@ class Worker:
         if self._seat is not None:
             return ThreadPoolExecutor(1)
         context = get_context("spawn")  # a fork would take over threads and locks
-        return ProcessPoolExecutor(1, context, _begin, (self._bench, self._released))
+        return ProcessPoolExecutor(1, context, _begin, (self._bench, self._released, self._is_patient))
 
     def warm(self) -> None:
         """Starts it, so that the first question does not wait for that."""
