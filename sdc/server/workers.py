@@ -10,13 +10,14 @@ import atexit
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor as Pool
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -123,10 +124,19 @@ class Seat:
 _seat: Seat | None = None
 
 
+def _end_with_the_server() -> None:
+    """However that ends: a pool's worker alone would wait for its next question for ever."""
+    server = parent_process()
+    if server is not None:
+        server.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
     global _seat
     if is_patient:
         os.nice(PATIENT)
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
     # an interrupt at the terminal goes to the whole group; the server ends its workers itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # with what it started
