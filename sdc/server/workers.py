@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor as Pool
@@ -115,13 +114,13 @@ class Seat:
     def _dask(self) -> Executor:
         """Opened when it is first needed, and ended with this process."""
         if self._executor is IN_PROCESS and not self._judge.is_exact:
-            stack = ExitStack()
-            self._executor = stack.enter_context(open_executor(self._bench.execution))
-            atexit.register(stack.close)
+            self._executor = _started.enter_context(open_executor(self._bench.execution))
         return self._executor
 
 
 _seat: Seat | None = None
+_started = ExitStack()
+atexit.register(_started.close)
 
 
 def _end_with_the_server() -> None:
@@ -129,7 +128,15 @@ def _end_with_the_server() -> None:
     server = parent_process()
     if server is not None:
         server.join()
-        os.kill(os.getpid(), signal.SIGTERM)
+        _end()
+
+
+def _end(*_: object) -> None:
+    """At once, with what it started; an exception would be taken for the answer to the question that it is at."""
+    try:
+        _started.close()
+    finally:
+        os._exit(0)
 
 
 def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
@@ -139,7 +146,7 @@ def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     # an interrupt at the terminal goes to the whole group; the server ends its workers itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # with what it started
+    signal.signal(signal.SIGTERM, _end)
     _seat = Seat(bench, released)
 
 
