@@ -30,6 +30,7 @@ from sdc.cli_options import (
     print_release,
 )
 from sdc.cli_server import served
+from sdc.cli_simulation import simulations
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(builds)
 app.add_typer(served)
+app.add_typer(simulations)
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ class Run:
             "name": self.name,
             "digest": self.folder.path.name,
             "state": self.state,
-            "stages_done": len(self.stages),
+            "stages_done": sum(record.name in self.planned for record in self.stages),
             "stages": len(self.planned),
             "started": self.started,
             "finished": ended.get("time") if ended is not None and ended["event"] == "run ended" else None,

@@ -1,0 +1,35 @@
+"""The trial of a server's rules as a Prefect flow: table, critical widths, and streams of requests on Dask workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from flows.release_build import run_stages, stage_facts
+from sdc.build.build import open_build
+from sdc.build.stages import SWEEP
+from sdc.server.trial import FACTS, STAGE, Trial, stage_of
+from sdc.storage.run_folder import read_json
+
+
+@flow(name="server-simulation")
+def server_simulation(
+    config: str,
+    rules: str = "myopic,one_step",
+    queries: str = "uniform",
+    streams: int = 200,
+    users: int = 8,
+    requests: int | None = None,
+    seed: int = 0,
+    data: str | None = None,
+    workers: int | None = None,
+) -> dict[str, Any]:
+    """Many random streams of requests against each rule set, in the run folder of a config's build."""
+    build = open_build(Path(config), data, workers)
+    options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
+    trial = Trial.of(build.config.server, rules, queries, **options)
+    records = run_stages(build, (*SWEEP, stage_of(trial)))
+    facts = read_json(build.folder.stage(STAGE) / FACTS)
+    return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stage_facts(records)}
