@@ -134,7 +134,7 @@ def _band(plot: Plot, low: Sequence[float], high: Sequence[float], colour: str) 
     forth = [(plot.x(k), plot.y(high[k])) for k in range(1, len(high))]
     back = [(plot.x(k), plot.y(low[k])) for k in range(len(low) - 1, 0, -1)]
     joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in forth + back)
-    return svg.element("polygon", points=joined, fill=colour, fill_opacity="0.10")
+    return svg.element("polygon", points=joined, fill=colour, fill_opacity="0.08")
 
 
 def _stroke(plot: Plot, values: Sequence[float], k: int, title: str) -> Iterator[Markup]:
