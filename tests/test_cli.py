@@ -58,9 +58,12 @@ COMMANDS = (
     "serve",
     "audit",
     "migrate",
+    "simulate",
+    "replay",
 )
 ARGUMENTS = {
-    **dict.fromkeys(("run", "plan", "serve"), "CONFIG"),
+    **dict.fromkeys(("run", "plan", "serve", "simulate"), "CONFIG"),
+    "replay": "HISTORY",
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),
@@ -162,7 +165,7 @@ def test_each_command_explains_itself(command: str, sdc: Sdc) -> None:
 
 @pytest.mark.parametrize("path", ["a" * 3000, "a\0b", "a/" * 3000], ids=["long", "NUL", "deep"])
 def test_every_path_is_looked_at_once(path: str, sdc: Sdc) -> None:
-    for command in ("run", "plan", "verify", "status", "list", "clean", "audit"):
+    for command in ("run", "plan", "verify", "status", "list", "clean", "audit", "simulate"):
         sdc(command, path).assert_refused(" is no path here: .*; name another$")
     sdc("widths", path).assert_refused("cannot be read: ")
     sdc("widths", CZECH, "--structural-zeros", path).assert_refused(" is no path here: ")

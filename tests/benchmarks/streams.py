@@ -1,0 +1,125 @@
+"""Random streams of requests on the Czech table: after every step what is public, and what cannot be, by brute force.
+
+    python tests/benchmarks/streams.py [streams]
+
+For each rule every state is safe by exact bounds of all at-risk cells, and its unreleasable frontier is that of all 64
+sub-tables; under myopic nothing can be added in the end. What brute force has said of a release is kept for all streams
+and rules. Two processes, some ten minutes for 2,000 streams a rule.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, partial
+from multiprocessing import get_context
+
+from side_by_side import ROOT, check, say, show
+
+from sdc.ingest.reading import read_table
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.risk.min_width import MinWidth
+from sdc.server.judge import Judge, surveyed
+from sdc.server.rules import rules_of
+from sdc.server.simulation import Queries, replayed
+from sdc.server.state import State
+from sdc.server.trial import DEFAULTS, rule_sets_of
+from sdc.utility.measures import Weights
+
+sys.path.insert(0, str(ROOT))
+from tests.server.streams import BruteForce
+
+CZECH = ROOT / "configs" / "czech_auto_workers.csv"
+
+STREAMS, LENGTH, SEED, PROCESSES = 2000, 128, 0, 2
+FEWER = {"simulatable": 10}  # draws tables for each release: a tenth of the streams
+CRITERION = MinWidth(2, 6)
+
+
+@dataclass
+class Counted:
+    """What was checked of one rule, and what was wrong."""
+
+    streams: int = 0
+    states: int = 0
+    unsafe: int = 0
+    wrong_frontiers: int = 0
+    not_maximal: int = 0
+    ends: Counter[int] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+def main() -> None:
+    streams, rows = int(sys.argv[1]) if len(sys.argv) > 1 else STREAMS, list[list[object]]()
+    # processes that live as long as all rules: what one has found of a release serves every rule
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        for rule in ("myopic", *DEFAULTS):
+            count = max(1, streams // FEWER.get(rule, 1))
+            size = -(-count // (4 * PROCESSES))
+            parts = [range(first, min(first + size, count)) for first in range(0, count, size)]
+            rows.append(row(rule, list(pool.map(partial(checked, rule), parts))))
+            say(f"  {rule} is done")
+    header = ["", "streams", "states", "unsafe", "other frontier", "not maximal", "seconds", "sub-tables in the end"]
+    show(f"Czech table, min width {CRITERION.min_width}, {LENGTH} uniform requests a stream", header, rows)
+
+
+def row(rule: str, parts: list[Counted]) -> list[object]:
+    def total(key: str) -> int:
+        return sum(getattr(part, key) for part in parts)
+
+    check(not total("unsafe"), f"{rule}: {total('unsafe')} states are unsafe")
+    check(not total("wrong_frontiers"), f"{rule}: {total('wrong_frontiers')} unreleasable frontiers are others")
+    check(rule != "myopic" or not total("not_maximal"), f"{total('not_maximal')} ends are not maximal")
+    ends = sum((part.ends for part in parts), Counter[int]())
+    told, seconds = f"{min(ends)} to {max(ends)}", sum(part.seconds for part in parts) / PROCESSES
+    wrong = total("unsafe"), total("wrong_frontiers"), total("not_maximal") if rule == "myopic" else ""
+    return [rule, total("streams"), total("states"), *wrong, f"{seconds:.0f}", told]
+
+
+def checked(rule: str, numbers: range) -> Counted:
+    """Streams of one rule; under myopic each asks for everything in the end."""
+    world, begun, found = _world(), time.monotonic(), Counted()
+    queries = Queries("uniform", 8, LENGTH, Weights.equal(6))
+    rules = rules_of(rule_sets_of(rule, None)[rule])
+    every = [(t, "all") for t in range(1, 64)] if rule == "myopic" else []
+    for number in numbers:
+        asks = queries.asks(SEED, number)
+        asked = [asks(k, world.first) for k in range(LENGTH)] + every
+        decided = replayed(world.judge.anew(world.first.released), world.first, asked, rules)
+        states = [world.first, *(decision.state for decision in decided)]
+        last = states[-1].released
+        found.streams += 1
+        found.states += len(states)
+        found.unsafe += sum(not world.is_safe(state.released) for state in states)
+        found.wrong_frontiers += sum(set(state.unreleasable) != world.frontier(state.released) for state in states)
+        found.not_maximal += world.can_grow(last)
+        found.ends[last.sub_tables] += 1
+    found.seconds = time.monotonic() - begun
+    return found
+
+
+class World:
+    """The table, the server's judge, and brute force with a memory."""
+
+    def __init__(self) -> None:
+        table = read_table(CZECH)
+        truth = BruteForce(table, CRITERION)
+        self.judge = Judge(table, CRITERION, Release.of(1 << v for v in range(6)))
+        self.first = surveyed(self.judge, State.first(6, self.judge.released))
+        self.is_safe, self.frontier = truth.is_safe, cache(truth.unreleasable_frontier)
+
+    def can_grow(self, release: Release) -> bool:
+        return any(t not in release and self.is_safe(release.add(t)) for t in st.subsets(63))
+
+
+@cache
+def _world() -> World:
+    return World()
+
+
+if __name__ == "__main__":
+    main()
