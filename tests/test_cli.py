@@ -173,6 +173,19 @@ def test_every_path_is_looked_at_once(path: str, sdc: Sdc) -> None:
     sdc("release", CZECH, "--method", "ordered", "--min-width", 3, "--out", path).assert_refused(" is no path here: ")
 
 
+def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> None:
+    config = CZECH_YAML
+    sdc("simulate", config, "--rules", "two_step").assert_refused(
+        "'two_step' is no rule; give names of myopic, .*config"
+    )
+    sdc("simulate", config, "--queries", tmp_path / "no").assert_refused(
+        "is none of uniform, popular, greedy-user, and"
+    )
+    sdc("replay", "sqlite:///no", "--rules", "myopic").assert_refused("give --table with the server's config or its")
+    assert sdc("simulate", config, "--streams", 0).status == 2
+    assert sdc("replay", "sqlite:///no").status == 2
+
+
 @pytest.mark.parametrize(
     "words",
     [

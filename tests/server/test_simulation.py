@@ -87,22 +87,25 @@ def opening(first: State) -> Opening:
 def test_every_state_of_a_course_keeps_the_criterion(
     kind: Kind, name: str, judge: Judge, first: State, truth: BruteForce
 ) -> None:
-    asks, seen = queries(kind, 35).asks(7, 0), [first]
+    length = 15 if name == "simulatable" else 35  # that draws tables
+    asks, seen = queries(kind, length).asks(7, 0), [first]
 
     def watched(k: int, state: State) -> tuple[int, str]:
         seen.append(state)
         return asks(k, state)
 
     own = judge.anew(first.released)
-    found = course(Decider(own, rules(name)), first, watched, 35)
+    found = course(Decider(own, rules(name)), first, watched, length)
     for state in seen:
         assert truth.is_safe(state.released)
         assert set(state.unreleasable) == truth.unreleasable_frontier(state.released)
     assert truth.is_safe(Release.of(found.frontier))
-    assert len(found.released) == len(found.unreleasable) == 36
+    assert len(found.released) == len(found.unreleasable) == length + 1
     assert found.released[0] == 6
     assert found.released[-1] == Release.of(found.frontier).sub_tables == 6 + sum(found.caused.values())
-    assert found.saturation == max((k for k in range(1, 36) if found.released[k] != found.released[k - 1]), default=0)
+    assert found.saturation == max(
+        (k for k in range(1, length + 1) if found.released[k] != found.released[k - 1]), default=0
+    )
     assert "waiting" not in found.outcomes
 
 
@@ -150,10 +153,10 @@ def test_a_greedy_user_asks_for_parents_of_what_is_public(judge: Judge, first: S
 
 def test_any_number_of_workers_finds_the_same(czech: Table, opening: Opening, two_workers: Executor) -> None:
     sets = {name: rules(name) for name in ("myopic", "share", "batch")}
-    here = simulated(czech, opening, sets, queries("greedy-user", 30), 7, 3)
-    there = simulated(czech, opening, sets, queries("greedy-user", 30), 7, 3, two_workers, per_unit=2)
+    here = simulated(czech, opening, sets, queries("greedy-user", 20), 5, 3)
+    there = simulated(czech, opening, sets, queries("greedy-user", 20), 5, 3, two_workers, per_unit=2)
     assert here == there
-    assert [len(found) for found in here.values()] == [7, 7, 7]
+    assert [len(found) for found in here.values()] == [5, 5, 5]
 
 
 def test_the_same_requests_by_the_same_rules_are_decided_alike(judge: Judge, first: State) -> None:
@@ -237,7 +240,7 @@ def test_a_round_goes_by_weights(judge: Judge, first: State, czech: Table, truth
     states = [one.state for one in replayed(judge.anew(first.released), first, [(t, "ada") for t in range(1, 64)], ())]
     state, one, other = next(
         (state, a, b)
-        for state in states
+        for state in reversed(states)  # the last have the fewest that are open
         for a, b in combinations([t for t in range(64) if t not in state.released and is_safe(state, t)], 2)
         if not is_safe(state, a, b)
     )
