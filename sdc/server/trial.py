@@ -128,12 +128,16 @@ def _read_rule_sets(path: Path) -> dict[str, tuple[RuleConfig, ...]]:
 def _read_requests(path: Path) -> tuple[tuple[str, str], ...]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            text = file.read(FILE_BYTES)
+            text = file.read(FILE_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
         what = f"--queries {str(path)!r} is none of {', '.join(DRAWN)}, and no file that can be read"
         raise InputError(f"{what}: give one of them, or CSV or JSON lines with user and variables") from error
-    rows = _csv_rows(path, text) if path.suffix == ".csv" else _json_rows(path, text)
-    found = tuple(rows)
+    if len(text) > FILE_BYTES:
+        raise InputError(f"{path} has more than {FILE_BYTES} characters; give {MOST_REQUESTS} requests at most")
+    try:
+        found = tuple(_csv_rows(path, text) if path.suffix == ".csv" else _json_rows(path, text))
+    except csv.Error as error:
+        raise InputError(f"{path} cannot be read as CSV: {error}; correct it there") from error
     if not 0 < len(found) <= MOST_REQUESTS:
         raise InputError(f"{path} has {len(found)} requests; give 1 to {MOST_REQUESTS}")
     return found

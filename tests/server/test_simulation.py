@@ -416,6 +416,9 @@ def test_requests_of_a_file_are_one_stream(name: str, content: str, czech: Table
     [
         ("none", None, "--queries '.*none' is none of uniform, popular, greedy-user, and no file that can be read"),
         ("a.csv", "who,variables\nada,A\n", "has no column 'user'; give user and variables"),
+        pytest.param(
+            "a.csv", f"user,variables\nada,{'A' * 200_000}\n", "cannot be read as CSV: .*; correct it there", id="long"
+        ),
         ("a.csv", "user,variables\n", "has 0 requests; give 1 to"),
         ("a.jsonl", "[]\n", "request 1 is not as "),
         ("a.jsonl", '{"user": "ada", "variables": "A"}\nno\n', "request 2 is not as "),
@@ -427,6 +430,11 @@ def test_a_file_that_has_no_requests_is_refused(name: str, content: str | None, 
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         Trial.of(None, "myopic", str(tmp_path / name))
+
+
+def test_a_file_that_never_ends_is_refused() -> None:
+    with pytest.raises(InputError, match="/dev/zero has more than 67108864 characters; give 100000 requests at most"):
+        Trial.of(None, "myopic", "/dev/zero")
 
 
 def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> None:
