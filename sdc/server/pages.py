@@ -1,21 +1,371 @@
-"""What people see of the server."""
+"""The pages of the table server: what a person with a browser asks, gets, is refused, and, as an operator, sees."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from markupsafe import escape
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, prod
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+import numpy as np
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import Response
 
 from sdc.config import ServerConfig
-from sdc.server.desk import DeskLike
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError, SdcError
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.report import svg
+from sdc.report.plot import Plot, ticks
+from sdc.server.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.chart import chart
+from sdc.server.desk import DeskLike, Moment, Reply
+from sdc.server.state import Status
 
+ROWS = 100  # of a list of requests or releases, unless more are asked for
+MOST_ROWS = 1000
+NAMED = 12  # sub-tables of a frontier that a row of a list names
 
-def error_page(request: Request, status: int, code: str, message: str) -> HTMLResponse:
-    """A page that says what went wrong."""
-    return HTMLResponse(f"<!doctype html><html lang=en><title>{escape(code)}</title><p>{escape(message)}", status)
+MEANINGS = {
+    Status.DIRECT: ("direct", "released: asked for, or public from the start"),
+    Status.INDIRECT: ("indirect", "released: within one that is"),
+    Status.UNRELEASABLE: ("unreleasable", "proven: can no longer be released"),
+    Status.UNDECIDED: ("undecided", "nothing proves either; it is not answered"),
+    Status.OPEN: ("open", "not known to be unreleasable"),
+}
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("sdc.server", "templates"),
+    # names of variables and categories come from the data, and may hold anything
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["number"] = "{:,}".format
 
 
 def pages(desk: DeskLike, settings: ServerConfig) -> APIRouter:
-    """The pages of a desk."""
-    return APIRouter()
+    """The pages over a desk; `request.state` has the user and the form's token when they are called."""
+    for_all, for_operators = _Pages(desk, settings), _OperatorPages(desk)
+    router = APIRouter(include_in_schema=False)
+    router.add_api_route("/requests", for_all.ask, methods=["POST"])
+    _add(
+        router,
+        {
+            "/": for_all.form,
+            "/tables/{label:path}": for_all.table,
+            "/jobs/{number}": for_all.job,
+            "/requests": for_all.requests,
+            "/frontier": for_all.frontier,
+            "/about": for_all.about,
+            "/login": for_all.login,
+        },
+    )
+    operator = APIRouter(prefix="/operator", route_class=_OperatorRoute)
+    _add(
+        operator,
+        {
+            "": for_operators.overview,
+            "/space": for_operators.space,
+            "/requests": for_operators.requests,
+            "/requests/{number}": for_operators.explained,
+        },
+    )
+    router.include_router(operator)
+    return router
+
+
+def _add(router: APIRouter, handlers: Mapping[str, Callable[..., Response]]) -> None:
+    for path, handler in handlers.items():
+        router.add_api_route(path, handler, methods=["GET"])
+
+
+def error_page(request: Request, status: int, code: str, message: str) -> HTMLResponse:
+    """The page of whatever fails; the user may be unknown when it does."""
+    return _page(request, "error", status, code=code, message=message)
+
+
+def _page(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+    user, csrf = getattr(request.state, "user", None), getattr(request.state, "csrf", "")
+    common = {"title": request.app.title, "user": user, "csrf": csrf, "path": request.url.path}
+    return HTMLResponse(_TEMPLATES.get_template(f"{name}.html.j2").render(common | values), status)
+
+
+class _OperatorRoute(APIRoute):
+    """A page that users do not see, whoever wrote it and whatever it forgets."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            if request.state.user.role not in ("operator", "auditor"):
+                return error_page(request, 403, "forbidden", "This page is for operators and auditors; log in as one.")
+            return await handler(request)
+
+        return guarded
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A sub-table as templates show it; the grand total has no address."""
+
+    names: tuple[str, ...]
+    label: str
+    address: str
+
+
+def _named(subtables: Sequence[SubTable], schema: Schema) -> list[_Named]:
+    return [_Named(tuple(st.names(t, schema)), st.label(t, schema), _address(t, schema)) for t in subtables]
+
+
+def _address(subtable: SubTable, schema: Schema) -> str:
+    """What a sub-table is called in addresses."""
+    return quote(st.label(subtable, schema), safe="*") if subtable else ""
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """What everybody sees. Nothing on these pages depends on why something is refused."""
+
+    desk: DeskLike
+    settings: ServerConfig
+
+    def form(self, request: Request, variable: Annotated[tuple[str, ...], Query()] = ()) -> Response:
+        is_published = self.settings.publish_unreleasable
+        unreleasable = self.named(self.desk.state.unreleasable) if is_published else None
+        return _page(
+            request,
+            "form",
+            variables=self.desk.schema.variables,
+            records=self.desk.records,
+            chosen=variable,
+            unreleasable=unreleasable,
+            most=self.settings.limits.cells,
+        )
+
+    async def ask(self, request: Request, variable: Annotated[tuple[str, ...], Form()] = ()) -> Response:
+        """Asks, and leads to the page of what became of it."""
+        if not variable:
+            return error_page(request, 400, "no-variables", "No variable was chosen; choose one at least.")
+        try:
+            subtable = st.of(map(self.desk.schema.index, variable))
+        except InputError as error:
+            return error_page(request, 400, "unknown-variable", str(error))
+        if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
+            message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
+            return error_page(request, 413, "too-many-cells", message)
+        reply = await asyncio.wrap_future(self.desk.ask(subtable, request.state.user.name))
+        number = reply.job
+        if reply.decision == "refused":
+            number = await asyncio.to_thread(self.number_of, subtable, request)
+        return RedirectResponse(f"/jobs/{number}" if number else self.table_of(reply), 303)
+
+    def job(self, request: Request, number: int) -> Response:
+        """One request of this user: a page while it is pending and where it is refused, else the table."""
+        reply = self.desk.reply_to(number, request.state.user.name)
+        if reply is None:
+            return error_page(request, 404, "not-found", f"You have no request of number {number}.")
+        if reply.decision == "pending":
+            return _page(request, "pending", 202, number=number, reply=reply, label=self.label(reply.sub_table))
+        if reply.decision == "refused":
+            return self.not_released(request, 200, reply)
+        return RedirectResponse(self.table_of(reply), 303)
+
+    def table(self, request: Request, label: str, zeros: bool = False, totals: bool = False) -> Response:
+        try:
+            subtable = st.parse(label, self.desk.schema)
+        except ReleaseError as error:
+            return error_page(request, 404, "unknown-variable", str(error))
+        marginal = self.desk.marginal(subtable)
+        if marginal is None:
+            return self.not_released(request, 404, self.reply_on(subtable, request.state.user.name))
+        try:
+            answer = Answer(request.app.title, marginal, Shape(zeros, totals))
+        except SdcError as error:
+            return error_page(request, 400, "not-possible", str(error))
+        return self.shown(request, subtable, answer)
+
+    def shown(self, request: Request, subtable: SubTable, answer: Answer) -> Response:
+        cells, most = answer.cells(), self.settings.limits.cells_on_screen
+        is_shown = cells <= most
+        return _page(
+            request,
+            "table",
+            subtable=self.named([subtable])[0],
+            answer=answer,
+            cells=cells,
+            most=most,
+            content=Markup(b"".join(pieces(answer, FORMATS["html"])).decode()) if is_shown else None,
+            figure=chart(answer) if is_shown else None,
+            formats=FORMATS.values(),
+            query=_query(answer.shape.zeros, answer.shape.totals),
+            turned={
+                "zeros": _query(not answer.shape.zeros, answer.shape.totals),
+                "totals": _query(answer.shape.zeros, not answer.shape.totals),
+            },
+        )
+
+    def not_released(self, request: Request, status: int, reply: Reply) -> Response:
+        """The same for whatever is not public: what was asked, and what is to be had instead."""
+        return _page(
+            request,
+            "refusal",
+            status,
+            reply=reply,
+            subtable=self.named([reply.sub_table])[0],
+            projection=self.named(reply.projection),
+            nearest=self.named(reply.nearest),
+            records=self.desk.records,
+            change=urlencode({"variable": st.names(reply.sub_table, self.desk.schema)}, doseq=True),
+        )
+
+    def reply_on(self, subtable: SubTable, who: str) -> Reply:
+        """What there is to say of a sub-table that is not public: the user's own refusal, or that they may ask."""
+        numbers = (r.number for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
+        own = self.desk.reply_to(next(numbers, 0), who)
+        state = self.desk.state
+        parts = state.projection(subtable)
+        return own or Reply("refused", "not-released", "", subtable, state.version, parts, (subtable,))
+
+    def requests(self, request: Request) -> Response:
+        found = self.desk.requests(request.state.user.name, MOST_ROWS)
+        return _page(request, "requests", rows=[(r, self.named([r.sub_table])[0]) for r in found], most=MOST_ROWS)
+
+    def frontier(self, request: Request, rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = ROWS) -> Response:
+        moments = self.desk.moments()
+        return _page(
+            request,
+            "frontier",
+            released=self.named(self.desk.state.released.frontier),
+            unreleasable=self.named(self.desk.state.unreleasable) if self.settings.publish_unreleasable else None,
+            records=self.desk.records,
+            rows=[self.moment(moment) for moment in moments[: -rows - 1 : -1]],
+            of=len(moments),
+            most=MOST_ROWS,
+            figure=_growth(moments) if len(moments) > 1 else None,
+        )
+
+    def moment(self, moment: Moment) -> dict[str, Any]:
+        cause = None if moment.cause is None else self.named([moment.cause])[0]
+        more = max(0, len(moment.released) - NAMED)
+        return {"moment": moment, "cause": cause, "frontier": self.named(moment.released[:NAMED]), "more": more}
+
+    def about(self, request: Request) -> Response:
+        return _page(request, "about", is_simulatable="simulatable" in self.desk.rules)
+
+    def login(self, request: Request) -> Response:
+        return _page(request, "login")
+
+    # How sub-tables are called
+
+    def named(self, subtables: Sequence[SubTable]) -> list[_Named]:
+        return _named(subtables, self.desk.schema)
+
+    def label(self, subtable: SubTable) -> str:
+        return st.label(subtable, self.desk.schema)
+
+    def cells(self, subtable: SubTable) -> int:
+        return prod(self.desk.schema.sizes[v] for v in st.members(subtable))
+
+    def table_of(self, reply: Reply) -> str:
+        return f"/tables/{_address(reply.sub_table, self.desk.schema)}"
+
+    def number_of(self, subtable: SubTable, request: Request) -> int | None:
+        """The user's newest request for it."""
+        found = self.desk.requests(request.state.user.name)
+        return next((r.number for r in found if r.sub_table == subtable), None)
+
+
+def _query(zeros: bool, totals: bool) -> str:
+    """What an address says of the shape of a table."""
+    chosen = {"zeros": zeros, "totals": totals}
+    return "?" * any(chosen.values()) + urlencode({name: "true" for name, is_on in chosen.items() if is_on})
+
+
+def _growth(moments: Sequence[Moment]) -> Markup:
+    """The number of released sub-tables after each release, as stairs."""
+    last, top = moments[-1].version, max(moment.sub_tables for moment in moments)
+    plot = Plot(60, 12, 560, 190, (0, max(1, last)), (0, top))
+    stairs = [(0.0, float(moments[0].sub_tables))]
+    for moment in moments[1:]:
+        stairs += [(moment.version, stairs[-1][1]), (moment.version, moment.sub_tables)]
+    parts = [
+        *plot.grid(ticks(0, max(1, last), 8, 1), ticks(0, top, 5, 1)),
+        plot.line(stairs, "trend"),
+        svg.text(340, 238, "releases after the first", anchor="middle"),
+    ]
+    said = f"From {moments[0].sub_tables:,} sub-tables to {moments[-1].sub_tables:,} after {last:,} releases."
+    return svg.figure("growth", 640, 246, "Released sub-tables over time", said, parts)
+
+
+@dataclass(frozen=True)
+class _OperatorPages:
+    """What operators and auditors see: the whole query space, and why."""
+
+    desk: DeskLike
+
+    def overview(self, request: Request) -> Response:
+        counts = self.counts()
+        totals = None if counts is None else [sum(row[status] for row in counts) for status in Status]
+        return _page(
+            request,
+            "operator",
+            desk=self.desk,
+            health=self.desk.health(),
+            meanings=MEANINGS,
+            totals=totals,
+            frontiers={"released": len(self.desk.state.released.frontier), **self.unproven()},
+        )
+
+    def unproven(self) -> dict[str, int]:
+        return {"unreleasable": len(self.desk.state.unreleasable), "undecided": len(self.desk.state.undecided)}
+
+    def space(self, request: Request) -> Response:
+        state, schema = self.desk.state, self.desk.schema
+        return _page(
+            request,
+            "space",
+            schema=schema,
+            counts=self.counts(),
+            levels=[comb(len(schema), dimension) for dimension in range(len(schema) + 1)],
+            meanings=MEANINGS,
+            version=state.version,
+            released=_named(state.released.frontier, schema),
+            unreleasable=_named(state.unreleasable, schema),
+            undecided=_named(state.undecided, schema),
+            records=self.desk.records,
+        )
+
+    def counts(self) -> list[dict[Status, int]] | None:
+        """By dimension the number of sub-tables of each status; None of a table of too many variables."""
+        try:
+            statuses = self.desk.statuses()
+        except ReleaseError:
+            return None
+        dimensions = np.array([st.dimension(t) for t in range(len(statuses))])
+        levels = [statuses[dimensions == dimension] for dimension in range(len(self.desk.schema) + 1)]
+        return [{status: int((level == status).sum()) for status in Status} for level in levels]
+
+    def requests(self, request: Request, rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = ROWS) -> Response:
+        found = [self.desk.explained(r.number) for r in self.desk.requests(None, rows)]
+        listed = [(one, _named([one.request.sub_table], self.desk.schema)[0]) for one in found if one is not None]
+        return _page(request, "operator_requests", rows=listed, limit=rows, most=MOST_ROWS)
+
+    def explained(self, request: Request, number: int) -> Response:
+        one = self.desk.explained(number)
+        if one is None:
+            return error_page(request, 404, "not-found", f"There is no request of number {number}.")
+        asked = one.request.sub_table
+        is_released = isinstance(self.desk.marginal(asked), Table)
+        subtable = _named([asked], self.desk.schema)[0]
+        return _page(request, "explained", one=one, subtable=subtable, is_released=is_released)

@@ -1,0 +1,233 @@
+// The query space: a square for each sub-table in levels by dimension, and what releasing the one pointed at would do.
+"use strict";
+
+const canvas = document.getElementById("space"), panel = document.getElementById("effect");
+const names = JSON.parse(canvas.dataset.names), sizes = JSON.parse(canvas.dataset.sizes), K = names.length;
+const NAME = ["", "direct", "indirect", "unreleasable", "undecided", "open"], OPEN = 5, UNRELEASABLE = 3;
+const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442", ""], RELEASED_MARK = "#009e73", UNRELEASABLE_MARK = "#000";
+const GAP = 14, LEFT = 30, SHOWN = 12, WAIT = 120;
+
+const dimension = t => { let n = 0; for (; t; t &= t - 1) n++; return n; };
+const members = t => names.filter((_, v) => t >> v & 1);
+const label = t => members(t).join("*") || "(total)";
+const bits = list => list.reduce((t, name) => t | 1 << names.indexOf(name), 0);
+const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+const levels = Array.from({ length: K + 1 }, () => []);
+for (let t = 0; t < 2 ** K; t++) levels[dimension(t)].push(t);
+
+let statuses = null, version = "", effects = new Map(), marks = new Map(), at = 0, cell = 0, places = [], tops = [], columns = 1;
+let timer = 0, asked = null;
+
+// Where squares are, and how they look
+
+function rowsAt(size, width) {
+  const fit = Math.max(1, Math.floor((width - LEFT) / size));
+  return levels.reduce((rows, level) => rows + Math.ceil(level.length / fit), 0);
+}
+
+function layOut() {
+  const width = Math.max(200, canvas.parentElement.clientWidth);
+  for (cell = 30; cell > 8 && rowsAt(cell, width) * cell > 800; cell--);
+  columns = Math.max(1, Math.floor((width - LEFT) / cell));
+  let y = 2;
+  for (let d = K; d >= 0; d--) {
+    tops[d] = y;
+    const across = Math.min(columns, levels[d].length), left = LEFT + (width - LEFT - across * cell) / 2;
+    levels[d].forEach((t, i) => { places[t] = [left + i % across * cell, y + Math.floor(i / across) * cell]; });
+    y += Math.ceil(levels[d].length / across) * cell + GAP;
+  }
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = width * ratio;
+  canvas.height = y * ratio;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${y}px`;
+  canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+}
+
+function square(g, x, y, side, status) {
+  g.fillStyle = FILL[status] || getComputedStyle(document.documentElement).getPropertyValue("--open");
+  g.fillRect(x, y, side, side);
+  if (side < 11) return;
+  const middle = [x + side / 2, y + side / 2], r = side / 5;
+  g.strokeStyle = g.fillStyle = status === 1 ? "#fff" : "#000";
+  g.lineWidth = Math.max(1.5, side / 12);
+  g.beginPath();
+  if (status === 1) g.arc(...middle, r, 0, 7);
+  if (status === 2) g.arc(...middle, r / 1.6, 0, 7);
+  if (status === 3) for (const s of [-1, 1]) { g.moveTo(middle[0] - r, middle[1] - s * r); g.lineTo(middle[0] + r, middle[1] + s * r); }
+  if (status === 4) { g.moveTo(middle[0] - r, middle[1]); g.lineTo(middle[0] + r, middle[1]); }
+  status === 1 ? g.fill() : g.stroke();
+}
+
+function mark(g, x, y, side, what) {
+  const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink");
+  const inset = Math.max(1, side / 10);
+  g.lineWidth = 2 * inset;
+  g.strokeStyle = what === "released" ? RELEASED_MARK : ink;
+  g.setLineDash(what === "released" || side < 11 ? [] : [side / 5, side / 8]);
+  g.strokeRect(x + inset, y + inset, side - 2 * inset, side - 2 * inset);
+  g.setLineDash([]);
+}
+
+function draw() {
+  const g = canvas.getContext("2d"), root = getComputedStyle(document.documentElement), side = cell > 12 ? cell - 3 : cell - 1;
+  g.clearRect(0, 0, canvas.width, canvas.height);
+  g.font = "13px system-ui, sans-serif";
+  places.forEach(([x, y], t) => {
+    square(g, x, y, side, statuses[t]);
+    if (marks.has(t)) mark(g, x, y, side, marks.get(t));
+  });
+  g.fillStyle = root.getPropertyValue("--soft");
+  tops.forEach((y, d) => g.fillText(d, 2, y + Math.max(10, side / 2 + 5)));
+  g.strokeStyle = root.getPropertyValue("--ink");
+  g.lineWidth = 2.5;
+  g.strokeRect(places[at][0] - 2, places[at][1] - 2, side + 4, side + 4);
+}
+
+// What the panel says
+
+function add(tag, words, parent = panel) {
+  const element = parent.appendChild(document.createElement(tag));
+  element.textContent = words;
+  return element;
+}
+
+function list(title, subtables) {
+  if (!subtables.length) return;
+  add("h3", title);
+  const items = add("ul", "");
+  items.className = "names";
+  subtables.slice(0, SHOWN).forEach(t => add("li", label(t), items));
+  if (subtables.length > SHOWN) add("li", `and ${(subtables.length - SHOWN).toLocaleString("en")} more`, items);
+}
+
+function describe(effect, note) {
+  const keys = document.getElementById("keys");
+  panel.replaceChildren();
+  add("h2", label(at));
+  const cells = members(at).reduce((product, name) => product * sizes[names.indexOf(name)], 1);
+  add("p", `${NAME[statuses[at]]}; dimension ${dimension(at)}, ${count(cells, "cell")}`);
+  if (note) add("p", note);
+  if (effect) tell(effect);
+  panel.append(keys);
+}
+
+function tell(effect) {
+  const safe = { true: "It could be released.", false: "It would break the criterion.", null: "Whether it could be released is not decided." };
+  add("p", safe[effect.is_safe]);
+  if (effect.status !== "open") return;
+  add("p", `Releasing it would make ${count(effect.newly.released, "sub-table")} released and ${count(effect.newly.unreleasable, "sub-table")} unreleasable.`);
+  if (effect.looked_at < effect.of) {
+    add("p", `Looked at ${effect.looked_at.toLocaleString("en")} of ${effect.of.toLocaleString("en")} open sub-tables; of the others nothing is known.`);
+  }
+  const after = effect.frontiers.released.map(bits), after_u = effect.frontiers.unreleasable.map(bits);
+  const now = frontier(t => statuses[t] <= 2, 1), now_u = frontier(t => statuses[t] === UNRELEASABLE, -1);
+  list("Would be released", effect.released.map(bits));
+  list("Joins the released frontier", after.filter(t => !now.includes(t)));
+  list("Leaves the released frontier", now.filter(t => !after.includes(t)));
+  list("Joins the unreleasable frontier", after_u.filter(t => !now_u.includes(t)));
+  list("Leaves the unreleasable frontier", now_u.filter(t => !after_u.includes(t)));
+}
+
+// The largest (1) or smallest (-1) sub-tables of which something holds
+function frontier(holds, side) {
+  const steps = names.map((_, v) => 1 << v);
+  const isLast = t => !steps.some(step => Boolean(t & step) === (side < 0) && holds(t ^ step));
+  return [...statuses.keys()].filter(t => holds(t) && isLast(t));
+}
+
+function marked(effect) {
+  const found = new Map(), closing = effect.unreleasable.map(bits);
+  if (effect.status !== "open") return found;
+  if (closing.length) statuses.forEach((s, t) => { if (s >= 4 && closing.some(u => (u & t) === u)) found.set(t, "unreleasable"); });
+  effect.released.map(bits).forEach(t => found.set(t, "released"));
+  return found;
+}
+
+// Asking
+
+async function load() {
+  const answer = await fetch("/api/operator/statuses");
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  version = answer.headers.get("X-Version");
+  statuses = new Uint8Array(await answer.arrayBuffer());
+  effects.clear();
+}
+
+async function ask(t, signal) {
+  if (effects.has(t)) return effects.get(t);
+  const answer = await fetch(`/api/operator/effect?variables=${members(t).map(encodeURIComponent).join(",")}`, { signal });
+  if (!answer.ok) throw new Error(`status ${answer.status}`);
+  const effect = await answer.json();
+  if (String(effect.version) !== version) await load();
+  effects.set(t, effect);
+  return effect;
+}
+
+async function show() {
+  const t = at;
+  asked = new AbortController();
+  try {
+    const effect = await ask(t, asked.signal);
+    if (t !== at) return;
+    marks = marked(effect);
+    describe(effect);
+    draw();
+  } catch (error) {
+    if (error.name !== "AbortError" && t === at) describe(null, `The effect could not be had (${error.message}).`);
+  }
+}
+
+function go(t) {
+  if (t === at && marks.size) return;
+  at = t;
+  marks = new Map();
+  clearTimeout(timer);
+  if (asked) asked.abort();
+  draw();
+  if (statuses[t] !== OPEN) return describe(null, statuses[t] <= 2 ? "It is public." : "It is not answered.");
+  if (!effects.has(t)) describe(null, "Looking…");
+  timer = setTimeout(show, effects.has(t) ? 0 : WAIT);
+}
+
+// Moving
+
+function under(event) {
+  const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+  return places.findIndex(([left, top]) => x >= left && x < left + cell && y >= top && y < top + cell);
+}
+
+function nearest(d) {
+  const [x] = places[at];
+  return levels[d].reduce((best, t) => Math.abs(places[t][0] - x) < Math.abs(places[best][0] - x) ? t : best, levels[d][0]);
+}
+
+function moved(key) {
+  const d = dimension(at), level = levels[d], i = level.indexOf(at);
+  if (key === "ArrowLeft") return level[Math.max(0, i - 1)];
+  if (key === "ArrowRight") return level[Math.min(level.length - 1, i + 1)];
+  if (key === "ArrowUp") return nearest(Math.min(K, d + 1));
+  if (key === "ArrowDown") return nearest(Math.max(0, d - 1));
+  return { Home: level[0], End: level[level.length - 1] }[key];
+}
+
+function start() {
+  document.querySelectorAll(".swatch").forEach(swatch => {
+    const g = swatch.getContext("2d");
+    square(g, 1, 1, 20, Number(swatch.dataset.status || OPEN));
+    if (swatch.dataset.mark) mark(g, 1, 1, 20, swatch.dataset.mark);
+  });
+  layOut();
+  draw();
+  canvas.addEventListener("pointermove", event => { const t = under(event); if (t >= 0 && t !== at) go(t); });
+  canvas.addEventListener("pointerdown", event => { const t = under(event); if (t >= 0) go(t); });
+  canvas.addEventListener("keydown", event => {
+    const t = moved(event.key);
+    if (t === undefined) return;
+    event.preventDefault();
+    if (t !== at) go(t);
+  });
+  new ResizeObserver(() => { layOut(); draw(); }).observe(canvas.parentElement);
+}
+
+load().then(start, error => describe(null, `The query space could not be had (${error.message}).`));
