@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from sdc.intruder.limit import PosteriorLimit
 
 MOST_FAILURES = 5  # that a message names
+
+HISTORY_FILE = "history.db"  # in a server's folder
 
 TablePath = Annotated[
     str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
@@ -52,6 +55,11 @@ MaxProbability = Annotated[
 ]
 Threshold = Annotated[float, typer.Option(help="A true count is probable above this.")]
 MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds.")]
+
+
+def history_url(history: str) -> str:
+    """Of a server's folder the history that it holds; else what was given, a file or a URL."""
+    return os.path.join(history, HISTORY_FILE) if os.path.isdir(history) else history
 
 
 def posterior_limit(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, first_of, print_json
+from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, first_of, history_url, print_json
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def audit(
     from sdc.server.audit import audit as audit_history
     from sdc.server.history import History, HistoryError
 
-    opened = History.read(_url_of(history))
+    opened = History.read(history_url(history))
     try:
         found = audit_history(opened, _table_of(history, table))
     finally:
@@ -118,19 +118,13 @@ def migrate(history: HistoryName, as_json: Json = False) -> None:
     """Brings a history that an older version of sdc made to this one; no entry is changed."""
     from sdc.server.history import History
 
-    History.migrate(_url_of(history))
-    opened = History.read(_url_of(history))
+    History.migrate(history_url(history))
+    opened = History.read(history_url(history))
     opened.close()
     if as_json:
         print_json({"history": opened.name})
         return
     print(f"{opened.name} is at this version")
-
-
-def _url_of(history: str) -> str:
-    from sdc.server.history import FILE
-
-    return os.path.join(history, FILE) if os.path.isdir(history) else history
 
 
 def _table_of(history: str, given: str | None) -> Table | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, print_json
+from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, history_url, print_json
 from sdc.paths import checked_path
 
 simulations = typer.Typer()
@@ -77,7 +77,7 @@ def _print_rule_sets(facts: dict[str, Any]) -> None:
 
 @simulations.command()
 def replay(
-    history: Annotated[str, typer.Argument(metavar="HISTORY", help="The URL of a server's history.")],
+    history: Annotated[str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
     rules: Rules,
     table: Annotated[
         str | None, typer.Option(help="The config of the server's build, or its table with --min-width.")
@@ -90,13 +90,15 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Decides the requests of a history again under other rules, and draws both courses."""
-    from importlib import import_module
-
+    from sdc.server.history import History
     from sdc.server.replay import replay_into, subject_of
 
     subject = subject_of(table, min_width, small_count)
-    entries = import_module("sdc.server.history").History.read(history).entries()
-    facts = replay_into(out, subject, rules, entries)
+    opened = History.read(history_url(history))
+    try:
+        facts = replay_into(out, subject, rules, opened.entries())
+    finally:
+        opened.close()
     if as_json:
         print_json({"folder": str(out), "replay": facts})
         return

@@ -72,6 +72,7 @@ class Gateway:
 
         bounded = Bounded(receive, self._settings.limits.body_bytes)
         scope.setdefault("state", {})
+        scope["app"] = self._app  # as the application itself would, for pages of problems that come before it
         scope["state"] |= {
             "user": User("", is_public=True),
             "csrf": self._signed.form(browser or given),

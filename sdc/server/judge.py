@@ -23,6 +23,7 @@ from sdc.risk.verdict import Verdict
 from sdc.server.state import State, Status
 from sdc.server.verdicts import Verdicts
 
+MOST_LISTED = 20  # variables, of whose sub-tables each one's status is told
 MOST_EXACT = 8  # variables of a small table, with a bit for each of their sub-tables
 SECONDS_PER_CELL = 1.0  # of a reference core; a walk that succeeds mostly has after a fifth of it
 

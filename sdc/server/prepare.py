@@ -91,7 +91,7 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     proven safe.
     """
     server, table, folder = server_of(build), build.table, folder_of(build)
-    released, proof = _first_release(server.start, table, build)
+    released, proof = first_release(server.start, table)
     judge = Judge(table, build.criterion, released, build.settings(executor).effort)
     if proof is not None:
         judge.learn(proof, released)
@@ -109,7 +109,8 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
             write_json(into / STATE, {"key": key_of(build), **_facts(state, build.widths, table)})
 
 
-def _first_release(start: str, table: Table, build: Build) -> tuple[Release, Proof | None]:
+def first_release(start: str, table: Table) -> tuple[Release, Proof | None]:
+    """R(0) by `server.start`, with what shows it to be safe where a run did; ConfigError where there is none."""
     if start == TOTAL:
         return Release.of([]), None
     if start == ONE_WAY:

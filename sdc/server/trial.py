@@ -18,14 +18,13 @@ from sdc.config_file import load_yaml, validated
 from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
-from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.server.judge import MOST_LISTED, Judge, surveyed
+from sdc.server.prepare import first_release
 from sdc.server.rules import MYOPIC, rules_of
 from sdc.server.simulation import Kind, Opening, Queries, Request, simulated, summary
 from sdc.server.state import State
-from sdc.storage.results import read_search
-from sdc.storage.run_folder import RunFolder, write_json
+from sdc.storage.run_folder import write_json
 
 STAGE, PAGE, FACTS = "simulation", "simulation.html", "simulation.json"
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -223,23 +222,11 @@ def opening_of(build: Build, executor: Executor) -> Opening:
             "name fewer in table.variables"
         )
     settings = build.settings(executor)
-    judge = Judge(build.table, build.criterion, first_release(server.start, schema), settings.effort)
+    judge = Judge(build.table, build.criterion, first_release(server.start, build.table)[0], settings.effort)
     judge.require_safe(server.job_seconds)
     state = State.first(len(schema), judge.released).knowing(judge.first_unreleasable())
     effort = build.settings().effort
     return Opening(build.criterion, surveyed(judge, state), server.seconds, settings.weights(schema), effort)
-
-
-def first_release(start: str, schema: Schema) -> Release:
-    """R(0) by `server.start`: one-way, total, or what a finished run folder has released."""
-    if start == "one-way":
-        return Release.of(1 << v for v in range(len(schema)))
-    if start == "total":
-        return Release.of([])
-    folder = RunFolder(Path(start))
-    if "release" not in folder.records():
-        raise ConfigError(f"server.start = {start!r} is no run folder with a release; give one-way, total or one")
-    return read_search(folder.stage("search"), schema).release
 
 
 def ordered_sub_tables(build: Build, executor: Executor) -> int:

@@ -66,7 +66,7 @@ def truth(czech: Table) -> BruteForce:
 
 @pytest.fixture(scope="module")
 def judge(czech: Table) -> Judge:
-    return Judge(czech, CRITERION, first_release("one-way", czech.schema))
+    return Judge(czech, CRITERION, first_release("one-way", czech)[0])
 
 
 @pytest.fixture(scope="module")
@@ -443,10 +443,10 @@ def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> 
 
 
 def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
-    assert first_release("total", czech.schema) == Release.of([])
-    assert first_release("one-way", czech.schema).sub_tables == 6
+    assert first_release("total", czech)[0] == Release.of([])
+    assert first_release("one-way", czech)[0].sub_tables == 6
     with pytest.raises(ConfigError, match="is no run folder with a release; give one-way, total or one"):
-        first_release(str(tmp_path), czech.schema)
+        first_release(str(tmp_path), czech)
 
 
 def test_a_page_is_the_same_for_the_same_facts(czech: Table, opening: Opening) -> None:
