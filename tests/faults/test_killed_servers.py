@@ -1,0 +1,95 @@
+"""Table servers that are killed, and databases that end, under load: nothing told is lost, and nothing done twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.faults.serving import (
+    Told,
+    ask_until_it_ends,
+    asking,
+    assert_as_the_history_says,
+    audited,
+    czech_config,
+    prepare,
+    serving,
+)
+
+KILLS, HISTORIES, CLIENTS, VARIABLES = 20, 5, 4, "ABCDEF"
+MOST_SECONDS = 4.0
+SEED = 18
+
+
+@pytest.mark.soak
+def test_a_server_killed_at_any_moment(tmp_path: Path) -> None:
+    """Within its start, its first decisions and its commits, with several clients; each history is taken up again."""
+    config, rng = czech_config(tmp_path), random.Random(SEED)
+    prepare(config)
+    for number in range(HISTORIES):
+        history, told = str(tmp_path / f"history{number}.db"), Told()
+        for kill in range(KILLS // HISTORIES):
+            with serving(config, history) as server, asking(server, VARIABLES, CLIENTS, rng.randrange(1 << 30), told):
+                if kill:
+                    server.wait()
+                time.sleep(rng.uniform(0, MOST_SECONDS))
+            with serving(config, history) as again:
+                again.wait()
+                found = assert_as_the_history_says(again, history, told)
+        assert audited(config, history)["verified"]
+        print(f"{len(found.asked)} requests, version {found.version}, told {told.decisions.total()} {told.statuses}")
+
+
+KILLED_AT = """
+import os, signal
+from contextlib import contextmanager
+from sdc.server.database import Database
+from sdc.server.history import Turn
+original, append, kinds = Database.writing, Turn.append, []
+def end(moment):
+    if moment == {moment!r} and {kind!r} in kinds:
+        os.kill(os.getpid(), signal.SIGKILL)
+def noted(self, kind, *others):
+    kinds.append(kind)
+    return append(self, kind, *others)
+@contextmanager
+def writing(self):
+    kinds.clear()
+    with original(self) as connection:
+        yield connection
+        end("before")
+    end("after")
+Database.writing, Turn.append = writing, noted
+"""
+MOMENTS = [("before", "request"), ("after", "request"), ("before", "decision"), ("after", "decision")]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("moment", "kind"), MOMENTS)
+@pytest.mark.parametrize("next_one", ["another", "a new start"])
+def test_a_server_killed_beside_a_commit(
+    moment: str, kind: str, next_one: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Of a request or of its decision: what is stored is decided once, by another server or after the next start."""
+    config, told = czech_config(tmp_path), Told()
+    prepare(config)
+    code = KILLED_AT.format(moment=moment, kind=kind)
+    history = str(request.getfixturevalue("postgres_url")) if next_one == "another" else str(tmp_path / "history.db")
+    with ExitStack() as servers:
+        if next_one == "another":
+            survivor = servers.enter_context(serving(config, history))
+            survivor.wait()
+        dying = servers.enter_context(serving(config, history, code))
+        ask_until_it_ends(dying, "user", VARIABLES, SEED, told)
+        assert dying.process.wait(30) == -signal.SIGKILL
+        if next_one != "another":
+            survivor = servers.enter_context(serving(config, history))
+            survivor.wait()
+        found = assert_as_the_history_says(survivor, history, told)
+    assert len(found.asked) == ((moment, kind) != ("before", "request"))
+    assert not told.decisions
