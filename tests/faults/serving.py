@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import random
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ SERVER = {
 }
 """Anybody on this machine asks under a name of their own, as behind a proxy."""
 SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE = 120, 90, 120
+WELL = {"status": "ok", "pending": 0}
 TOLD = {"undecided": "refused"}
 Frontier = set[frozenset[str]]
 
@@ -103,12 +105,15 @@ class Server:
     def health(self) -> httpx.Response:
         return httpx.get(f"{self.url}/api/health", timeout=SECONDS_TO_ASK)
 
-    def wait_until_decided(self) -> None:
-        """Until no request is without a decision."""
+    def wait_until_decided(self, history: str) -> None:
+        """Until no request is without a decision, and the server has read that."""
         end = time.monotonic() + SECONDS_TO_DECIDE
-        while (found := self.health().json())["pending"] or found["status"] != "ok":
-            assert time.monotonic() < end, found
-            time.sleep(0.05)
+        while True:
+            found, told = replayed(history), self.health().json()
+            if found.outcomes.keys() == found.asked.keys() and told == {**WELL, "version": found.version}:
+                return
+            assert time.monotonic() < end, (told, found.asked.keys() - found.outcomes.keys())
+            time.sleep(0.2)
 
 
 @contextmanager
@@ -133,7 +138,6 @@ class Told:
     decisions: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     jobs: set[tuple[str, int]] = field(default_factory=set)
     statuses: Counter[int] = field(default_factory=Counter)
-    versions: list[tuple[int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, who: str, asked: list[str], answer: httpx.Response) -> None:
@@ -170,6 +174,74 @@ def asking(server: Server, variables: str, clients: int, seed: int, told: Told) 
         server.kill()
         for thread in threads:
             thread.join()
+
+
+@dataclass
+class Streams:
+    """Many clients at once, each at any of the servers in turn; one that does not reach its server asks again."""
+
+    servers: list[Server]
+    variables: str
+    requests: int
+    seed: int
+    told: Told = field(default_factory=Told)
+    seconds: float = 0.0
+    lost: int = 0
+    versions: list[tuple[int, float, float, int]] = field(default_factory=list)
+
+    def run(self, clients: int, strikes: Mapping[int, Callable[[], None]] = {}) -> Told:
+        """What they were told; each strike happens when so many requests have been made."""
+        for server in self.servers:
+            assert server.wait()
+        begun = time.monotonic()
+        asyncio.run(self._run(clients, dict(strikes)))
+        self.seconds = time.monotonic() - begun
+        return self.told
+
+    async def _run(self, clients: int, strikes: dict[int, Callable[[], None]]) -> None:
+        rng, numbers = random.Random(self.seed), iter(range(self.requests))
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(timeout=SECONDS_TO_ASK, limits=limits) as client:
+
+            async def asking(who: str) -> None:
+                for number in numbers:
+                    if strike := strikes.pop(number, None):
+                        await asyncio.to_thread(strike)
+                    asked = [name for name in self.variables if rng.random() < 0.5] or [rng.choice(self.variables)]
+                    await self._ask(client, number, who, asked)
+
+            await asyncio.gather(*(asking(f"user{n}") for n in range(clients)))
+
+    async def _ask(self, client: httpx.AsyncClient, number: int, who: str, asked: list[str]) -> None:
+        while True:
+            which = number % len(self.servers)
+            server, begun, headers = self.servers[which], time.monotonic(), {PROXIED: who}
+            try:
+                url = f"{server.url}/api/requests"
+                answer = await client.post(url, json={"variables": asked}, headers=headers)
+            except (httpx.TransportError, httpx.UnsupportedProtocol):
+                self.lost += 1
+                await asyncio.sleep(0.2)
+                continue
+            self.told.note(who, asked, answer)
+            if answer.status_code == 200:
+                self.versions.append((which, begun, time.monotonic(), answer.json()["version"]))
+            return
+
+    def assert_versions_grow(self) -> None:
+        """Who asks a server after somebody was answered by it is told of no earlier version."""
+        for which in range(len(self.servers)):
+            answers = [answer[1:] for answer in self.versions if answer[0] == which]
+            ended, before, known = sorted(answers, key=lambda answer: answer[1]), 0, 0
+            for begun, _, version in sorted(answers):
+                while ended[before][1] < begun:
+                    known = max(known, ended[before][2])
+                    before += 1
+                assert version >= known
+
+    def __str__(self) -> str:
+        rate = self.requests / self.seconds
+        return f"{rate:.0f} requests a second, {self.seconds:.1f} s; {self.lost} unanswered; {self.told.statuses}"
 
 
 # The history, without the server's code
@@ -263,7 +335,7 @@ def _sets(named: list[list[str]]) -> Frontier:
 
 def assert_as_the_history_says(server: Server, url: str, told: Told) -> Replayed:
     """The state of a server, when it has decided all, is what is stored; what was told is stored, and none twice."""
-    server.wait_until_decided()
+    server.wait_until_decided(url)
     found, frontier, history = replayed(url), server.operator("frontier"), server.operator("history")
     assert frontier["version"] == found.version
     for name in "released", "unreleasable", "undecided":
