@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from sdc.build.build import Build
 from sdc.config import ServerConfig, UserConfig
@@ -44,9 +46,10 @@ def _new_keys(access: Access, settings: ServerConfig) -> dict[str, str]:
 def _secret(folder: Path) -> bytes:
     """What sessions are signed with: for this server alone, and the same after its next start."""
     path = folder / SECRET
-    try:
-        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
-    except FileExistsError:
-        pass
+    # whole or not at all: with an empty one, that of a server killed before it wrote, anybody could sign
+    with NamedTemporaryFile(dir=folder) as file, suppress(FileExistsError):
+        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+        os.link(file.name, path)
     return path.read_bytes()

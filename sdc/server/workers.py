@@ -150,6 +150,13 @@ def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
     _seat = Seat(bench, released)
 
 
+def _end_with_the_server() -> None:
+    """A server that is killed ends nobody, and its workers would wait for ever, each with the table."""
+    if (server := parent_process()) is not None:
+        server.join()
+        os._exit(1)
+
+
 def _call(name: str, *args: Any) -> Any:
     if _seat is None:
         raise RuntimeError("the worker has no table")
@@ -166,16 +173,19 @@ class Worker:
         self._bench, self._released, self._is_patient = bench, released, is_patient
         self._seat = Seat(bench, released, table) if is_small(table.schema) else None
         self._pool: Pool | None = None
+        self._lock = threading.Lock()
 
     def ask(self, method: Callable[..., Answer], *args: Any) -> Future[Answer]:
         """The future of a method of `Seat` with these arguments; BrokenProcessPool where the process died of it."""
-        if self._pool is None:
-            self._pool = self._start()
-        try:
-            return self._submit(self._pool, method.__name__, args)
-        except BrokenProcessPool:
-            self._pool = self._start()
-            return self._submit(self._pool, method.__name__, args)
+        # else two threads that find it dead start one each
+        with self._lock:
+            if self._pool is None:
+                self._pool = self._start()
+            try:
+                return self._submit(self._pool, method.__name__, args)
+            except BrokenProcessPool:
+                self._pool = self._start()
+                return self._submit(self._pool, method.__name__, args)
 
     def _submit(self, pool: Pool, name: str, args: tuple[Any, ...]) -> Future[Any]:
         return pool.submit(_call, name, *args) if self._seat is None else pool.submit(getattr(self._seat, name), *args)
