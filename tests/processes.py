@@ -13,6 +13,7 @@ TOGETHER = {
         "tests/build/",
         "tests/execution/test_executors.py",
         "tests/faults/test_killed_runs.py",
+        "tests/faults/test_killed_servers.py",
         "tests/faults/test_lost_processes.py",
         "tests/flows/",
         "tests/test_progress.py",

@@ -22,10 +22,12 @@ PATTERNS = (
     "sdc/ingest/*.py",
     "sdc/publish/*.py",
     "sdc/refusal.py",
+    "sdc/server/*.py",
     "sdc/storage/*.py",
     "tests/faults/*.py",
     "tests/flows/*.py",
     "tests/prefect_home.py",
+    "tests/server/databases.py",
 )
 """What soaks try: the parts that write, lose, end and take up again."""
 

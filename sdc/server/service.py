@@ -39,6 +39,14 @@ IDLE = 1.0  # seconds without a request
 AGAIN = 1.0  # seconds until a decision is tried again that could not be stored
 FRESH = 0.1  # seconds for which what others released may not be seen here
 
+ENDS = HistoryUnavailableError("this server ends; ask again")
+FAULT = "a request cannot be decided"
+FAULTS = {
+    HistoryError: "the history cannot be read or written",
+    BrokenProcessPool: "a process that decides has died",
+}
+"""What anybody may hear of what is wrong: no address, and nothing of the table."""
+
 MESSAGES = {
     "already-released": "This table is public already.",
     "released": "This table is public from now on.",
@@ -84,7 +92,8 @@ class Service:
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
         self._told: dict[int, Future[Reply]] = {}
         self._tries: Counter[int] = Counter()
-        self._busy = set[int]()  # being certified, or tried again later
+        self._busy = set[int]()  # queued here, being certified, or tried again later
+        self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._fresh, self._fault, self._is_closing = 0.0, "", threading.Event()
         self._is_stale = False  # what is kept of the evidence
         self._begin(first)
@@ -96,7 +105,7 @@ class Service:
         self._decider.warm()
         self._effects.warm()
         for number in self.course.pending:
-            self._numbers.put(number)
+            self._queue(number)
         for thread in self._threads:
             thread.start()
 
@@ -117,6 +126,8 @@ class Service:
         self._numbers.put(None)
         for thread in self._threads:
             thread.join()
+        for number in list(self._told):
+            self._tell(number)
         if self._is_stale:
             self._keep_evidence()
         self._decider.close()
@@ -140,8 +151,11 @@ class Service:
         return self.course.state
 
     def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
-        arrival = _Arrival(subtable, who, time.monotonic(), Future())
-        self._arrivals.put(arrival)
+        arrival = _Arrival(subtable, who, time.monotonic(), _promised())
+        if self._is_closing.is_set():
+            self._fail([arrival], ENDS)
+        else:
+            self._arrivals.put(arrival)
         return arrival.reply
 
     def reply_to(self, number: int, who: str) -> Reply | None:
@@ -212,7 +226,7 @@ class Service:
 
     def round(self) -> Future[int]:
         """Decides what waits for a round, together; the future is the number of requests that were decided."""
-        done = Future[int]()
+        done: Future[int] = _promised()
         self._numbers.put(done)
         return done
 
@@ -246,16 +260,25 @@ class Service:
         while (batch := self._next_arrivals()) is not None:
             try:
                 self._note(batch)
-            except HistoryError as error:
-                for arrival in batch:
-                    arrival.reply.set_exception(error)
+            except Exception as error:  # whatever it is, those who come next are to be heard
+                self._fail(batch, error)
+
+    def _fail(self, batch: Iterable[_Arrival], error: Exception) -> None:
+        """Of what was not stored, or is not known to be, nothing is told."""
+        for arrival in batch:
+            if not arrival.reply.done():
+                arrival.reply.set_exception(error)
 
     def _next_arrivals(self) -> list[_Arrival] | None:
         """What has come since, one at least; None where the service ends."""
         batch = [self._arrivals.get()]
         while len(batch) < MOST_AT_ONCE and not self._arrivals.empty():
             batch.append(self._arrivals.get())
-        return None if None in batch else [arrival for arrival in batch if arrival]
+        arrivals = [arrival for arrival in batch if arrival]
+        if len(arrivals) == len(batch):
+            return arrivals
+        self._fail(arrivals, ENDS)
+        return None
 
     def _note(self, batch: list[_Arrival]) -> None:
         entries, numbers = list[Entry](), list[int]()
@@ -293,7 +316,7 @@ class Service:
             return
         self._told[number] = arrival.reply
         if request.decision == PENDING:
-            self._numbers.put(number)
+            self._queue(number)
         if self._slot:
             left = max(0.0, arrival.at + self._slot - time.monotonic())
             timer = threading.Timer(left, self._tell, (number,))
@@ -336,9 +359,9 @@ class Service:
                 else:
                     self._decide(asked)
                 self._fault = ""
-            except (HistoryError, BrokenProcessPool) as error:
+            except Exception as error:  # whatever it is, the next ones are to be decided
                 # what cannot be decided or stored is not released, and tried again
-                self._fault = str(error) or "a process that decides has died"
+                self._fault = _fault_of(error)
                 if isinstance(asked, Future):
                     asked.set_exception(
                         HistoryUnavailableError(f"the round was not held: {self._fault}; hold it again")
@@ -347,25 +370,40 @@ class Service:
                     self._later(asked, AGAIN)
 
     def _next(self) -> int | Future[int] | None:
-        """The next request or round; where none comes for a while, what was left behind, and the evidence kept."""
+        """The next request or round; meanwhile what was left behind, and where none comes the evidence is kept."""
         while True:
+            if time.monotonic() - self._looked > IDLE:
+                self._take_up_what_was_left()
             try:
                 return self._numbers.get(timeout=IDLE)
             except queue.Empty:
                 if self._is_stale:
                     self._keep_evidence()
-                self._take_up_what_was_left()
 
     def _take_up_what_was_left(self) -> None:
         """Requests whose server has died, or did not learn that they were stored; each is decided once, by whomever."""
-        with suppress(HistoryError):
+        self._looked = time.monotonic()
+        try:
             self._refresh()
+        except HistoryError as error:
+            self._fault = _fault_of(error)
+            return
+        if self._fault == FAULTS[HistoryError]:
+            self._fault = ""
         with self._lock:
-            left = [number for number in self.course.pending if number not in self._busy]
-        for number in left:
-            self._numbers.put(number)
+            left = set(self.course.pending) - self._busy
+        # at the second look: another server may be at it
+        for number in sorted(left & self._left):
+            self._queue(number)
+        self._left = left
+
+    def _queue(self, number: int) -> None:
+        self._busy.add(number)
+        self._numbers.put(number)
 
     def _later(self, number: int, seconds: float) -> None:
+        if not self._slot:
+            self._tell(number)
         self._busy.add(number)
         timer = threading.Timer(seconds, self._numbers.put, (number,))
         timer.daemon = True
@@ -478,7 +516,9 @@ class Service:
             return
         finding, proof = done.result()
         if proof is not None:
-            self._decider.ask(Seat.learn, proof, state.released.add(request.sub_table))
+            # of a decider that dies just now nothing is learnt
+            with suppress(BrokenProcessPool):
+                self._decider.ask(Seat.learn, proof, state.released.add(request.sub_table))
         else:
             # longer than this nobody looks; unsafe or undecided is found again at once, or told as undecided
             self._tries[number] = MOST_TRIES
@@ -495,10 +535,21 @@ class Service:
                 entries = [turn.append(FRONTIER, "", st.label(subtable, self.schema), body)] if body else []
             self._apply(entries)
         except HistoryError as error:
-            self._fault = str(error)
+            self._fault = _fault_of(error)
 
     def _keep_evidence(self) -> None:
         """Without it nothing is less safe: after the next start it would only have to be found again."""
         self._is_stale, state = False, self.state
         with suppress(BrokenProcessPool, SdcError, OSError):
             self._keep(state, self._decider.ask(Seat.proof, state).result())
+
+
+def _promised() -> Future[Any]:
+    """A future that is kept whoever still waits for it: none that is cancelled, which would not take its result."""
+    found = Future[Any]()
+    found.set_running_or_notify_cancel()
+    return found
+
+
+def _fault_of(error: Exception) -> str:
+    return next((text for kind, text in FAULTS.items() if isinstance(error, kind)), FAULT)

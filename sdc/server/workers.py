@@ -150,13 +150,6 @@ def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
     _seat = Seat(bench, released)
 
 
-def _end_with_the_server() -> None:
-    """A server that is killed ends nobody, and its workers would wait for ever, each with the table."""
-    if (server := parent_process()) is not None:
-        server.join()
-        os._exit(1)
-
-
 def _call(name: str, *args: Any) -> Any:
     if _seat is None:
         raise RuntimeError("the worker has no table")

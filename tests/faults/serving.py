@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import yaml
+
+from tests.faults.killing import WORKER
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 OPERATOR, PROXIED = "op", "x-user"
@@ -128,6 +131,12 @@ def serving(config: Path, history: str, code: str = "") -> Iterator[Server]:
             server.process.stdout.close()
 
 
+def workers_of(server: Server) -> list[psutil.Process]:
+    """The processes that judge for a server."""
+    children = psutil.Process(server.process.pid).children()
+    return sorted((c for c in children if WORKER in " ".join(c.cmdline())), key=lambda child: child.pid)
+
+
 # Clients
 
 
@@ -146,7 +155,17 @@ class Told:
             if answer.status_code == 202:
                 self.jobs.add((who, int(answer.json()["job"].rpartition("/")[2])))
             elif answer.status_code == 200:
-                self.decisions[who, "*".join(asked), answer.json()["decision"]] += 1
+                self.decisions[who, "*".join(sorted(asked)), answer.json()["decision"]] += 1
+
+
+def ask(server: Server, who: str, asked: list[str], told: Told) -> httpx.Response | None:
+    """One request; None where the server is gone."""
+    with suppress(httpx.TransportError):
+        url, headers = f"{server.url}/api/requests", {PROXIED: who}
+        answer = httpx.post(url, json={"variables": asked}, headers=headers, timeout=SECONDS_TO_ASK)
+        told.note(who, asked, answer)
+        return answer
+    return None
 
 
 def ask_until_it_ends(server: Server, who: str, variables: str, seed: int, told: Told) -> None:
@@ -224,6 +243,9 @@ class Streams:
                 await asyncio.sleep(0.2)
                 continue
             self.told.note(who, asked, answer)
+            if answer.status_code == 503:
+                await asyncio.sleep(0.2)
+                continue
             if answer.status_code == 200:
                 self.versions.append((which, begun, time.monotonic(), answer.json()["version"]))
             return
@@ -290,7 +312,7 @@ def replayed(url: str) -> Replayed:
         assert entry["hash"] == hashlib.sha256(text.encode()).hexdigest()
         previous = entry["hash"]
         if entry["kind"] == "request":
-            found.asked[number] = entry["who"], "*".join(entry["body"]["sub_table"])
+            found.asked[number] = entry["who"], "*".join(sorted(entry["body"]["sub_table"]))
         elif entry["kind"] == "decision":
             _decide(found, entry["body"])
         elif entry["kind"] == "frontier" and not has_begun:
@@ -305,7 +327,7 @@ def replayed(url: str) -> Replayed:
 
 def _decide(found: Replayed, body: dict[str, Any]) -> None:
     number, outcome, subtable = body["request"], body["outcome"], frozenset(body["sub_table"])
-    assert found.asked[number][1] == "*".join(body["sub_table"])
+    assert found.asked[number][1] == "*".join(sorted(subtable))
     assert number not in found.outcomes, "a request is decided twice"
     is_public = any(subtable <= element for element in found.released)
     assert is_public == (outcome == "answered"), (outcome, subtable)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
+from sdc.build.build import open_build
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
+from tests.faults.killing import left_behind
 from tests.faults.serving import (
     Replayed,
     Streams,
     Told,
+    ask,
     ask_until_it_ends,
     asking,
     assert_as_the_history_says,
@@ -25,7 +32,10 @@ from tests.faults.serving import (
     czech_config,
     prepare,
     serving,
+    workers_of,
+    written,
 )
+from tests.server.databases import running_cluster
 from tests.server.streams import BruteForce
 
 KILLS, HISTORIES, CLIENTS, VARIABLES = 20, 5, 4, "ABCDEF"
@@ -102,6 +112,8 @@ def test_a_server_killed_beside_a_commit(
         assert len(found.asked) == ((moment, kind) != ("before", "request"))
 
 
+KILLS_OF_WORKERS = 6
+FEW_REQUESTS, SECONDS_AWAY = 600, 4.0
 REQUESTS, ASKERS, VICTIM_AFTER = 10_000, 32, 4_000
 
 
@@ -147,3 +159,95 @@ def assert_never_a_breach(found: Replayed, table: Table) -> None:
     """Of what is public in the end, and so of all before."""
     released = Release.of(st.of(table.schema.index(name) for name in element) for element in found.released)
     assert BruteForce(table, MinWidth(2, 6)).is_safe(released)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("victim", ["worker", "server"])
+def test_a_worker_killed_while_it_decides(victim: str, tmp_path: Path, public_data: Callable[[str], Path]) -> None:
+    """Of a table of more than 256 cells, which is judged by processes; none is left when the server is gone."""
+    content = {"name": "cps", "table": {"path": str(public_data("cps8.parquet"))}, "risk": {"min_width": 6}}
+    config, history, told = written(tmp_path, content, slot=1.0), str(tmp_path / "history.db"), Told()
+    prepare(config)
+    variables = open_build(config).table.schema.names
+    with serving(config, history) as server:
+        server.wait()
+        rng = random.Random(SEED)
+        for _ in range(KILLS_OF_WORKERS):
+            asked = rng.sample(variables, rng.randrange(2, 5))
+            with ThreadPoolExecutor(1) as client:
+                answer = client.submit(ask, server, "user", asked, told)
+                time.sleep(rng.uniform(0, 0.5))
+                workers = workers_of(server)
+                assert workers
+                if victim == "server":
+                    server.kill()
+                    break
+                rng.choice(workers).kill()
+            assert answer.result().status_code in (200, 202), answer.result().text
+            assert server.process.poll() is None
+        if victim == "worker":
+            found = assert_as_the_history_says(server, history, told)
+            assert len(found.asked) == KILLS_OF_WORKERS
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fate", ["crashed", "read-only", "moved"])
+def test_a_database_that_ends_for_a_while(fate: str, tmp_path: Path, czech: Table) -> None:
+    """Who asks meanwhile is told 503; nothing is half-done, and afterwards all is well."""
+    config = czech_config(tmp_path)
+    prepare(config)
+    with away(fate, tmp_path) as (history, end, begin), serving(config, history) as server:
+        timers = list[Timer]()
+
+        def strike() -> None:
+            end()
+            timers.append(Timer(SECONDS_AWAY, begin))
+            timers[-1].start()
+
+        streams = Streams([server], VARIABLES, FEW_REQUESTS, SEED)
+        told = streams.run(ASKERS, {20: strike, FEW_REQUESTS // 2: strike})
+        for timer in timers:
+            timer.join()
+        found = assert_as_the_history_says(server, history, told)
+        assert audited(config, history)["verified"]
+    assert told.statuses[503] > 0
+    assert told.statuses.keys() <= {200, 202, 503}
+    assert FEW_REQUESTS == told.statuses[200] + told.statuses[202] <= len(found.asked)
+    streams.assert_versions_grow()
+    assert_never_a_breach(found, czech)
+    print(streams)
+
+
+Away = tuple[str, Callable[[], None], Callable[[], None]]
+
+
+@contextmanager
+def away(fate: str, folder: Path) -> Iterator[Away]:
+    """A database, what takes it away, and what brings it back."""
+    if fate == "crashed":
+        pytest.importorskip("psycopg")
+        with running_cluster() as cluster:
+            yield cluster.new_url(), cluster.crash, cluster.start
+        return
+    place, elsewhere = folder / "database", folder / "elsewhere"
+    place.mkdir()
+    if fate == "moved":
+        yield str(place / "history.db"), lambda: move(place, elsewhere), lambda: move(elsewhere, place)
+        return
+    freeze(place, False)
+    try:
+        yield str(place / "history.db"), lambda: freeze(place, True), lambda: freeze(place, False)
+    finally:
+        freeze(place, False)
+
+
+def move(place: Path, to: Path) -> None:
+    place.rename(to)
+
+
+def freeze(folder: Path, is_frozen: bool) -> None:
+    """Makes a folder and its files such that nobody writes them, root and who has them open neither."""
+    sign = "+i" if is_frozen else "-i"
+    if subprocess.run(["chattr", "-R", sign, str(folder)], check=False, capture_output=True).returncode:
+        pytest.skip("this user or this disk makes no file immutable (chattr +i)")

@@ -34,6 +34,10 @@ class Cluster:
         """At once: sessions are ended."""
         self._control("stop", "-m", "fast")
 
+    def crash(self) -> None:
+        """As if it had died: what is under way is not ended well, and its next start recovers."""
+        self._control("stop", "-m", "immediate")
+
     def url(self, database: str) -> str:
         return f"postgresql://{USER}@/{database}?host={self.folder}"
 
