@@ -34,6 +34,7 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.model.recent import Recent
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.model.table import Table
 from sdc.server.access import Access, AccessError, Role, Signed, User, require_operator
 from sdc.server.answers import Answer, Format, FormatError, Shape, etag, file_name, format_of, pieces
 from sdc.server.desk import DeskLike, Explained, Moment, Reply
@@ -202,7 +203,12 @@ class Api:
         """A released sub-table, `A*B.csv`; without a suffix in the format that `Accept` likes best."""
         subtable, suffix = self._parsed(name)
         format, shape = _format(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
-        marginal = await run_in_threadpool(self._desk.marginal, subtable) if subtable else self._desk.records
+        key = (subtable, format.suffix, shape)
+        # what was written once is public for ever
+        kept = self._kept.peek(key)
+        marginal: Table | int | None = self._desk.records
+        if kept is None and subtable:
+            marginal = await run_in_threadpool(self._desk.marginal, subtable)
         if marginal is None:
             raise self._not_released(subtable)
         names = st.names(subtable, self._schema)
@@ -217,8 +223,6 @@ class Api:
         if tag in _tags(request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=headers)
         self._check_cells(subtable, shape)
-        key = (subtable, format.suffix, shape)
-        kept = self._kept.peek(key)
         if kept is None:
             found = await run_in_threadpool(_begun, self._desk.title, marginal, shape, format)
             if not isinstance(found, bytes):

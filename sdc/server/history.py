@@ -222,7 +222,7 @@ class History:
             turn = Turn(self, connection)
             yield turn
             # the database takes back what comes before an error, whoever caught it
-            turn.check()
+            turn.write()
 
     def close(self) -> None:
         """Gives back connections and file; twice does no harm."""
@@ -235,18 +235,21 @@ class Turn:
     def __init__(self, history: History, connection: sa.Connection) -> None:
         self._history, self._connection = history, connection
         self._failed: HistoryError | None = None
+        self._rows = list[dict[str, Any]]()  # appended, and not yet sent
         column = _ENTRIES.c
         last = connection.execute(sa.select(column.seq, column.hash).order_by(column.seq.desc()).limit(1)).first()
         self._last: tuple[int, str] = (last.seq, last.hash) if last else (0, FIRST)
 
     def entries(self, after: int) -> list[Entry]:
         """The entries behind number `after`: what others wrote since, and what this turn did."""
+        self.write()
         query = sa.select(_ENTRIES).where(_ENTRIES.c.seq > after).order_by(_ENTRIES.c.seq)
         with self._reached():
             return self._history._read(self._connection, query)
 
     def append(self, kind: str, who: str, subject: str, body: Mapping[str, Any]) -> Entry:
         """The next entry, its number and hash known at once; ValueError where it cannot be kept as JSON."""
+        self._check()
         text = canonical(dict(body))
         # as it will be read: tuples are lists, and keys are strings
         content = json.loads(text)
@@ -255,19 +258,25 @@ class Turn:
         (seq, previous), at = self._last, self._history._now().astimezone(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq + 1, kind, at, who, subject, content, previous)
         entry = replace(entry, hash=entry.digest)
-        with self._reached():
-            self._connection.execute(sa.insert(_ENTRIES).values({**vars(entry), "body": text}))
+        self._rows.append({**vars(entry), "body": text})
         self._last = entry.seq, entry.hash
         return entry
 
-    def check(self) -> None:
-        """Raises again what the database did not do."""
+    def write(self) -> None:
+        """Sends what was appended, all at once; raises again what the database did not do."""
+        self._check()
+        if self._rows:
+            with self._reached():
+                self._connection.execute(sa.insert(_ENTRIES), self._rows)
+            self._rows = []
+
+    def _check(self) -> None:
         if self._failed is not None:
             raise self._failed
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        self.check()
+        self._check()
         try:
             with self._history._database.reached():
                 yield

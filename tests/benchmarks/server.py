@@ -88,40 +88,63 @@ async def fresh(client: httpx.AsyncClient, names: list[str], generator: random.R
     return [names for names in frontier if len(names) <= 3]
 
 
-async def released(client: httpx.AsyncClient, tables: list[list[str]]) -> None:
-    async def user(number: int) -> list[tuple[float, float]]:
-        generator, found = random.Random(number), list[tuple[float, float]]()
-        for _ in range(EACH):
-            names = generator.choice(tables)
-            get, answer = await timed(lambda names=names: client.get(f"/api/tables/{'*'.join(names)}.json"))
-            assert answer.status_code == 200, answer.text
-            post, answer = await timed(lambda names=names: client.post("/api/requests", json={"variables": names}))
-            assert answer.json()["decision"] == "answered", answer.text
-            found.append((get, post))
-        return found
+class Lean:
+    """One connection that stays open, and nothing else: a client that takes longer than the server measures itself."""
 
-    begun = time.perf_counter()
-    rows = [pair for found in await asyncio.gather(*map(user, range(USERS))) for pair in found]
-    rate = 2 * len(rows) / (time.perf_counter() - begun)
-    said(f"released tables, {USERS} users at once", [get for get, _ in rows], "asked: p95 30")
-    said(f"requests for what is public, {rate:.0f} answers/s", [post for _, post in rows], "asked: p95 30")
+    def __init__(self, url: str) -> None:
+        self._host, self._port = url.removeprefix("http://").split(":")
+
+    async def __aenter__(self) -> Lean:
+        self._reader, self._writer = await asyncio.open_connection(self._host, int(self._port))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    async def get(self, path: str) -> float:
+        return await self._call(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+
+    async def post(self, names: list[str]) -> float:
+        body = json.dumps({"variables": names}).encode()
+        head = "POST /api/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        return await self._call(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    async def _call(self, request: bytes) -> float:
+        begun = time.perf_counter()
+        self._writer.write(request)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        assert b" 200 " in head[:16], head
+        await self._reader.readexactly(int(head.split(b"content-length:")[1].split(b"\r\n")[0]))
+        return time.perf_counter() - begun
 
 
-async def paced(client: httpx.AsyncClient, tables: list[list[str]]) -> None:
-    """50 users who think for a second between two answers, as people do."""
+async def released(url: str, tables: list[list[str]]) -> None:
+    await course_of_users(url, tables, "get", EACH, 0.0)
+    await course_of_users(url, tables, "post", EACH, 0.0)
+    await course_of_users(url, tables, "get", 10, 1.0)
+    await course_of_users(url, tables, "post", 10, 1.0)
+
+
+async def course_of_users(url: str, tables: list[list[str]], what: str, times: int, pause: float) -> None:
+    """Users at once, who think for a while between two answers, or do not."""
 
     async def user(number: int) -> list[float]:
         generator, found = random.Random(number), list[float]()
-        await asyncio.sleep(generator.random())
-        for _ in range(10):
-            names = generator.choice(tables)
-            took, _ = await timed(lambda names=names: client.get(f"/api/tables/{'*'.join(names)}.json"))
-            found.append(took)
-            await asyncio.sleep(1.0)
+        await asyncio.sleep(generator.random() * pause)
+        async with Lean(url) as client:
+            for _ in range(times):
+                names = generator.choice(tables)
+                found.append(
+                    await (client.get(f"/api/tables/{'*'.join(names)}.json") if what == "get" else client.post(names))
+                )
+                await asyncio.sleep(pause)
         return found
 
+    begun = time.perf_counter()
     seconds = [took for found in await asyncio.gather(*map(user, range(USERS))) for took in found]
-    said(f"released tables, {USERS} users, one a second each", seconds, "asked: p95 30")
+    rate = len(seconds) / (time.perf_counter() - begun)
+    how = f"{what} what is public, {USERS} users, {pause:g} s pauses, {rate:.0f}/s"
+    said(how, seconds, "asked: p95 30")
 
 
 async def effects(client: httpx.AsyncClient, names: list[str], key: str, generator: random.Random) -> None:
@@ -156,8 +179,7 @@ async def course(url: str, key: str) -> None:
         names = [v["name"] for v in (await client.get("/api/variables")).json()["variables"]]
         generator = random.Random(7)
         tables = await fresh(client, names, generator)
-        await released(client, tables)
-        await paced(client, tables)
+        await released(url, tables)
         await effects(client, names, key, generator)
         await many(client, tables)
 
