@@ -23,7 +23,6 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError, SdcError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
 from sdc.report import svg
 from sdc.report.plot import Plot, ticks
 from sdc.server.answers import FORMATS, Answer, Shape, pieces
@@ -52,6 +51,8 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters["number"] = "{:,}".format
+# a long label breaks after a star, and nowhere else
+_TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
 
 
 def pages(desk: DeskLike, settings: ServerConfig) -> APIRouter:
@@ -295,7 +296,7 @@ def _query(zeros: bool, totals: bool) -> str:
 def _growth(moments: Sequence[Moment]) -> Markup:
     """The number of released sub-tables after each release, as stairs."""
     last, top = moments[-1].version, max(moment.sub_tables for moment in moments)
-    plot = Plot(60, 12, 560, 190, (0, max(1, last)), (0, top))
+    plot = Plot(60, 12, 560, 190, (0, max(1, last)), (0, 1.08 * top))
     stairs = [(0.0, float(moments[0].sub_tables))]
     for moment in moments[1:]:
         stairs += [(moment.version, stairs[-1][1]), (moment.version, moment.sub_tables)]
@@ -316,7 +317,7 @@ class _OperatorPages:
 
     def overview(self, request: Request) -> Response:
         counts = self.counts()
-        totals = None if counts is None else [sum(row[status] for row in counts) for status in Status]
+        totals = counts and [sum(row[status] for row in counts) for status in Status]
         return _page(
             request,
             "operator",
@@ -366,6 +367,11 @@ class _OperatorPages:
         if one is None:
             return error_page(request, 404, "not-found", f"There is no request of number {number}.")
         asked = one.request.sub_table
-        is_released = isinstance(self.desk.marginal(asked), Table)
-        subtable = _named([asked], self.desk.schema)[0]
-        return _page(request, "explained", one=one, subtable=subtable, is_released=is_released)
+        return _page(
+            request,
+            "explained",
+            one=one,
+            subtable=_named([asked], self.desk.schema)[0],
+            is_released=asked in self.desk.state.released,
+            newest=self.desk.requests(None, 1)[0].number,
+        )

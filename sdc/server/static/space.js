@@ -4,8 +4,9 @@
 const canvas = document.getElementById("space"), panel = document.getElementById("effect");
 const names = JSON.parse(canvas.dataset.names), sizes = JSON.parse(canvas.dataset.sizes), K = names.length;
 const NAME = ["", "direct", "indirect", "unreleasable", "undecided", "open"], OPEN = 5, UNRELEASABLE = 3;
-const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442", ""], RELEASED_MARK = "#009e73", UNRELEASABLE_MARK = "#000";
-const GAP = 14, LEFT = 30, SHOWN = 12, WAIT = 120;
+const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442", ""];
+const MARK = { released: "#009e73", unreleasable: "#000" };
+const GAP = 14, LEFT = 30, SHOWN = 6, WAIT = 120;
 
 const dimension = t => { let n = 0; for (; t; t &= t - 1) n++; return n; };
 const members = t => names.filter((_, v) => t >> v & 1);
@@ -27,7 +28,9 @@ function rowsAt(size, width) {
 
 function layOut() {
   const width = Math.max(200, canvas.parentElement.clientWidth);
-  for (cell = 30; cell > 8 && rowsAt(cell, width) * cell > 800; cell--);
+  const widest = Math.max(...levels.map(level => level.length));
+  cell = Math.min(40, Math.max(24, Math.floor((width - LEFT) / widest)));
+  for (; cell > 8 && rowsAt(cell, width) * cell > 900; cell--);
   columns = Math.max(1, Math.floor((width - LEFT) / cell));
   let y = 2;
   for (let d = K; d >= 0; d--) {
@@ -59,14 +62,13 @@ function square(g, x, y, side, status) {
   status === 1 ? g.fill() : g.stroke();
 }
 
+// Only what is open or undecided gets one, so that it may cover the square
 function mark(g, x, y, side, what) {
-  const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink");
-  const inset = Math.max(1, side / 10);
-  g.lineWidth = 2 * inset;
-  g.strokeStyle = what === "released" ? RELEASED_MARK : ink;
-  g.setLineDash(what === "released" || side < 11 ? [] : [side / 5, side / 8]);
-  g.strokeRect(x + inset, y + inset, side - 2 * inset, side - 2 * inset);
-  g.setLineDash([]);
+  const border = Math.max(2, side / 6);
+  g.fillStyle = MARK[what];
+  g.fillRect(x, y, side, side);
+  g.fillStyle = "#fff";
+  g.fillRect(x + border, y + border, side - 2 * border, side - 2 * border);
 }
 
 function draw() {
@@ -88,7 +90,8 @@ function draw() {
 
 function add(tag, words, parent = panel) {
   const element = parent.appendChild(document.createElement(tag));
-  element.textContent = words;
+  // a long name breaks after a star
+  if (words) words.split(/(?<=\*)/).forEach(part => element.append(part, document.createElement("wbr")));
   return element;
 }
 
@@ -122,11 +125,11 @@ function tell(effect) {
   }
   const after = effect.frontiers.released.map(bits), after_u = effect.frontiers.unreleasable.map(bits);
   const now = frontier(t => statuses[t] <= 2, 1), now_u = frontier(t => statuses[t] === UNRELEASABLE, -1);
-  list("Would be released", effect.released.map(bits));
   list("Joins the released frontier", after.filter(t => !now.includes(t)));
   list("Leaves the released frontier", now.filter(t => !after.includes(t)));
   list("Joins the unreleasable frontier", after_u.filter(t => !now_u.includes(t)));
   list("Leaves the unreleasable frontier", now_u.filter(t => !after_u.includes(t)));
+  list("Would be released", effect.released.map(bits));
 }
 
 // The largest (1) or smallest (-1) sub-tables of which something holds
@@ -226,6 +229,8 @@ function start() {
     if (t === undefined) return;
     event.preventDefault();
     if (t !== at) go(t);
+    const y = canvas.getBoundingClientRect().top + places[at][1];
+    if (y < innerHeight * 0.4 || y > innerHeight - 60) window.scrollBy(0, y - innerHeight * 0.6);
   });
   new ResizeObserver(() => { layOut(); draw(); }).observe(canvas.parentElement);
 }
