@@ -1,0 +1,350 @@
+"""The pages in a real browser: a user asks, gets and is refused, an operator sees what releasing would do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page, sync_playwright
+
+from sdc.config import LimitsConfig, ServerConfig
+from sdc.model import subtable as st
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.min_width import MinWidth
+from sdc.server.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.desk import Reply
+from sdc.server.state import Status
+from tests.server.small_desk import SmallDesk
+from tests.server.small_site import serving, site
+
+CHROMIUM = shutil.which("chromium")
+FOR_ALL = ("/", "/requests", "/frontier", "/about", "/login", "/tables/A", "/tables/A*B*C*D*E*F", "/jobs/1", "/jobs/2")
+FOR_OPERATORS = ("/operator", "/operator/space", "/operator/requests", "/operator/requests/2")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+
+@dataclass
+class Visit:
+    """One person in a browser, and what the browser complained of."""
+
+    url: str
+    context: BrowserContext
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> int:
+        response = self.page.goto(self.url + path)
+        assert response is not None
+        return response.status
+
+    def hear(self, message: ConsoleMessage) -> None:
+        # that a page is a 404 is said on the console too
+        if message.type in ("error", "warning") and "status of 404" not in message.text:
+            self.complaints.append(message.text)
+
+    def fault(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def choose(self, subtable: SubTable, desk: SmallDesk) -> None:
+        for name in desk.schema.names:
+            self.page.get_by_label(name, exact=True).set_checked(name in st.names(subtable, desk.schema))
+
+    def follow(self, button: Locator) -> None:
+        """Presses a button or link, until the page that it leads to is loaded."""
+        with self.page.expect_navigation():
+            button.click()
+
+    def ask(self) -> None:
+        self.follow(self.page.get_by_role("button", name="Ask for this table"))
+
+    def items(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_inner_texts()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def desk(czech: Table) -> SmallDesk:
+    """Four variables are public together; what no longer can be released is known."""
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    assert [desk.ask(t, "user").result().decision for t in (0b1111, 0b111110)] == ["released", "refused"]
+    return desk
+
+
+def visiting(browser: Browser, url: str, role: str = "user", width: int = 1200) -> Visit:
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    context.set_default_timeout(20_000)
+    context.add_cookies([{"name": "role", "value": role, "url": url}])
+    visit = Visit(url, context, context.new_page())
+    visit.page.on("console", visit.hear)
+    visit.page.on("pageerror", visit.fault)
+    return visit
+
+
+def labels(subtables: tuple[SubTable, ...], desk: SmallDesk) -> list[str]:
+    return [st.label(t, desk.schema) for t in subtables]
+
+
+def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(browser: Browser, czech: Table) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url)
+        page = visit.page
+        visit.go("/")
+        visit.choose(0b1111, desk)
+        assert "A*B*C*D has 16 cells" in page.inner_text("#chosen")
+        visit.ask()
+        assert page.url == f"{url}/tables/A*B*C*D"
+        assert 0b1111 in desk.state.released
+        shown = [int(text) for text in visit.items(".counts td")]
+        assert sum(shown) == desk.records
+        for link in page.locator(".downloads a").all():
+            with page.expect_download() as download:
+                link.click()
+            suffix = str(download.value.url).rpartition(".")[2]
+            marginal = desk.marginal(0b1111)
+            assert marginal is not None
+            content = b"".join(pieces(Answer(desk.title, marginal), FORMATS[suffix]))
+            assert download.value.path().read_bytes() == content
+        assert page.locator(".downloads a").count() == len(FORMATS)
+        visit.go("/")
+        visit.choose(0b111110, desk)
+        visit.ask()
+        reply = desk.reply_to(2, "user")
+        assert reply is not None
+        assert reply.decision == "refused"
+        assert page.url == f"{url}/jobs/2"
+        assert visit.items("main .names li") == labels(reply.projection, desk)
+        assert visit.items(".asks li") == [f"Ask for {name}" for name in labels(reply.nearest, desk)]
+        visit.follow(page.locator(".asks button").first)
+        newest = desk.requests("user", 1)[0]
+        assert (newest.number, newest.sub_table) == (3, reply.nearest[0])
+        visit.go("/jobs/2")
+        visit.follow(page.locator("main .names a").first)
+        assert page.inner_text("h1") == " by ".join(st.names(reply.projection[0], desk.schema))
+        visit.go("/requests")
+        assert visit.items("tbody th") == [st.label(r.sub_table, desk.schema) for r in desk.requests("user")]
+        assert visit.complaints == []
+
+
+def test_zeros_and_totals_are_links_and_large_tables_downloads(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig(limits=LimitsConfig(cells_on_screen=8, cells=32)))) as url:
+        visit = visiting(browser, url)
+        visit.go("/tables/A*B")
+        visit.follow(visit.page.get_by_role("link", name="Show totals"))
+        visit.follow(visit.page.get_by_role("link", name="Show cells without records"))
+        assert visit.page.url.endswith("?zeros=true&totals=true")
+        marginal = desk.marginal(0b11)
+        assert marginal is not None
+        cells = Answer("", marginal, Shape(True, True)).cells()
+        assert f"The table has {cells} cells; a page shows at most 8." in visit.page.inner_text("main")
+        assert visit.page.locator("table").count() == 0
+        assert "zeros=true&totals=true" in str(visit.page.locator(".downloads a").first.get_attribute("href"))
+        visit.go("/")
+        visit.choose(0b111111, desk)
+        assert "64 cells: too many, at most 32" in visit.page.inner_text("#chosen")
+        with visit.page.expect_response("**/requests") as response:
+            visit.ask()
+        assert response.value.status == 413
+        assert "64 cells, and at most 32" in visit.page.inner_text("main")
+
+
+def test_nothing_chosen_and_unknown_names(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url)
+        post = visit.context.request.post
+        assert post(f"{url}/requests", form={"csrf": "token"}).status == 400
+        assert post(f"{url}/requests", form={"csrf": "token", "variable": "<b>"}).status == 400
+        assert "&lt;b&gt;" in post(f"{url}/requests", form={"csrf": "token", "variable": "<b>"}).text()
+        assert visit.go("/tables/A*X") == visit.go("/jobs/99") == 404
+        assert [visit.go(path) for path in FOR_OPERATORS] == [403] * len(FOR_OPERATORS)
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_what_can_no_longer_be_released_is_told_where_that_is_published(
+    browser: Browser, desk: SmallDesk, is_published: bool
+) -> None:
+    with serving(site(desk, ServerConfig(publish_unreleasable=is_published))) as url:
+        visit = visiting(browser, url)
+        page = visit.page
+        visit.go("/")
+        element = desk.state.unreleasable[0]
+        visit.choose(element, desk)
+        told = page.get_by_text("can no longer be released: it contains " + st.label(element, desk.schema))
+        assert told.count() == is_published
+        visit.choose(desk.state.released.frontier[0], desk)
+        assert page.locator("#closed").is_visible() is False
+        for path in ("/frontier", "/"):
+            visit.go(path)
+            assert (st.label(element, desk.schema) in str(page.text_content("main"))) == is_published
+        assert page.locator("input:disabled").count() == 0
+
+
+def test_a_pending_request_is_looked_at_again(
+    browser: Browser, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided = desk.reply_to(1, "user")
+    waiting = Reply("pending", "in-progress", "It is being looked into.", 0b1111, 0, job=1)
+    told = [waiting, waiting]
+    monkeypatch.setattr(desk, "reply_to", lambda number, who: told.pop(0) if told else decided)
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url)
+        assert visit.go("/jobs/1") == 202
+        assert visit.page.inner_text("#job") == waiting.message
+        visit.page.wait_for_url("**/tables/A*B*C*D")
+        assert visit.complaints == []
+
+
+def test_an_operator_points_at_a_sub_table_and_reads_the_effect(browser: Browser, desk: SmallDesk) -> None:
+    subtable = next(t for t in range(63, 0, -1) if desk.state.status(t) is Status.OPEN)
+    effect = desk.effect(subtable).result()
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator")
+        page = visit.page
+        visit.go("/operator/space")
+        page.wait_for_function("places.length && statuses")
+        x, y = page.evaluate("t => places[t]", subtable)
+        page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
+        page.get_by_text("Releasing it would make").wait_for()
+        said = page.inner_text("#effect")
+        assert st.label(subtable, desk.schema) in said
+        assert f"{effect.newly[0]} sub-table{'s' * (effect.newly[0] != 1)} released" in said
+        assert f"{effect.newly[1]} sub-table{'s' * (effect.newly[1] != 1)} unreleasable" in said
+        marks = dict(page.evaluate("[...marks]"))
+        closing = {t for t in range(64) if any(st.is_within(u, t) for u in effect.unreleasable)}
+        assert {t for t, what in marks.items() if what == "released"} == set(effect.released)
+        assert {t for t, what in marks.items() if what == "unreleasable"} == closing
+        joins = "#effect h3:text('Joins the released frontier') + ul li"
+        news = set(effect.released_frontier) - set(desk.state.released.frontier)
+        assert set(visit.items(joins)) == set(labels(tuple(news), desk))
+        assert visit.complaints == []
+
+
+def test_the_text_of_the_query_space_is_the_desks_state(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "auditor")
+        visit.go("/operator/space")
+        rows = [re.findall(r"\d+", row) for row in visit.items("#counts tbody tr")]
+        state = desk.state
+        for dimension, row in enumerate(rows):
+            level = [state.status(t) for t in range(64) if st.dimension(t) == dimension]
+            assert [int(n) for n in row] == [dimension, len(level), *(level.count(status) for status in Status)]
+        assert visit.items("#released + ul li") == labels(state.released.frontier, desk)
+        assert visit.items("#unreleasable + ul li") == labels(state.unreleasable, desk)
+        visit.page.wait_for_function("statuses")
+        assert visit.page.evaluate("[...statuses]") == desk.statuses().tolist()
+        visit.go("/operator/requests")
+        explained = [desk.explained(request.number) for request in desk.requests()]
+        for row, one in zip(visit.items("tbody tr"), explained, strict=True):
+            assert one is not None
+            assert one.rule in row
+            assert one.witness is None or f"count {one.witness['count']}" in row
+
+
+def test_keyboard_only(browser: Browser, czech: Table) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator")
+        page = visit.page
+        visit.go("/")
+        page.keyboard.press("Tab")
+        assert focused(page) == "Skip to the content"
+        page.keyboard.press("Enter")
+        for name in ("A", "B"):
+            tab_to(page, name)
+            page.keyboard.press("Space")
+        tab_to(page, "Ask for this table")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/tables/A*B")
+        tab_to(page, "Query space")
+        page.keyboard.press("Enter")
+        page.wait_for_function("typeof places !== 'undefined' && places.length && statuses")
+        tab_to(page, "space")
+        for key in ("ArrowUp", "ArrowUp", "End"):
+            page.keyboard.press(key)
+        last = max(t for t in range(64) if st.dimension(t) == 2)
+        assert page.inner_text("#effect h2") == st.label(last, desk.schema)
+        page.get_by_text("Releasing it would make").wait_for()
+        for key in ("Home", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowDown"):
+            page.keyboard.press(key)
+        assert page.inner_text("#effect h2") == "(total)"
+        assert visit.complaints == []
+
+
+def focused(page: Page) -> str:
+    said: str = page.evaluate(
+        "(e => ((e.labels && e.labels[0]) || e).innerText.trim() || e.id)(document.activeElement)"
+    )
+    return said
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Tabs on until what is so called has the focus, which must be seen."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if focused(page) == name:
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            return
+    pytest.fail(f"{name} is not reached by the keyboard")
+
+
+@pytest.mark.parametrize("width", [320, 1200])
+def test_every_page_is_whole(browser: Browser, desk: SmallDesk, width: int) -> None:
+    with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
+        visit = visiting(browser, url, "operator", width)
+        for path in (*FOR_ALL, *FOR_OPERATORS):
+            visit.go(path)
+            found = json.loads(visit.page.evaluate(MEASURE))
+            levels = found.pop("levels")
+            assert levels[0] == 1, path
+            assert levels.count(1) == 1, path
+            assert all(b - a <= 1 for a, b in pairwise(levels)), path
+            assert found == {"lang": "en", "title": True, "scroll": 0, "unlabelled": 0, "contrast": []}, path
+        assert visit.complaints == []
+
+
+MEASURE = """(() => {
+  const root = document.documentElement;
+  const light = c => c.match(/\\d+/g).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => { const c = e ? getComputedStyle(e).backgroundColor : "rgb(255, 255, 255)";
+    return c === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : c; };
+  const contrast = e => { const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05); };
+  const words = [...document.querySelectorAll("body *")].filter(e => e.children.length === 0 && e.innerText);
+  return JSON.stringify({
+    lang: root.lang, title: document.title.includes(" · "),
+    scroll: root.scrollWidth - root.clientWidth,
+    levels: [...document.querySelectorAll("h1, h2, h3")].map(h => Number(h.tagName[1])),
+    unlabelled: [...document.querySelectorAll("input:not([type=hidden])")].filter(i => !i.labels.length).length,
+    contrast: words.filter(e => contrast(e) < 4.5).map(e => e.innerText),
+  });
+})()"""
+
+
+def test_the_form_works_without_script(browser: Browser, czech: Table) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    with serving(site(desk, ServerConfig())) as url:
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("C", exact=True).check()
+        page.get_by_label("D", exact=True).check()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Ask for this table").click()
+        assert page.url == f"{url}/tables/C*D"
+        assert 0b1100 in desk.state.released
