@@ -165,7 +165,8 @@ class _Pages:
         if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
             message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
             return error_page(request, 413, "too-many-cells", message)
-        reply = await asyncio.wrap_future(self.desk.ask(subtable, request.state.user.name))
+        # who goes away ends the waiting, and not the request
+        reply = await asyncio.shield(asyncio.wrap_future(self.desk.ask(subtable, request.state.user.name)))
         number = reply.job
         if reply.decision == "refused":
             number = await asyncio.to_thread(self.number_of, subtable, request)
@@ -317,7 +318,7 @@ class _OperatorPages:
 
     def overview(self, request: Request) -> Response:
         counts = self.counts()
-        totals = counts and [sum(row[status] for row in counts) for status in Status]
+        totals = [sum(row[status] for row in counts) for status in Status] if counts else None
         return _page(
             request,
             "operator",

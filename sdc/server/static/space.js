@@ -4,7 +4,8 @@
 const canvas = document.getElementById("space"), panel = document.getElementById("effect");
 const names = JSON.parse(canvas.dataset.names), sizes = JSON.parse(canvas.dataset.sizes), K = names.length;
 const NAME = ["", "direct", "indirect", "unreleasable", "undecided", "open"], OPEN = 5, UNRELEASABLE = 3;
-const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442", ""];
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
+const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442", colour("--open")];
 const MARK = { released: "#009e73", unreleasable: "#000" };
 const GAP = 14, LEFT = 30, SHOWN = 6, WAIT = 120;
 
@@ -48,7 +49,7 @@ function layOut() {
 }
 
 function square(g, x, y, side, status) {
-  g.fillStyle = FILL[status] || getComputedStyle(document.documentElement).getPropertyValue("--open");
+  g.fillStyle = FILL[status];
   g.fillRect(x, y, side, side);
   if (side < 11) return;
   const middle = [x + side / 2, y + side / 2], r = side / 5;
@@ -72,16 +73,16 @@ function mark(g, x, y, side, what) {
 }
 
 function draw() {
-  const g = canvas.getContext("2d"), root = getComputedStyle(document.documentElement), side = cell > 12 ? cell - 3 : cell - 1;
+  const g = canvas.getContext("2d"), side = cell > 12 ? cell - 3 : cell - 1;
   g.clearRect(0, 0, canvas.width, canvas.height);
   g.font = "13px system-ui, sans-serif";
   places.forEach(([x, y], t) => {
     square(g, x, y, side, statuses[t]);
     if (marks.has(t)) mark(g, x, y, side, marks.get(t));
   });
-  g.fillStyle = root.getPropertyValue("--soft");
+  g.fillStyle = colour("--soft");
   tops.forEach((y, d) => g.fillText(d, 2, y + Math.max(10, side / 2 + 5)));
-  g.strokeStyle = root.getPropertyValue("--ink");
+  g.strokeStyle = colour("--ink");
   g.lineWidth = 2.5;
   g.strokeRect(places[at][0] - 2, places[at][1] - 2, side + 4, side + 4);
 }
@@ -232,6 +233,7 @@ function start() {
     const y = canvas.getBoundingClientRect().top + places[at][1];
     if (y < innerHeight * 0.4 || y > innerHeight - 60) window.scrollBy(0, y - innerHeight * 0.6);
   });
+  canvas.setAttribute("aria-busy", "false");
   new ResizeObserver(() => { layOut(); draw(); }).observe(canvas.parentElement);
 }
 
