@@ -173,7 +173,8 @@ class Signed:
             made_for = self._forms.loads(token, max_age=FORM_SECONDS)
         except (BadSignature, ValueError, TypeError):
             made_for = ""
-        if not hmac.compare_digest(str(made_for).encode(), _digest(browser)[:32].encode()):
+        # the form of no browser would be everybody's
+        if not browser or not hmac.compare_digest(str(made_for).encode(), _digest(browser)[:32].encode()):
             raise AccessError(403, "form-expired", "this form has expired; load the page again and send it from there")
 
 

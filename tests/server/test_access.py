@@ -1,0 +1,294 @@
+"""Who may: keys, sessions, forms, how often, and which roles; tried on what somebody else would send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from itsdangerous import TimestampSigner
+
+from sdc.config import ServerConfig
+from sdc.server.access import (
+    FORM_SECONDS,
+    KEY,
+    KINDS,
+    MOST_CALLERS,
+    REVOKED,
+    SESSION_SECONDS,
+    Access,
+    AccessError,
+    Rate,
+    Signed,
+    User,
+    require_operator,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SECRET = b"s" * 32
+
+
+class Entries:
+    """What would be stored in a history."""
+
+    def __init__(self) -> None:
+        self.stored: list[tuple[str, str, str, Mapping[str, Any]]] = []
+
+    def __call__(self, kind: str, who: str, subject: str, body: Mapping[str, Any]) -> None:
+        self.stored.append((kind, who, subject, body))
+
+
+def access_of(entries: Entries | None = None, **settings: Any) -> Access:
+    return Access(ServerConfig.model_validate(settings), entries or Entries())
+
+
+def answer_to(access: Access, key: str, now: datetime = NOW) -> tuple[int, str, str]:
+    with pytest.raises(AccessError) as caught:
+        access.by_key(key, now)
+    return caught.value.status, caught.value.code, str(caught.value)
+
+
+# Keys
+
+
+def test_a_key_is_stored_as_a_hash_alone() -> None:
+    entries = Entries()
+    access = access_of(entries)
+    key = access.new_key("ada", "operator", 30, NOW, "root")
+    ((kind, who, subject, body),) = entries.stored
+    assert (kind, who, subject) == (KEY, "root", "ada")
+    assert key.rpartition("_")[2] not in str(body)
+    assert key not in repr(access)
+    assert access.by_key(key, NOW) == User("ada", "operator", key=body["key"])
+
+
+def test_keys_differ() -> None:
+    access = access_of()
+    assert len({access.new_key("ada", "user", 1, NOW) for _ in range(100)}) == 100
+
+
+def test_whatever_is_wrong_with_a_key_is_answered_alike() -> None:
+    access, foreign = access_of(), access_of()
+    key, expired, revoked = (access.new_key("ada", "user", days, NOW) for days in (30, 1, 30))
+    assert access.revoke(revoked.split("_")[1], "root")
+    number, _, secret = key.removeprefix("sdc_").partition("_")
+    wrong = [
+        foreign.new_key("ada", "user", 30, NOW),
+        expired,
+        revoked,
+        f"sdc_{number}_{'A' * 43}",
+        f"sdc_{'0' * 12}_{secret}",
+        f"sdc_{expired.split('_')[1]}_{secret}",
+        key[:-1],
+        key + "=",
+        key.upper(),
+        f" {key}",
+        f"{key}\n",
+        "",
+        "sdc_",
+        "sdc__",
+        "\0",
+        "\ud800",
+        "é" * 40,
+        "sdc_" + "٣" * 12 + "_" + "A" * 43,
+        "x" * 1_000_000,
+    ]
+    tomorrow = NOW + timedelta(days=1)
+    told = {answer_to(access, one, tomorrow) for one in wrong}
+    assert told == {(401, "unauthorised", "this key is not valid here; ask the operator for one")}
+    assert access.by_key(key, tomorrow).name == "ada"
+
+
+def test_a_key_ends_at_its_last_moment() -> None:
+    access = access_of()
+    key = access.new_key("ada", "user", 1, NOW)
+    assert access.by_key(key, NOW + timedelta(days=1, seconds=-1)).name == "ada"
+    answer_to(access, key, NOW + timedelta(days=1))
+
+
+def test_keys_are_the_same_after_a_new_start() -> None:
+    entries = Entries()
+    access = access_of(entries)
+    key, revoked = access.new_key("ada", "auditor", 30, NOW), access.new_key("bob", "user", 30, NOW)
+    access.revoke(revoked.split("_")[1], "root")
+    again = access_of()
+    for kind, _, _, body in entries.stored:
+        assert kind in KINDS
+        again.apply(kind, body)
+    assert again.by_key(key, NOW).role == "auditor"
+    assert (again.has_key("ada"), again.has_key("bob")) == (True, False)
+    answer_to(again, revoked)
+
+
+def test_what_cannot_be_stored_is_no_key() -> None:
+    def fails(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    access = Access(ServerConfig(), fails)
+    with pytest.raises(OSError, match="the disk is full"):
+        access.new_key("ada", "operator", 30, NOW)
+    assert not access.has_key("ada")
+
+
+def test_a_revocation_that_cannot_be_stored_changes_nothing() -> None:
+    entries = Entries()
+    access = access_of(entries)
+    number = access.new_key("ada", "user", 30, NOW).split("_")[1]
+
+    def fails(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    access.store = fails
+    with pytest.raises(OSError, match="the disk is full"):
+        access.revoke(number, "root")
+    assert access.by_number(number, NOW).name == "ada"
+
+
+def test_revoking() -> None:
+    entries = Entries()
+    access = access_of(entries)
+    number = access.new_key("ada", "user", 30, NOW).split("_")[1]
+    assert access.revoke(number, "root")
+    assert entries.stored[-1] == (REVOKED, "root", "ada", {"key": number})
+    assert not access.revoke(number, "root")
+    assert len(entries.stored) == 2
+
+
+# Sessions
+
+
+def test_a_session_ends_with_its_key() -> None:
+    access, signed = access_of(), Signed(SECRET)
+    user = access.by_key(access.new_key("ada", "user", 1, NOW), NOW)
+    number = signed.number_of(signed.session(user))
+    assert number == user.key
+    assert access.by_number(number, NOW) == user
+    with pytest.raises(AccessError, match="not valid"):
+        access.by_number(number, NOW + timedelta(days=1))
+    access.revoke(number, "root")
+    with pytest.raises(AccessError, match="not valid"):
+        access.by_number(number, NOW)
+
+
+def test_a_session_is_ours_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    signed, user = Signed(SECRET), User("ada", key="0" * 12)
+    cookie = signed.session(user)
+    assert signed.session(user) != cookie
+    for wrong in (Signed(b"t" * 32).session(user), signed.form("ada"), cookie[:-1], "", "a.b.c", "\ud800", "é"):
+        assert signed.number_of(wrong) is None
+    later = int(datetime.now(UTC).timestamp()) + SESSION_SECONDS
+    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later - 60)
+    assert signed.number_of(cookie) == "0" * 12
+    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later + 60)
+    assert signed.number_of(cookie) is None
+
+
+# Forms
+
+
+def test_a_form_is_of_one_browser_and_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    signed = Signed(SECRET)
+    form = signed.form("a browser")
+    signed.check_form(form, "a browser")
+    made_up = [Signed(b"t" * 32).form("a browser"), signed.session(User("ada")), form[:-1], "", "x.y.z", "\ud800"]
+    for token, browser in [(form, "another"), (form, ""), *((token, "a browser") for token in made_up)]:
+        with pytest.raises(AccessError, match="this form has expired") as caught:
+            signed.check_form(token, browser)
+        assert (caught.value.status, caught.value.code) == (403, "form-expired")
+    later = int(datetime.now(UTC).timestamp()) + FORM_SECONDS + 60
+    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later)
+    with pytest.raises(AccessError, match="this form has expired"):
+        signed.check_form(form, "a browser")
+
+
+def test_no_form_is_of_no_browser() -> None:
+    """Who has no cookie has no form that holds: it would be everybody's."""
+    signed = Signed(SECRET)
+    with pytest.raises(AccessError, match="this form has expired"):
+        signed.check_form(signed.form(""), "")
+
+
+# How often
+
+
+class Clock:
+    """One that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def test_a_bucket_fills_by_the_minute() -> None:
+    clock = Clock()
+    rate = Rate(6, clock)
+    assert [rate.wait("ada") for _ in range(6)] == [0.0] * 6
+    assert rate.wait("ada") == pytest.approx(10)
+    assert rate.wait("bob") == 0
+    clock.time = 4
+    assert rate.wait("ada") == pytest.approx(6)
+    clock.time = 10.001
+    assert rate.wait("ada") == 0
+    assert rate.wait("ada") > 0
+    clock.time = 10_000
+    assert [rate.wait("ada") for _ in range(7)][5:] == [0.0, pytest.approx(10)]
+
+
+def test_asking_in_vain_does_not_put_off() -> None:
+    clock = Clock()
+    rate = Rate(1, clock)
+    rate.wait("ada")
+    for second in range(60):
+        clock.time = second
+        assert rate.wait("ada") == pytest.approx(60 - second)
+    clock.time = 60.001
+    assert rate.wait("ada") == 0
+
+
+def test_the_callers_longest_silent_are_forgotten() -> None:
+    rate = Rate(1, Clock())
+    rate.wait("first")
+    for number in range(MOST_CALLERS - 1):
+        rate.wait(str(number))
+    assert rate.wait("first") > 0
+    for number in range(3 * MOST_CALLERS):
+        rate.wait(str(number))
+    assert len(rate._left) == MOST_CALLERS
+    assert rate.wait("first") == 0
+
+
+# Roles
+
+
+def test_a_proxy_names_users_whose_roles_the_settings_give() -> None:
+    access = access_of(users=[{"name": "ada", "role": "operator"}, {"name": "bob", "role": "auditor"}])
+    assert access.by_proxy("ada") == User("ada", "operator")
+    assert access.by_proxy("bob").role == "auditor"
+    assert access.by_proxy("eve") == User("eve", "user")
+
+
+@pytest.mark.parametrize("settings", [{"users": [{"name": "ada"}]}, {"public": False}])
+def test_without_a_key_there_is_nobody(settings: dict[str, Any]) -> None:
+    with pytest.raises(AccessError, match="give a key of this server") as caught:
+        access_of(**settings).anybody()
+    assert caught.value.status == 401
+
+
+@pytest.mark.parametrize("settings", [{}, {"users": [{"name": "ada"}], "public": True}])
+def test_without_users_there_is_the_public(settings: dict[str, Any]) -> None:
+    user = access_of(**settings).anybody()
+    assert (user.is_public, user.role, user.may_look) == (True, "user", False)
+
+
+def test_auditors_look_and_operators_change() -> None:
+    operator, auditor, user = User("a", "operator"), User("b", "auditor"), User("c")
+    require_operator(operator)
+    require_operator(operator, changes=True)
+    require_operator(auditor)
+    for who, changes in ((auditor, True), (user, False), (user, True)):
+        with pytest.raises(AccessError, match="this is for operators") as caught:
+            require_operator(who, changes=changes)
+        assert (caught.value.status, caught.value.code) == (403, "forbidden")
