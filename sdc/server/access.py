@@ -23,6 +23,8 @@ KINDS = (KEY, REVOKED)
 """The entries of the history that say who may."""
 PUBLIC = "public"
 KEY_PATTERN = re.compile(r"sdc_[0-9a-f]{12}_[A-Za-z0-9_-]{40,60}", re.ASCII)
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+"""What users are called: it goes into the history, and into addresses."""
 FORM_SECONDS, SESSION_SECONDS = 3600, 12 * 3600
 MOST_CALLERS = 10_000  # of whom it is remembered how often they asked
 
@@ -119,7 +121,10 @@ class Access:
         return User(found.user, found.role, key=number)
 
     def by_proxy(self, name: str) -> User:
-        """Whom a proxy has authenticated, with the role that the settings give them."""
+        """Whom a proxy has authenticated, with the role that the settings give them; AccessError where it is nobody."""
+        if not re.fullmatch(NAME, name, re.ASCII) or name.endswith("\n"):
+            text = "the proxy names nobody who may ask: one name of letters, digits and . _ @ -, at most 64"
+            raise AccessError(401, "unauthorised", text)
         roles = {user.name: user.role for user in self.settings.users}
         return User(name, roles.get(name, "user"))
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
-from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -24,7 +23,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -35,15 +34,35 @@ from sdc.model.recent import Recent
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.access import Access, AccessError, Role, Signed, User, require_operator
+from sdc.server.access import NAME, Access, AccessError, Role, Signed, User, require_operator
 from sdc.server.answers import Answer, Format, FormatError, Shape, etag, file_name, format_of, pieces
 from sdc.server.desk import DeskLike, Explained, Moment, Reply
 from sdc.server.desk import Request as Asked
+from sdc.server.documentation import (
+    BINARY,
+    BYTES,
+    HEALTH,
+    NEW_KEY,
+    REPLY,
+    TABLE,
+    AllFrontiersBody,
+    EffectBody,
+    ExplainedBody,
+    FrontierBody,
+    HistoryBody,
+    RequestsBody,
+    Responses,
+    RevokedBody,
+    RoundBody,
+    VariablesBody,
+    documentation_page,
+    documented,
+    openapi_of,
+)
 from sdc.server.effect import Effect
-from sdc.server.formats import FORMATS
 from sdc.server.gateway import LOCAL_HOSTS, SESSION, Gateway
 from sdc.server.history import HistoryError
-from sdc.server.problems import Problem, response_to, tell_pages_by
+from sdc.server.problems import Problem, denied, response_to, tell_pages_by
 
 Found = TypeVar("Found")
 PREFIX, TOTAL = "/api", "(total)"
@@ -68,16 +87,9 @@ class Wanted(BaseModel):
 class NewKey(BaseModel):
     """A key that an operator makes."""
 
-    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+    user: Annotated[str, Field(pattern=NAME)]
     role: Role = "user"
     days: Annotated[int, Field(ge=1, le=3660)] = 365
-
-
-class Told(BaseModel):
-    """What goes wrong."""
-
-    code: str
-    message: str
 
 
 # Sub-tables in addresses and bodies
@@ -220,7 +232,7 @@ class Api:
             "vary": "Accept",
             "content-disposition": f'{kind}; filename="{file_name(names, format)}"',
         }
-        if tag in _tags(request.headers.get("if-none-match", "")):
+        if {tag, "*"} & _tags(request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=headers)
         self._check_cells(subtable, shape)
         if kept is None:
@@ -232,10 +244,11 @@ class Api:
 
     def _parsed(self, name: str) -> tuple[SubTable, str | None]:
         stem, dot, suffix = name.rpartition(".")
-        known = dot and suffix in FORMATS
-        text = stem if known else name
+        # names of variables may have dots
+        has_suffix = dot and name.rpartition("*")[2] not in self._schema.names
+        text = stem if has_suffix else name
         subtable = 0 if text == TOTAL else sub_table_of(text.split("*") if text else [], self._schema)
-        return subtable, suffix if known else None
+        return subtable, suffix if has_suffix else None
 
     def _not_released(self, subtable: SubTable) -> Problem:
         """The same whether it was refused, is undecided, or was never asked for."""
@@ -269,10 +282,13 @@ class Api:
         asked = await run_in_threadpool(self._desk.requests, user_of(request).name)
         return {"requests": [asked_facts(one, self._schema) for one in asked]}
 
-    async def health(self) -> JSONResponse:
-        """Whether the server is well."""
+    async def health(self, request: Request) -> JSONResponse:
+        """Whether the server is well; operators are told what is wrong."""
         found = self._desk.health()
-        return JSONResponse(found, 200 if found["status"] == "ok" else 503)
+        is_well = found["status"] == "ok"
+        if not is_well and not user_of(request).may_look:
+            found = {**found, "status": UNAVAILABLE.code}
+        return JSONResponse(found, 200 if is_well else 503)
 
     # Of operators and auditors
 
@@ -338,7 +354,6 @@ class Api:
         return [st.names(t, self._schema) for t in subtables]
 
 
-BYTES = "application/octet-stream"
 NOT_RELEASED = "This table is not released."
 
 
@@ -351,7 +366,8 @@ def user_of(request: Request) -> User:
 
 
 async def waited(future: Future[Found]) -> Found:
-    return await asyncio.wrap_future(future)
+    # who goes away takes no decision with them: its future is the desk's
+    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Shape) -> int:
@@ -395,53 +411,58 @@ def _chained(had: list[bytes], written: Iterable[bytes]) -> Iterable[bytes]:
 
 
 def _must_look(request: Request) -> None:
-    try:
-        require_operator(user_of(request))
-    except AccessError as error:
-        raise Problem(error.status, error.code, str(error)) from error
-
-
-def _documented(*codes: int) -> dict[int | str, dict[str, Any]]:
-    told: dict[int | str, dict[str, Any]] = {code: {"model": Told} for code in (400, 401, 413, 429, 503)}
-    without: dict[int | str, dict[str, Any]] = {
-        code: {"description": HTTPStatus(code).phrase} for code in codes if code < 400
-    }
-    return {**told, **without, **{code: {"model": Told} for code in codes if code >= 400}}
+    require_operator(user_of(request))
 
 
 def _routes(api: Api) -> APIRouter:
     router = APIRouter(prefix=PREFIX)
-    users: list[tuple[str, str, Callable[..., Any], tuple[int, ...]]] = [
-        ("POST", "/requests", api.ask, (202, 415)),
-        ("GET", "/jobs/{number}", api.job, (202, 404)),
-        ("GET", "/tables/{name:path}", api.table, (304, 404, 406)),
-        ("GET", "/variables", api.variables, ()),
-        ("GET", "/frontier", api.frontier, ()),
-        ("GET", "/requests", api.requests, ()),
-        ("GET", "/health", api.health, ()),
+    users: list[tuple[str, str, Callable[..., Any], Responses]] = [
+        ("POST", "/requests", api.ask, documented(REPLY, 403, 415)),
+        ("GET", "/jobs/{number}", api.job, documented(REPLY, 404)),
+        ("GET", "/tables/{name:path}", api.table, documented(TABLE, 404, 406)),
+        ("GET", "/variables", api.variables, documented(VariablesBody)),
+        ("GET", "/frontier", api.frontier, documented(FrontierBody)),
+        ("GET", "/requests", api.requests, documented(RequestsBody)),
+        ("GET", "/health", api.health, documented(HEALTH)),
     ]
-    operators: list[tuple[str, str, Callable[..., Any], tuple[int, ...]]] = [
-        ("GET", "/operator/frontier", api.operator_frontier, (403,)),
-        ("GET", "/operator/effect", api.effect, (403,)),
-        ("GET", "/operator/statuses", api.statuses, (403,)),
-        ("GET", "/operator/requests", api.all_requests, (403,)),
-        ("GET", "/operator/requests/{number}", api.explained, (403, 404)),
-        ("GET", "/operator/history", api.history, (403,)),
-        ("POST", "/operator/round", api.round, (403,)),
-        ("POST", "/operator/keys", api.new_key, (201, 403, 415)),
-        ("DELETE", "/operator/keys/{number}", api.revoke, (403, 404)),
+    operators: list[tuple[str, str, Callable[..., Any], Responses]] = [
+        ("GET", "/operator/frontier", api.operator_frontier, documented(AllFrontiersBody, 403)),
+        ("GET", "/operator/effect", api.effect, documented(EffectBody, 403)),
+        ("GET", "/operator/statuses", api.statuses, documented(BINARY, 403)),
+        ("GET", "/operator/requests", api.all_requests, documented(RequestsBody, 403)),
+        ("GET", "/operator/requests/{number}", api.explained, documented(ExplainedBody, 403, 404)),
+        ("GET", "/operator/history", api.history, documented(HistoryBody, 403)),
+        ("POST", "/operator/round", api.round, documented(RoundBody, 403)),
+        ("POST", "/operator/keys", api.new_key, documented(NEW_KEY, 403, 415)),
+        ("DELETE", "/operator/keys/{number}", api.revoke, documented(RevokedBody, 403, 404)),
     ]
-    for method, path, does, codes in users:
-        router.add_api_route(path, does, methods=[method], responses=_documented(*codes), response_model=None)
-    for method, path, does, codes in operators:
-        router.add_api_route(
-            path,
-            does,
-            methods=[method],
-            responses=_documented(*codes),
-            response_model=None,
-            dependencies=[Depends(_must_look)],
-        )
+    may_look = [Depends(_must_look)]
+    for asked, dependencies in ((users, []), (operators, may_look)):
+        for method, path, does, answers in asked:
+            router.add_api_route(
+                path,
+                does,
+                methods=[method],
+                responses=answers,
+                status_code=min(status for status in answers if isinstance(status, int)),
+                response_model=None,
+                response_class=Response if answers.get(200, {}).get("content") else JSONResponse,
+                dependencies=dependencies,
+            )
+    return router
+
+
+def _documentation(app: FastAPI) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get(f"{PREFIX}/openapi.json")
+    async def document() -> JSONResponse:
+        return JSONResponse(openapi_of(app))
+
+    @router.get(PREFIX)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(documentation_page(openapi_of(app)))
+
     return router
 
 
@@ -455,10 +476,11 @@ def create_app(
     clock: Callable[[], float] = time.monotonic,
 ) -> ASGIApp:
     """The application; `secret` signs sessions and forms, `now` and `clock` say when keys expire and buckets fill."""
-    app = FastAPI(title=desk.title, docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
+    app = FastAPI(title=desk.title, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     signed = Signed(secret)
     _add_problems(app)
     app.include_router(_routes(Api(desk, settings, access, now)))
+    app.include_router(_documentation(app))
     app.include_router(_sessions(access, signed, now))
     _add_pages(app, desk, settings, signed)
     return Gateway(app, settings, access, signed, now, clock)
@@ -470,12 +492,9 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
     @router.post("/login")
     async def login(request: Request, key: Annotated[str, Form()] = "", csrf: Annotated[str, Form()] = "") -> Response:
         _check(signed, csrf, request)
-        try:
-            user = access.by_key(key.strip(), now())
-        except AccessError as error:
-            raise Problem(error.status, error.code, str(error)) from error
+        user = access.by_key(key.strip(), now())
         found = RedirectResponse("/operator" if user.may_look else "/", 303)
-        secure = request.url.scheme == "https"
+        secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
         found.set_cookie(SESSION, signed.session(user), httponly=True, samesite="strict", secure=secure, path="/")
         return found
 
@@ -490,10 +509,7 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
 
 
 def _check(signed: Signed, csrf: str, request: Request) -> None:
-    try:
-        signed.check_form(csrf, request.state.browser)
-    except AccessError as error:
-        raise Problem(error.status, error.code, str(error)) from error
+    signed.check_form(csrf, request.state.browser)
 
 
 def _add_pages(app: FastAPI, desk: DeskLike, settings: ServerConfig, signed: Signed) -> None:
@@ -513,6 +529,10 @@ def _add_problems(app: FastAPI) -> None:
     @app.exception_handler(Problem)
     async def told(request: Request, problem: Problem) -> Response:
         return response_to(request, problem)
+
+    @app.exception_handler(AccessError)
+    async def may_not(request: Request, error: AccessError) -> Response:
+        return response_to(request, denied(error))
 
     @app.exception_handler(HTTPException)
     async def failed(request: Request, error: HTTPException) -> Response:
@@ -564,6 +584,7 @@ def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> N
         log_level="critical",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # who connects, and not whom they say that they are
         timeout_keep_alive=20,
         h11_max_incomplete_event_size=65536,
     )

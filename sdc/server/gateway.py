@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sdc.config import ServerConfig
 from sdc.server.access import Access, AccessError, Rate, Signed, User
-from sdc.server.problems import Problem, answer_problem
+from sdc.server.problems import Problem, answer_problem, denied
 
 LOGGER = logging.getLogger("sdc.server")
 SESSION, BROWSER = "sdc_session", "sdc_browser"
@@ -57,7 +58,10 @@ class Gateway:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        begun, status, method = time.perf_counter(), 500, scope["method"]
+        if method == "HEAD":
+            # as GET, and then without the body
+            scope = {**scope, "method": "GET"}
         headers = Headers(scope=scope)
         cookies = _cookies(headers)
         browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
@@ -68,6 +72,8 @@ class Gateway:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 _add_headers(message, given)
+            elif method == "HEAD":
+                message = {**message, "body": b""}
             await send(message)
 
         bounded = Bounded(receive, self._settings.limits.body_bytes)
@@ -88,7 +94,7 @@ class Gateway:
             # neither address nor query: what was asked for is in the history, and in no log
             route = getattr(scope.get("route"), "path", "")
             took = 1000 * (time.perf_counter() - begun)
-            LOGGER.info("%s %s %s %.1f ms", scope["method"], route, status, took)
+            LOGGER.info("%s %s %s %.1f ms", method, route, status, took)
 
     def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], browser: str) -> None:
         """Who it is, into the scope's state; Problem where they may not, or too often."""
@@ -100,7 +106,7 @@ class Gateway:
             user, by_cookie = self._user(scope, headers, cookies)
         except AccessError as error:
             if not _is_open(scope["path"]):
-                raise Problem(error.status, error.code, str(error)) from error
+                raise denied(error) from error
             user, by_cookie = User("", is_public=True), True
         scope["state"]["user"] = user
         if not is_safe and by_cookie:
@@ -125,9 +131,12 @@ class Gateway:
                 raise AccessError(401, "unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
             return self._access.by_key(key.strip(), self._now()), False
         if self._is_proxied(scope, headers):
-            return self._access.by_proxy(headers[self._settings.proxy_header or ""]), True
+            # a name that somebody sent before the proxy added its own makes two, which are nobody's
+            return self._access.by_proxy(", ".join(headers.getlist(self._settings.proxy_header or ""))), True
         if number := self._signed.number_of(cookies.get(SESSION, "")):
-            return self._access.by_number(number, self._now()), True
+            # who has a session of a key that has ended has logged out
+            with suppress(AccessError):
+                return self._access.by_number(number, self._now()), True
         return self._access.anybody(), True
 
     def _is_proxied(self, scope: Scope, headers: Headers) -> bool:

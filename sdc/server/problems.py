@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope, Send
 
+from sdc.server.access import AccessError
+
 
 @dataclass
-class Problem(Exception):  # noqa: N818, it is what HTTP calls one
+class Problem(HTTPException):
     """An answer that is none: its HTTP status, its code, a sentence, and what else the answer has."""
 
     status: int
@@ -21,9 +24,19 @@ class Problem(Exception):  # noqa: N818, it is what HTTP calls one
     more: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # what reads bodies lets this one kind of exception through
+        super().__init__(self.status, self.message, self.headers)
+
     @property
     def body(self) -> dict[str, Any]:
         return {"code": self.code, "message": self.message, **self.more}
+
+
+def denied(error: AccessError) -> Problem:
+    """What somebody is told who may not."""
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
+    return Problem(error.status, error.code, str(error), {}, headers)
 
 
 Page = Callable[[Request, int, str, str], Response]

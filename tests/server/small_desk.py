@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import Future
 from typing import Any
 
@@ -33,6 +34,12 @@ class SmallDesk:
         self._state = self._surveyed(State.first(len(table.schema), one_way))
         self._told: list[tuple[Request, Reply, Witness | None]] = []
         self._moments = [self._moment(None)]
+
+    def copy(self) -> SmallDesk:
+        """Another one that goes on from here."""
+        found = copy.copy(self)
+        found._told, found._moments = list(self._told), list(self._moments)
+        return found
 
     @property
     def state(self) -> State:
