@@ -13,23 +13,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sdc.config import ServerConfig
-from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Effort
-from sdc.risk.min_width import MinWidth
 from sdc.server.audit import audit
 from sdc.server.course import DECISION, REQUEST
 from sdc.server.history import History, HistoryUnavailableError, Turn
-from sdc.server.judge import Judge, surveyed
-from sdc.server.rules import rules_of
 from sdc.server.service import Service
-from sdc.server.state import State
-from sdc.server.workers import Bench, Worker
+from tests.server.services import CRITERION, open_service
 from tests.server.streams import BruteForce, stream
 
-CRITERION = MinWidth(2, 6)
 Open = Callable[..., Service]
 
 
@@ -38,27 +30,11 @@ def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
     """Opens a service on one history; what is open is closed in the end."""
     services = list[Service]()
 
-    def open_service(rules: list[dict[str, Any]] | None = None, slot: float = 0.0, url: str | None = None) -> Service:
-        chosen = rules_of(ServerConfig.model_validate({"rules": rules or []}).rules)
-        bench = Bench(tmp_path, CRITERION, Effort(), chosen)
-        judge = Judge(czech, CRITERION, Release.of(1 << v for v in range(6)))
-        first = surveyed(judge, State.first(6, judge.released))
-        about = {"table": czech.digest, "criterion": {"small_count": 2, "min_width": 6}}
-        history = History.open(url or str(tmp_path / "history.db"), about)
-        services.append(
-            Service(
-                history,
-                czech,
-                first,
-                lambda state, _: Worker(bench, state.released, czech),
-                title="Czech",
-                rules=chosen,
-                slot=slot,
-            )
-        )
+    def opening(rules: list[dict[str, Any]] | None = None, slot: float = 0.0, url: str | None = None) -> Service:
+        services.append(open_service(czech, tmp_path, url, rules or [], slot))
         return services[-1]
 
-    yield open_service
+    yield opening
     for service in services:
         service.close()
 

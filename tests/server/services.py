@@ -1,0 +1,42 @@
+"""The real service over a history, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sdc.config import ServerConfig
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.min_width import MinWidth
+from sdc.server.history import History
+from sdc.server.judge import Judge, surveyed
+from sdc.server.rules import rules_of
+from sdc.server.service import Service
+from sdc.server.state import State
+from sdc.server.workers import Bench, Worker
+
+CRITERION = MinWidth(2, 6)
+
+
+def open_service(
+    table: Table, folder: Path, url: str | None = None, rules: Sequence[dict[str, Any]] = (), slot: float = 0.0
+) -> Service:
+    """With the one-way sub-tables first; its history is a file in the folder where no URL is given."""
+    chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
+    bench = Bench(folder, CRITERION, Effort(), chosen)
+    variables = len(table.schema)
+    judge = Judge(table, CRITERION, Release.of(1 << v for v in range(variables)))
+    first = surveyed(judge, State.first(variables, judge.released))
+    about = {"table": table.digest, "criterion": {"small_count": 2, "min_width": 6}}
+    return Service(
+        History.open(url or str(folder / "history.db"), about),
+        table,
+        first,
+        lambda state, _: Worker(bench, state.released, table),
+        title="Tables",
+        rules=chosen,
+        slot=slot,
+    )
