@@ -68,6 +68,7 @@ Found = TypeVar("Found")
 PREFIX, TOTAL = "/api", "(total)"
 KEPT_BYTES, MOST_KEPT = 64 << 20, 1 << 20  # of written answers that are kept, and of one of them
 STATUS_OF = {"answered": 200, "released": 200, "refused": 200, "pending": 202}
+LAST_SECONDS = 2  # for answers that are under way when it ends; a command that ends takes no longer than twice that
 FOR_EVER = "max-age=31536000, immutable"
 UNAVAILABLE = Problem(
     503,
@@ -586,6 +587,7 @@ def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> N
         server_header=False,
         proxy_headers=False,  # who connects, and not whom they say that they are
         timeout_keep_alive=20,
+        timeout_graceful_shutdown=LAST_SECONDS,
         h11_max_incomplete_event_size=65536,
     )
     server = _Told(settings, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}"))
