@@ -19,6 +19,7 @@ from sdc.server.audit import audit
 from sdc.server.course import DECISION, REQUEST
 from sdc.server.history import History, HistoryUnavailableError, Turn
 from sdc.server.service import Service
+from sdc.server.workers import Worker
 from tests.server.services import CRITERION, open_service
 from tests.server.streams import BruteForce, stream
 
