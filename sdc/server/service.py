@@ -368,6 +368,8 @@ class Service:
                     )
                 else:
                     self._later(asked, AGAIN)
+                    if not self._slot:
+                        self._tell(asked)
 
     def _next(self) -> int | Future[int] | None:
         """The next request or round; meanwhile what was left behind, and where none comes the evidence is kept."""
