@@ -182,7 +182,7 @@ class Unwilling(Worker):
 def test_what_cannot_be_decided_waits_and_nobody_with_it(
     fault: Exception, told: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.server.test_service.Worker", Unwilling)
+    monkeypatch.setattr("tests.server.services.Worker", Unwilling)
     monkeypatch.setattr("sdc.server.service.AGAIN", 0.01)
     monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
     service = opened()
