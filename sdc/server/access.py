@@ -83,7 +83,7 @@ class Access:
 
     def has_key(self, user: str) -> bool:
         """Whether a key was made for the user that is not revoked; it may have expired."""
-        return any(key.user == user for key in self._keys.values())
+        return any(key.user == user for key in list(self._keys.values()))
 
     def new_key(self, user: str, role: Role, days: int, now: datetime, by: str = "") -> str:
         """A key, shown this once."""

@@ -15,6 +15,7 @@ from sdc.server.access import KINDS, Access, utc_now
 from sdc.server.app import create_app, serve
 from sdc.server.prepare import folder_of, server_of
 from sdc.server.serve import open_service
+from sdc.server.service import Service
 
 SECRET, SECRET_BYTES = "secret", 32
 OPERATOR = UserConfig(name="operator", role="operator")
@@ -29,12 +30,19 @@ def listen(
     """
     settings = server_of(build)
     with open_service(build, history) as service:
-        access = Access(settings, service.store)
-        for entry in service.history.entries(kinds=KINDS):
-            access.apply(entry.kind, entry.body)
+        access = access_to(service, settings)
         app = create_app(service, settings, access, secret=_secret(folder_of(build).path), now=utc_now)
         # keys when it listens: of one that was made before, a failure to listen would leave nobody with it
         serve(app, host, port, lambda url: ready(url, _new_keys(access, settings)))
+
+
+def access_to(service: Service, settings: ServerConfig) -> Access:
+    """Who may, by the history so far and from then on: a key that ends at one server ends at all on one history."""
+    access = Access(settings, service.store)
+    service.followers.append(lambda entry: access.apply(entry.kind, entry.body))
+    for entry in service.history.entries(kinds=KINDS):
+        access.apply(entry.kind, entry.body)
+    return access
 
 
 def _new_keys(access: Access, settings: ServerConfig) -> dict[str, str]:

@@ -87,6 +87,7 @@ class Service:
         self.title, self.schema, self.records, self._rules = title, table.schema, table.total, rules
         self.history, self._table, self._slot, self._keep = history, table, slot, keep
         self.course = Course(table.schema)
+        self.followers = list[Callable[[Entry], None]]()  # who hears of each entry, of other servers too
         self._lock = threading.RLock()
         self._arrivals: queue.SimpleQueue[_Arrival | None] = queue.SimpleQueue()
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
@@ -238,6 +239,8 @@ class Service:
                 # the other thread may have read it as somebody else's
                 if entry.seq > self.course.seq:
                     self.course.apply(entry)
+                    for follower in self.followers:
+                        follower(entry)
             self._fresh = time.monotonic()
 
     def _catch_up(self, turn: Turn) -> None:

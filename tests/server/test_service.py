@@ -8,21 +8,26 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from sdc.config import ServerConfig
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.server.access import AccessError
 from sdc.server.audit import audit
 from sdc.server.course import DECISION, REQUEST
 from sdc.server.history import History, HistoryUnavailableError, Turn
+from sdc.server.listen import access_to
 from sdc.server.service import Service
 from sdc.server.workers import Worker
 from tests.server.services import CRITERION, open_service
 from tests.server.streams import BruteForce, stream
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Open = Callable[..., Service]
 
 
@@ -244,6 +249,18 @@ def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
 def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         time.sleep(0.01)
+
+
+def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str) -> None:
+    services = opened(url=postgres_url), opened(url=postgres_url)
+    one, other = (access_to(service, ServerConfig()) for service in services)
+    key = one.new_key("ada", "operator", 1, NOW)
+    services[1].store("session", "bob", "", {})  # which reads what the other wrote
+    assert other.by_key(key, NOW) == one.by_key(key, NOW)
+    assert other.revoke(key.split("_")[1], "bob")
+    services[0].store("session", "bob", "", {})
+    with pytest.raises(AccessError, match="not valid here"):
+        one.by_key(key, NOW)
 
 
 @pytest.mark.parametrize("rules", [[], [{"rule": "simulatable", "draws": 8, "share": 0.5}], [{"rule": "batch"}]])
