@@ -33,7 +33,7 @@ SERVER = {
     "limits": {"requests_a_minute": 1_000_000},
 }
 """Anybody on this machine asks under a name of their own, as behind a proxy."""
-SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE = 120, 90, 120
+SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE, SECONDS_OF_STREAMS = 120, 90, 120, 400
 WELL = {"status": "ok", "pending": 0}
 TOLD = {"undecided": "refused"}
 Frontier = set[frozenset[str]]
@@ -205,6 +205,7 @@ class Streams:
     seed: int
     told: Told = field(default_factory=Told)
     seconds: float = 0.0
+    end: float = 0.0
     lost: int = 0
     versions: list[tuple[int, float, float, int]] = field(default_factory=list)
 
@@ -213,6 +214,7 @@ class Streams:
         for server in self.servers:
             assert server.wait()
         begun = time.monotonic()
+        self.end = begun + SECONDS_OF_STREAMS
         asyncio.run(self._run(clients, dict(strikes)))
         self.seconds = time.monotonic() - begun
         return self.told
@@ -233,6 +235,7 @@ class Streams:
 
     async def _ask(self, client: httpx.AsyncClient, number: int, who: str, asked: list[str]) -> None:
         while True:
+            assert time.monotonic() < self.end, "the servers do not answer any more"
             which = number % len(self.servers)
             server, begun, headers = self.servers[which], time.monotonic(), {PROXIED: who}
             try:

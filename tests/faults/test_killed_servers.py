@@ -249,5 +249,7 @@ def move(place: Path, to: Path) -> None:
 def freeze(folder: Path, is_frozen: bool) -> None:
     """Makes a folder and its files such that nobody writes them, root and who has them open neither."""
     sign = "+i" if is_frozen else "-i"
-    if subprocess.run(["chattr", "-R", sign, str(folder)], check=False, capture_output=True).returncode:
+    # what lies in memory stays as it is: a process that writes to it would be ended by the system
+    paths = [folder, *(path for path in folder.iterdir() if not path.name.endswith("-shm"))]
+    if subprocess.run(["chattr", sign, *map(str, paths)], check=False, capture_output=True).returncode:
         pytest.skip("this user or this disk makes no file immutable (chattr +i)")
