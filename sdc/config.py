@@ -557,6 +557,13 @@ class UserConfig(Section):
     role: Annotated[Literal["user", "operator", "auditor"], Field(description="user, operator or auditor")] = "user"
     days: Annotated[Positive, Field(le=3660, description="after how many days a key expires, from 1 to 3660")] = 365
 
+    @field_validator("name")
+    @classmethod
+    def _not_everybody(cls, name: str) -> str:
+        if name == "public":
+            raise ValueError("this is what everybody without a key is called; choose another name")
+        return name
+
 
 class LimitsConfig(Section):
     cells: Annotated[Positive, Field(description="the most cells of a sub-table that is answered")] = 50_000_000

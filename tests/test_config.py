@@ -526,6 +526,7 @@ def test_a_server(file: Path) -> None:
         ("rules: [{rule: share, most: 1}]", "most = 1"),
         ("rules: [{rule: value, least: 1.0}, {rule: simulatable}]", "the rule value looks at the confidential table"),
         ("users: [{name: a}, {name: a}]", "the user a is there twice"),
+        ("users: [{name: public}]", "what everybody without a key is called"),
         ("users: [{name: a, role: king}]", "user, operator or auditor"),
         ("limits: {cells: 0}", r"limits\.cells = 0"),
         ("slot: -1", r"slot = -1"),
