@@ -27,7 +27,10 @@ from tests.server.small_desk import SmallDesk
 
 NAMES = ("Quokka", "Wombat", "Numbat", "Possum", "Dibblr")  # of one length, so that answers differ in nothing else
 EVERY = range(1, 1 << len(NAMES))
-PAGES = ("/", "/about", "/login", "/operator", "/nowhere", "/static/server.css", "/api", "/api/openapi.json")
+PAGES = (
+    *("/", "/about", "/login", "/requests", "/frontier", "/nowhere", "/static/server.css", "/api", "/api/openapi.json"),
+    *("/operator", "/operator/space", "/operator/requests", "/operator/requests/1"),
+)
 SUFFIXES = ("", *(f".{suffix}" for suffix in FORMATS))
 QUERIES = ("", "?totals=1&zeros=1")
 
@@ -71,7 +74,7 @@ def walk(server: Server, client: TestClient) -> Iterator[Any]:
         address = f"tables/{'*'.join(names)}"
         paths += [f"/{address}{query}" for query in QUERIES]
         paths += [f"/api/{address}{suffix}{query}" for suffix in SUFFIXES for query in QUERIES]
-    paths += [f"/api/jobs/{number}" for number in range(1, 2 * len(EVERY))]
+    paths += [f"{prefix}/jobs/{number}" for prefix in ("", "/api") for number in range(1, 2 * len(EVERY))]
     for path in paths:
         yield client.get(path)
 
