@@ -173,13 +173,14 @@ class _Pages:
         return RedirectResponse(f"/jobs/{number}" if number else self.table_of(reply), 303)
 
     def job(self, request: Request, number: int) -> Response:
-        """One request of this user: a page while it is pending and where it is refused, else the table."""
+        """One request of this user: a page while it is pending or not released, else the table."""
         reply = self.desk.reply_to(number, request.state.user.name)
         if reply is None:
             return error_page(request, 404, "not-found", f"You have no request of number {number}.")
         if reply.decision == "pending":
             return _page(request, "pending", 202, number=number, reply=reply, label=self.label(reply.sub_table))
-        if reply.decision == "refused":
+        # what was refused once may be public by now
+        if reply.decision == "refused" and reply.sub_table not in self.desk.state.released:
             return self.not_released(request, 200, reply)
         return RedirectResponse(self.table_of(reply), 303)
 

@@ -211,6 +211,34 @@ def test_a_pending_request_is_looked_at_again(
         assert visit.complaints == []
 
 
+def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
+    browser: Browser, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
+    monkeypatch.setattr(desk, "reply_to", lambda number, who: waiting)
+    with serving(site(desk, ServerConfig())) as url:
+        page = visiting(browser, url).page
+        page.route("**/api/jobs/*", lambda route: route.abort())
+        page.goto(f"{url}/jobs/1")
+        page.get_by_text("The server does not answer").wait_for()
+        page.unroute("**/api/jobs/*")
+        page.get_by_text(waiting.message).wait_for()
+
+
+def test_a_refused_request_leads_to_its_table_once_that_is_released(browser: Browser, czech: Table) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    refused = 0b111111
+    assert desk.ask(refused, "user").result().decision == "refused"
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url)
+        assert visit.go("/jobs/1") == 200
+        assert visit.page.inner_text("h1").startswith("Not released")
+        # by another rule than refused it
+        desk._state = desk.state.releasing(refused)
+        visit.go("/jobs/1")
+        assert visit.page.url == f"{url}/tables/{st.label(refused, desk.schema)}"
+
+
 def test_an_operator_points_at_a_sub_table_and_reads_the_effect(browser: Browser, desk: SmallDesk) -> None:
     subtable = next(t for t in range(63, 0, -1) if desk.state.status(t) is Status.OPEN)
     effect = desk.effect(subtable).result()

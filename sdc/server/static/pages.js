@@ -23,12 +23,14 @@ if (form) {
 
 const job = document.getElementById("job");
 if (job) {
+  const before = job.textContent;
   let wait = 500;
   const look = async () => {
     try {
       const answer = await fetch(`/api/jobs/${job.dataset.number}`, { headers: { Accept: "application/json" } });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       if ((await answer.json()).decision !== "pending") return location.reload();
+      if (job.textContent !== before) job.textContent = before;
     } catch {
       job.textContent = "The server does not answer; it will be asked again.";
     }
