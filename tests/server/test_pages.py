@@ -288,6 +288,67 @@ def test_the_text_of_the_query_space_is_the_desks_state(browser: Browser, desk: 
             assert one.witness is None or f"count {one.witness['count']}" in line
 
 
+def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(browser: Browser, czech: Table) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator")
+        page = visit.page
+        visit.go("/operator/space")
+        page.locator("#space[aria-busy=false]").wait_for()
+        assert page.locator("#stale").is_hidden()
+        assert desk.ask(0b11, "user").result().decision == "released"
+        x, y = page.evaluate("places[3]")
+        page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
+        page.locator("#stale").wait_for()
+        page.get_by_text("It is public.").wait_for()
+        assert page.evaluate("[...statuses]") == desk.statuses().tolist()
+        assert "Releasing it" not in page.inner_text("#effect")
+        assert visit.complaints == []
+
+
+def test_a_query_space_that_is_not_to_be_had_is_said_to_be_so(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator")
+        visit.page.route("**/api/operator/statuses", lambda route: route.fulfill(status=503))
+        visit.go("/operator/space")
+        visit.page.get_by_text("The query space could not be had (status 503)").wait_for()
+        assert [said for said in visit.complaints if "503" not in said] == []
+
+
+def test_statuses_and_marks_are_told_apart_without_colours(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator")
+        visit.go("/operator/space")
+        visit.page.locator("#space[aria-busy=false]").wait_for()
+        # of each square which points are of another colour than its corner
+        shapes = visit.page.evaluate("""[...document.querySelectorAll(".swatch")].map(swatch => {
+            const points = new Uint32Array(swatch.getContext("2d").getImageData(0, 0, 22, 22).data.buffer);
+            return [...points].map(point => Number(point !== points[24])).join("");
+        })""")
+        assert len(set(shapes)) == len(shapes) == len(Status) + 2
+
+
+def test_the_arrow_keys_lead_through_every_row_of_squares(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator", width=320)
+        page = visit.page
+        visit.go("/operator/space")
+        page.locator("#space[aria-busy=false]").wait_for()
+        rows = {y for _, y in page.evaluate("places")}
+        assert len(rows) > len(desk.schema) + 1
+        page.locator("#space").focus()
+        for _ in range(len(rows) - 1):
+            page.keyboard.press("ArrowUp")
+        assert page.inner_text("#effect h2") == st.label(0b111111, desk.schema)
+        for level in range(len(desk.schema) - 1, 0, -1):
+            page.keyboard.press("PageDown")
+            assert f"dimension {level}," in page.inner_text("#effect")
+        for _ in range(len(rows)):
+            page.keyboard.press("ArrowDown")
+        assert page.inner_text("#effect h2") == "(total)"
+        assert visit.complaints == []
+
+
 def test_of_many_variables_there_are_the_frontiers_alone(
     browser: Browser, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,9 +51,12 @@ function layOut() {
 function square(g, x, y, side, status) {
   g.fillStyle = FILL[status];
   g.fillRect(x, y, side, side);
-  if (side < 11) return;
+  if (side >= 11) glyph(g, x, y, side, status, status === 1 ? "#fff" : "#000");
+}
+
+function glyph(g, x, y, side, status, ink) {
   const middle = [x + side / 2, y + side / 2], r = side / 5;
-  g.strokeStyle = g.fillStyle = status === 1 ? "#fff" : "#000";
+  g.strokeStyle = g.fillStyle = ink;
   g.lineWidth = Math.max(1.5, side / 12);
   g.beginPath();
   if (status === 1) g.arc(...middle, r, 0, 7);
@@ -70,6 +73,7 @@ function mark(g, x, y, side, what) {
   g.fillRect(x, y, side, side);
   g.fillStyle = "#fff";
   g.fillRect(x + border, y + border, side - 2 * border, side - 2 * border);
+  if (side >= 11) glyph(g, x, y, side, what === "released" ? 1 : UNRELEASABLE, MARK[what]);
 }
 
 function draw() {
@@ -111,15 +115,15 @@ function describe(effect, note) {
   add("h2", label(at));
   const cells = members(at).reduce((product, name) => product * sizes[names.indexOf(name)], 1);
   add("p", `${NAME[statuses[at]]}; dimension ${dimension(at)}, ${count(cells, "cell")}`);
+  if (statuses[at] !== OPEN) note = statuses[at] <= 2 ? "It is public." : "It is not answered.";
   if (note) add("p", note);
-  if (effect) tell(effect);
+  else if (effect) tell(effect);
   panel.append(keys);
 }
 
 function tell(effect) {
   const safe = { true: "It could be released.", false: "It would break the criterion.", null: "Whether it could be released is not decided." };
   add("p", safe[effect.is_safe]);
-  if (effect.status !== "open") return;
   add("p", `Releasing it would make ${count(effect.newly.released, "sub-table")} released and ${count(effect.newly.unreleasable, "sub-table")} unreleasable.`);
   if (effect.looked_at < effect.of) {
     add("p", `Looked at ${effect.looked_at.toLocaleString("en")} of ${effect.of.toLocaleString("en")} open sub-tables; of the others nothing is known.`);
@@ -156,6 +160,7 @@ async function load() {
   version = answer.headers.get("X-Version");
   statuses = new Uint8Array(await answer.arrayBuffer());
   effects.clear();
+  document.getElementById("stale").hidden = version === canvas.dataset.version;
 }
 
 async function ask(t, signal) {
@@ -189,7 +194,7 @@ function go(t) {
   clearTimeout(timer);
   if (asked) asked.abort();
   draw();
-  if (statuses[t] !== OPEN) return describe(null, statuses[t] <= 2 ? "It is public." : "It is not answered.");
+  if (statuses[t] !== OPEN) return describe(null);
   if (!effects.has(t)) describe(null, "Looking…");
   timer = setTimeout(show, effects.has(t) ? 0 : WAIT);
 }
@@ -206,12 +211,25 @@ function nearest(d) {
   return levels[d].reduce((best, t) => Math.abs(places[t][0] - x) < Math.abs(places[best][0] - x) ? t : best, levels[d][0]);
 }
 
+// The nearest square in the row of squares above (-1) or below (1), of this level or the next
+function inRow(side) {
+  const [x, y] = places[at];
+  let best = at, least = Infinity;
+  places.forEach(([left, top], t) => {
+    const far = side * (top - y) * 1e4 + Math.abs(left - x);
+    if (side * (top - y) > 0 && far < least) [best, least] = [t, far];
+  });
+  return best;
+}
+
 function moved(key) {
   const d = dimension(at), level = levels[d], i = level.indexOf(at);
   if (key === "ArrowLeft") return level[Math.max(0, i - 1)];
   if (key === "ArrowRight") return level[Math.min(level.length - 1, i + 1)];
-  if (key === "ArrowUp") return nearest(Math.min(K, d + 1));
-  if (key === "ArrowDown") return nearest(Math.max(0, d - 1));
+  if (key === "ArrowUp") return inRow(-1);
+  if (key === "ArrowDown") return inRow(1);
+  if (key === "PageUp") return nearest(Math.min(K, d + 1));
+  if (key === "PageDown") return nearest(Math.max(0, d - 1));
   return { Home: level[0], End: level[level.length - 1] }[key];
 }
 
@@ -237,4 +255,4 @@ function start() {
   new ResizeObserver(() => { layOut(); draw(); }).observe(canvas.parentElement);
 }
 
-load().then(start, error => describe(null, `The query space could not be had (${error.message}).`));
+load().then(start, error => add("p", `The query space could not be had (${error.message}).`));
