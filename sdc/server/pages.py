@@ -369,11 +369,21 @@ class _OperatorPages:
         if one is None:
             return error_page(request, 404, "not-found", f"There is no request of number {number}.")
         asked = one.request.sub_table
+        earlier, later = self.beside(number)
         return _page(
             request,
             "explained",
             one=one,
             subtable=_named([asked], self.desk.schema)[0],
             is_released=asked in self.desk.state.released,
-            newest=self.desk.requests(None, 1)[0].number,
+            earlier=earlier,
+            later=later,
         )
+
+    def beside(self, number: int) -> tuple[int | None, int | None]:
+        """The requests before and after one of the newest; their numbers have gaps."""
+        numbers = [request.number for request in self.desk.requests(None, MOST_ROWS)]
+        if number not in numbers:
+            return None, None
+        at = numbers.index(number)
+        return next(iter(numbers[at + 1 :]), None), numbers[at - 1] if at else None

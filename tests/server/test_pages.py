@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, NoReturn
 
@@ -347,6 +347,26 @@ def test_the_arrow_keys_lead_through_every_row_of_squares(browser: Browser, desk
             page.keyboard.press("ArrowDown")
         assert page.inner_text("#effect h2") == "(total)"
         assert visit.complaints == []
+
+
+def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
+    browser: Browser, czech: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    for subtable in (0b11, 0b111111, 0b1100):
+        desk.ask(subtable, "user").result()
+    ones = {5 + request.number**2: desk.explained(request.number) for request in desk.requests()}
+    requests = [replace(one.request, number=number) for number, one in ones.items() if one]
+    monkeypatch.setattr(desk, "requests", lambda who=None, limit=1000: requests[:limit])
+    monkeypatch.setattr(desk, "explained", ones.get)
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(browser, url, "operator")
+        leading = {6: [9], 9: [6, 14], 14: [9]}
+        for number, beside in leading.items():
+            visit.go(f"/operator/requests/{number}")
+            links = visit.page.locator("main .options a[href*='requests/']").all()
+            assert [link.get_attribute("href") for link in links] == [f"/operator/requests/{n}" for n in beside]
+            assert all(visit.go(f"/operator/requests/{n}") == 200 for n in beside)
 
 
 def test_of_many_variables_there_are_the_frontiers_alone(
