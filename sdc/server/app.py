@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Form, Query
 from fastapi.exceptions import RequestValidationError
+from fastapi.telemetry import TelemetryConfig
 from pydantic import BaseModel, Field
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -355,6 +356,14 @@ class Api:
         return [st.names(t, self._schema) for t in subtables]
 
 
+# traces have addresses and the messages of exceptions, and go wherever the environment says
+UNOBSERVED: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 NOT_RELEASED = "This table is not released."
 
 
@@ -477,7 +486,9 @@ def create_app(
     clock: Callable[[], float] = time.monotonic,
 ) -> ASGIApp:
     """The application; `secret` signs sessions and forms, `now` and `clock` say when keys expire and buckets fill."""
-    app = FastAPI(title=desk.title, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title=desk.title, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=UNOBSERVED
+    )
     signed = Signed(secret)
     _add_problems(app)
     app.include_router(_routes(Api(desk, settings, access, now)))
