@@ -56,7 +56,7 @@ def serve(
         else:
             print(f"listens at    {url}")
             for user, key in keys.items():
-                print(f"key of {user:7}{key}  (shown once)")
+                print(f"key of        {user}: {key} (shown once)")
         sys.stdout.flush()
 
     listen(build, host, port, history, ready)
