@@ -353,6 +353,12 @@ class ReleaseConfig(Section):
 
 class PublicationConfig(Section):
     title: Annotated[Text | None, Field(description="the title of what is published, default the name")] = None
+    population: Annotated[Text | None, Field(description="whom or what is counted, such as residents aged 15+")] = None
+    period: Annotated[Text | None, Field(description="the reference period, such as 2024-03")] = None
+    source: Annotated[Text | None, Field(description="where the data come from, as readers know it")] = None
+    licence: Annotated[Text | None, Field(description="under which readers may use it, such as CC-BY-4.0")] = None
+    contact: Annotated[Text | None, Field(description="whom readers may ask")] = None
+    notes: Annotated[tuple[Text, ...], Field(description="a list of sentences that readers should know")] = ()
     formulas: Annotated[
         Literal["quote", "refuse"],
         Field(
@@ -360,6 +366,39 @@ class PublicationConfig(Section):
             "refuse to publish it"
         ),
     ] = "quote"
+
+
+class VariableLabelsConfig(Section):
+    """How a variable and its categories are called where people read them."""
+
+    label: Annotated[Text | None, Field(description="what the variable is called, default its name")] = None
+    note: Annotated[Text | None, Field(description="a sentence that readers should know")] = None
+    unit: Annotated[Text | None, Field(description="what its categories are measured in, such as years")] = None
+    categories: Annotated[dict[Text, Text], Field(description="a label for each category that has one")] = {}
+
+
+class LabelsConfig(Section):
+    """Labels of variables and categories; nothing depends on them but what people read."""
+
+    variables: Annotated[
+        dict[Text, VariableLabelsConfig], Field(description="a section with label, note, unit, categories for each")
+    ] = {}
+    code_list: Annotated[
+        Text | None,
+        Field(
+            description="a CSV file with the columns variable, category, label, relative to the config; default none"
+        ),
+    ] = None
+
+
+class AuditConfig(Section):
+    """What the first page of the report says of the build beside what it found."""
+
+    purpose: Annotated[Text | None, Field(description="what the release is for")] = None
+    prepared_by: Annotated[Text | None, Field(description="who answers for it")] = None
+    date: Annotated[
+        Text | None, Field(description="the date of the report, in quotes; default left to be filled in")
+    ] = None
 
 
 class CurveConfig(Section):
@@ -664,6 +703,8 @@ class BuildConfig(Section):
     risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
     release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
     publication: Annotated[PublicationConfig, Field(description="a section of settings")] = PublicationConfig()
+    labels: Annotated[LabelsConfig, Field(description="a section with variables or a code_list")] = LabelsConfig()
+    report: Annotated[AuditConfig, Field(description="a section with purpose, prepared_by, date")] = AuditConfig()
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
     curve: Annotated[
         CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
