@@ -35,6 +35,7 @@ from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
 from sdc.search.ordered import OrderedRelease, SearchStep
 from sdc.search.simulatable import SimulatedStep, Simulation
+from sdc.search.wishes import Pattern, Wishes
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
@@ -207,6 +208,11 @@ def find_release(
     steps: int = 200_000,
     start: str | None = None,
     weights: Mapping[str, float] | None = None,
+    require: Sequence[Pattern] = (),
+    forbid: Sequence[Pattern] = (),
+    best_subset: bool = False,
+    breadth: int | None = None,
+    questions: int = 200,
     posterior_limit: PosteriorLimit | None = None,
     draws: int = 100,
     share: float = 0.05,
@@ -219,6 +225,11 @@ def find_release(
 ) -> FoundRelease:
     """The release that a method finds: ordered, decomposable, best or simulatable; errors as for its own verb.
 
+    require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
+                     `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
+                     those that are worth most, else NothingReleasableError says which conflict
+    breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
+
     draws, share  of "simulatable": tables drawn for each decision, and how many of them may break the criterion; `seed`
                   is theirs too
 
@@ -229,7 +240,11 @@ def find_release(
     annealing = Annealing(CoolingSchedule(steps), chains, seed)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     settings = replace(
-        _settings(table, criterion, effort, annealing, start, weights), simulation=Simulation(draws, share, seed)
+        _settings(table, criterion, effort, annealing, start, weights),
+        simulation=Simulation(draws, share, seed),
+        require=require,
+        forbid=forbid,
+        wishes=Wishes(best_subset=best_subset, breadth=breadth, questions=questions),
     )
     widths = no_widths() if method == "decomposable" else settings.widths(table)
     return release_search(table, settings, widths, on_step, on_round, on_simulated).run(method)

@@ -28,6 +28,7 @@ from sdc.cli_options import (
     print_json,
     print_posterior,
     print_release,
+    print_required,
 )
 from sdc.cli_server import served
 from sdc.cli_simulation import simulations
@@ -202,6 +203,16 @@ def release(
         list[str] | None,
         typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
     ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SUB_TABLE", help="What the release must have: a*b, all:2, or a*b*c:2; once for each."),
+    ] = None,
+    forbid: Annotated[
+        list[str] | None, typer.Option(metavar="SUB_TABLE", help="What it must not have, nor what contains it.")
+    ] = None,
+    best_subset: Annotated[
+        bool, typer.Option("--best-subset", help="Where the required do not fit together, those worth most.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(parser=checked_path, metavar="FOLDER", help="Publish the release in this new folder.")
     ] = None,
@@ -236,6 +247,9 @@ def release(
             steps=steps,
             start=start,
             weights=weights,
+            require=require or (),
+            forbid=forbid or (),
+            best_subset=best_subset,
             posterior_limit=limit,
             draws=draws,
             share=share,
@@ -257,6 +271,8 @@ def release(
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
     if found.reason is not None:
         print(f"reason        {found.reason}")
+    if found.required is not None:
+        print_required(facts["required"])
 
 
 @app.command("enumerate")
@@ -407,13 +423,14 @@ def _numbers(given: list[str], option: str, example: str) -> dict[str, float]:
 def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float]) -> dict[str, Any]:
     from sdc.api import weights_of
     from sdc.build.assemble import utility_of_release
-    from sdc.storage.results import assessment_facts, graph_facts, release_facts
+    from sdc.storage.results import assessment_facts, graph_facts, release_facts, required_facts
 
     graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
     return {
         "method": found.method,
         **release_facts(found.release, table.schema),
         **({} if found.reason is None else {"reason": found.reason}),
+        **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,
         "utility": utility_of_release(table, found.release, weights_of(table, weights)).facts,
         "assessment": assessment_facts(found.assessment, table.schema),

@@ -79,6 +79,17 @@ def print_release(facts: dict[str, Any]) -> None:
         print(f"              {'*'.join(names) or '(total)'}")
 
 
+def print_required(facts: dict[str, Any]) -> None:
+    """How many of the required sub-tables are released, which are not, and why."""
+    required, refused = facts["required"], facts["refused"]
+    best = "" if facts["is_best"] else ", and no better subset was looked for"
+    print(f"required      {len(required) - len(refused)} of {len(required)} released{best}")
+    for names in refused:
+        print(f"refused       {'*'.join(names)}")
+    for conflict in facts["conflicts"]:
+        print(f"conflict      {conflict['text']}")
+
+
 def print_posterior(facts: dict[str, Any]) -> None:
     """Most probable to be known first, whatever their bounds."""
     from sdc.intruder.chains import written_r_hat

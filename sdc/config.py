@@ -316,6 +316,29 @@ class WeightsConfig(Section):
     ] = {}
 
 
+class PatternConfig(Section):
+    """Sub-tables named by how many variables they have."""
+
+    all: Annotated[Positive | None, Field(le=63, description="every sub-table of so many variables")] = None
+    of: Annotated[
+        tuple[Text, ...] | None,
+        AfterValidator(lambda of: of and _not_empty(of)),
+        Field(description="a list of variables"),
+    ] = None
+    up_to: Annotated[Positive | None, Field(le=63, description="of these, every so many; default all at once")] = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> PatternConfig:
+        if (self.all is None) == (self.of is None):
+            raise ValueError("give one of all, and of")
+        if self.all is not None and self.up_to is not None:
+            raise ValueError("up_to goes with of; give one of all and up_to")
+        return self
+
+
+PatternLike: TypeAlias = Text | PatternConfig
+
+
 class ReleaseConfig(Section):
     method: Annotated[
         SearchMethod,
@@ -324,6 +347,43 @@ class ReleaseConfig(Section):
             "by decisions that tell nothing of the table"
         ),
     ] = "ordered"
+    require: Annotated[
+        tuple[PatternLike, ...],
+        Field(
+            description="a list of sub-tables that the release must have: a*b, {all: 2} for every pair, or {of: [a, b, "
+            "c], up_to: 2}"
+        ),
+    ] = ()
+    forbid: Annotated[
+        tuple[PatternLike, ...],
+        Field(description="a list of sub-tables, as in require; none, and nothing that contains one, is released"),
+    ] = ()
+    conflicts: Annotated[
+        Literal["refuse", "best_subset"],
+        Field(
+            description="where the required sub-tables do not fit together: refuse, or release the best_subset, "
+            "that of the largest weight"
+        ),
+    ] = "refuse"
+    demand: Annotated[
+        dict[Text, Weight] | Text,
+        Field(
+            description="how often each sub-table is asked for, which is added to its weight: a CSV file with the "
+            "columns sub_table and frequency, relative to the config file, or a section"
+        ),
+    ] = {}
+    breadth: Annotated[
+        NotNegative | None,
+        Field(
+            le=63,
+            description="sub-tables of up to so many variables come before all others, in ordered and best; default 2, "
+            "or 1 where more than 100000 cells are at risk; with 1 more sub-tables and fewer pairs may go out, sooner",
+        ),
+    ] = None
+    questions: Annotated[
+        Positive,
+        Field(description="the most releases that an ordered search asks about; what is left then is not released"),
+    ] = 200
     extend: Annotated[
         StrictBool,
         Field(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import math
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -57,10 +59,45 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
     if config.table.structural_zeros is not None:
         files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
     config = config.model_copy(update={"table": config.table.model_copy(update=files)})
+    if isinstance(config.release.demand, str):
+        # what it says is part of the config, not where it lies
+        demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
+        config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
     if config.execution.cluster in EMBEDDED_CLUSTERS:
         return config
     cluster = _existing(path, "execution.cluster", config.execution.cluster)
     return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
+
+
+def read_demand(path: Path) -> dict[str, float]:
+    """How often each sub-table is asked for, from a CSV file with the columns sub_table and frequency.
+
+    ConfigError where it cannot be read, or where a row has no sub-table, or a frequency that is not more than 0. Rows
+    of one sub-table add up.
+    """
+    found: dict[str, float] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if rows.fieldnames is None or not {"sub_table", "frequency"} <= set(rows.fieldnames):
+                raise ConfigError(f"{path} has no columns sub_table and frequency; name them in its first line")
+            for row in rows:
+                name, frequency = (row["sub_table"] or "").strip(), _number(row["frequency"])
+                if not name or not 0 < frequency < math.inf:
+                    raise ConfigError(
+                        f"{path}, line {rows.line_num}: give a sub-table such as age*sex and a frequency above 0"
+                    )
+                found[name] = found.get(name, 0.0) + frequency
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read as CSV: {error}; give a file in UTF-8") from error
+    return found
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return math.nan
 
 
 def _placed(path: str, folder: Path, setting: str) -> str:

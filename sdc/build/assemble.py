@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,8 +20,9 @@ from sdc.search.best import ReleaseSearch
 from sdc.search.decomposable import Annealing, DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep, Simulation
+from sdc.search.wishes import Pattern, Wishes
 from sdc.utility.ipf import Stop
-from sdc.utility.measures import Utility, Weights, utility_of
+from sdc.utility.measures import Demand, Utility, Weights, utility_of
 
 MOST_LISTED_WITHOUT_FLOOR = 20  # variables; a list of 2^20 widths is made in seconds, one of 2^23 is not
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
@@ -36,6 +37,9 @@ class SearchSettings:
     start        the graph that chains start from, as '[a,b] [b,c]'; none without edges
     by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1
     simulation   how tables are drawn for decisions that tell nothing
+    require      patterns of what the release must have, forbid of what it must not have, see `wishes.named`
+    wishes       what else is wished
+    demand       how often each sub-table `a*b` is asked for, which is added to its weight
     """
 
     criterion: MinWidth
@@ -48,6 +52,10 @@ class SearchSettings:
     by_variable: Mapping[str, float]
     by_sub_table: Mapping[str, float]
     simulation: Simulation = field(default_factory=Simulation)
+    require: Sequence[Pattern] = ()
+    forbid: Sequence[Pattern] = ()
+    wishes: Wishes = field(default_factory=Wishes)
+    demand: Mapping[str, float] = field(default_factory=dict)
 
     def inquiry(self, table: Table) -> Inquiry:
         """What asks the criterion about the table; InputError where it has no at-risk cell."""
@@ -55,7 +63,16 @@ class SearchSettings:
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
-        return Weights.of(schema, self.by_variable, self.by_sub_table)
+        return self.requests(schema).added_to(Weights.of(schema, self.by_variable, self.by_sub_table))
+
+    def requests(self, schema: Schema) -> Demand:
+        """What users ask for; InputError as `weights`."""
+        return Demand.of(schema, self.demand)
+
+    def wished(self, schema: Schema) -> Wishes:
+        """What the release must have and must not have; InputError for patterns that do not fit the table."""
+        own = {name: getattr(self.wishes, name) for name in ("best_subset", "breadth", "questions")}
+        return Wishes.of(schema, self.require, self.forbid, **own)
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""
@@ -101,12 +118,14 @@ def release_search(
         settings.weights(table.schema),
         settings.start_graph(table.schema),
     )
-    chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round)
-    simulatable = SimulatableSearch(inquiry, settings.simulation, weights, on_simulated)
-    return ReleaseSearch(OrderedSearch(inquiry, widths, settings.extend, on_step), chains, simulatable)
+    wishes = settings.wished(table.schema)
+    chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round, wishes)
+    simulatable = SimulatableSearch(inquiry, settings.simulation, weights, on_simulated, wishes)
+    ordered = OrderedSearch(inquiry, widths, settings.extend, on_step, wishes, weights)
+    return ReleaseSearch(ordered, chains, simulatable)
 
 
-def utility_of_release(table: Table, release: Release, weights: Weights) -> Utility:
+def utility_of_release(table: Table, release: Release, weights: Weights, demand: Demand | None = None) -> Utility:
     """Every measure; IPF goes no further than is cheap, for nothing rests on its accuracy."""
     stop = Stop(max_sweeps=RECONSTRUCTION_SWEEPS)
-    return utility_of(table, release, weights, stop=stop, max_bytes=RECONSTRUCTION_BYTES)
+    return utility_of(table, release, weights, demand or Demand(), stop=stop, max_bytes=RECONSTRUCTION_BYTES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sdc.build.assemble import SearchSettings, floor_of
 from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, worker_bytes
-from sdc.config import BuildConfig, section_digest
-from sdc.config_file import read_config
+from sdc.config import BuildConfig, PatternLike, section_digest
+from sdc.config_file import read_config, read_demand
 from sdc.events import tell
 from sdc.execution.settings import cluster_of, own_memory, unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
@@ -34,6 +34,7 @@ from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.decomposable import Annealing
 from sdc.search.simulatable import Simulation
+from sdc.search.wishes import Pattern, Wishes
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
 from sdc.storage.parquet import read_written_table
@@ -166,6 +167,12 @@ class Build:
             release.weights.variables,
             release.weights.sub_tables,
             Simulation(**release.simulatable.model_dump()),
+            _patterns(release.require),
+            _patterns(release.forbid),
+            Wishes(
+                best_subset=release.conflicts == "best_subset", breadth=release.breadth, questions=release.questions
+            ),
+            release.demand if isinstance(release.demand, Mapping) else read_demand(Path(release.demand)),
         )
 
     def check_names(self, schema: Schema) -> None:
@@ -174,6 +181,10 @@ class Build:
         # made, and not kept: what is wanted is the refusal
         with _fault_of("release.weights"):
             settings.weights(schema)
+        with _fault_of("release.require and release.forbid"):
+            settings.wished(schema)
+        with _fault_of("release.demand"):
+            settings.requests(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
             settings.start_graph(schema)
         if (asked := self.config.posterior) is not None:
@@ -211,6 +222,10 @@ def open_build(config: Path, data: str | Path | None = None, workers: int | None
         execution = settings.execution.model_copy(update={"workers": workers})
         settings = settings.model_copy(update={"execution": execution})
     return Build(settings)
+
+
+def _patterns(given: Sequence[PatternLike]) -> tuple[Pattern, ...]:
+    return tuple(p if isinstance(p, str) else p.model_dump(exclude_none=True) for p in given)
 
 
 @contextmanager

@@ -189,7 +189,8 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
     found = search.run(build.config.release.method, results.read_checkpoint(path, key))
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
     results.write_search(found, table.schema, into)
-    results.write_utility(utility_of_release(table, found.release, settings.weights(table.schema)), into)
+    weights, demand = settings.weights(table.schema), settings.requests(table.schema)
+    results.write_utility(utility_of_release(table, found.release, weights, demand), into)
     write_certificate(build.certificate(found.release, found.proof), table.schema, into)
 
 

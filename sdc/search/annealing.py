@@ -17,17 +17,20 @@ from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel as kernel
 from sdc.search.likely_graphs import LikelyGraphs
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
+from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
 MOST_SOUGHT = 5_000  # steps in which a graph must turn up that keeps a limit on the posterior
 KINDS = ("geometric", "linear")
+NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,15 @@ class Chain:
 
     With structural zeros the variables of each pattern stay joined: then the explicit bounds are sharp nevertheless.
     Nothing is lost by it that they could prove: what they show of a graph that parts a pattern they show of a larger
-    one around it that joins the pattern, and that is then releasable itself.
+    one around it that joins the pattern, and that is then releasable itself. The variables of a required sub-table stay
+    joined too, and a clique that contains a forbidden one is refused like one whose critical width is too small.
     """
 
     criterion: MinWidth
     schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
     weights: Weights | None = None
     max_bytes: int = MAX_BYTES
+    wishes: Wishes = field(default_factory=Wishes)
 
     def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
         """The chain before its first step, from no edges unless told otherwise.
@@ -136,7 +141,7 @@ class Chain:
         variables, or without an at-risk cell.
         """
         require_at_risk(table, self.criterion.small_count)
-        graph = _checked(start, table)
+        graph = _checked(start, table, self.wishes)
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
         workspace.require_one_way()
@@ -161,23 +166,33 @@ class Chain:
         return self.weights or Weights.equal(len(table.schema))
 
     def _workspace(self, table: Table) -> Workspace:
-        return _workspace(table, self.criterion, self.max_bytes)
+        return _workspace(table, self.criterion, self.max_bytes, self.wishes)
 
 
-def smallest_graph(table: Table) -> DecomposableGraph:
-    """Where a chain starts: no edges but those that join the variables of every structural zero."""
-    return DecomposableGraph.from_cliques(chordal_cover(_needed(table), len(table.schema)).frontier, table.schema)
+def smallest_graph(table: Table, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
+    """Where a chain starts: no edges but for what a structural zero or a required sub-table joins, made chordal."""
+    needed = _needed(table, wishes)
+    return DecomposableGraph.from_cliques(chordal_cover(needed, len(table.schema)).frontier, table.schema)
 
 
-def _needed(table: Table) -> Release:
-    return Release.of([*table.zeros.subtables, *(1 << v for v in range(len(table.schema)))])
+def _needed(table: Table, wishes: Wishes) -> Release:
+    return Release.of([*table.zeros.subtables, *wishes.require, *(1 << v for v in range(len(table.schema)))])
 
 
-def _checked(start: DecomposableGraph | None, table: Table) -> DecomposableGraph:
-    """The start graph, or the smallest one; it joins the variables of every structural zero."""
-    schema, needed = table.schema, _needed(table)
-    if start is None:
-        return smallest_graph(table)
+def _checked(start: DecomposableGraph | None, table: Table, wishes: Wishes) -> DecomposableGraph:
+    """The start graph, or the smallest one; it joins the variables of all that is needed, and of nothing forbidden."""
+    schema, needed = table.schema, _needed(table, wishes)
+    graph = smallest_graph(table, wishes) if start is None else _given(start, schema, needed)
+    if forbidden := [clique for clique in graph.cliques if not wishes.allows(clique)]:
+        which = "smallest graph with what is required" if start is None else "start graph"
+        raise ReleaseError(
+            f"the {which} has the clique {st.label(forbidden[0], schema)}, which contains a forbidden sub-table: no "
+            "decomposable release does without; forbid less, or choose the method ordered"
+        )
+    return graph
+
+
+def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> DecomposableGraph:
     if len(start) != len(schema):
         raise InputError(
             f"the start graph has {len(start)} variables, the table {len(schema)}; give one on the table's"
@@ -185,15 +200,15 @@ def _checked(start: DecomposableGraph | None, table: Table) -> DecomposableGraph
     if not start.release.contains(needed):
         apart = next(t for t in needed.frontier if t not in start.release)
         raise InputError(
-            f"the start graph does not join {st.label(apart, schema)}, which a structural zero names; give a graph "
-            "with a clique that contains it"
+            f"the start graph does not join {st.label(apart, schema)}, which a structural zero names or is required; "
+            "give a graph with a clique that contains it"
         )
     return start
 
 
 @lru_cache(maxsize=1)
-def _workspace(table: Table, criterion: MinWidth, max_bytes: int) -> Workspace:
-    return Workspace(table, criterion, max_bytes)
+def _workspace(table: Table, criterion: MinWidth, max_bytes: int, wishes: Wishes) -> Workspace:
+    return Workspace(table, criterion, max_bytes, wishes)
 
 
 class Workspace:
@@ -203,15 +218,16 @@ class Workspace:
     kept, the least recently used go. For one thread.
     """
 
-    def __init__(self, table: Table, criterion: MinWidth, max_bytes: int) -> None:
+    def __init__(self, table: Table, criterion: MinWidth, max_bytes: int, wishes: Wishes = NO_WISHES) -> None:
         self.table, self.criterion = table, criterion
         self.at_risk = table.at_risk(criterion.small_count)
         self.counts = table.counts[self.at_risk]
         # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
-        self.work.fixed[:] = independence_graph(table.zeros.subtables, len(table.schema))
-        self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work)
+        joined = [*table.zeros.subtables, *wishes.require]
+        self.work.fixed[:] = independence_graph(joined, len(table.schema))
+        self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work, wishes.forbid)
         self.likely = LikelyGraphs(criterion.limit, self.rows) if criterion.limit else None
         self.work.numbers[kernel.ASKS] = self.likely is not None
 
@@ -373,7 +389,8 @@ class Workspace:
         clique = min(cliques, key=lambda j: int(work.rows[work.term_rows[j], widths.argmin()]))
         graph, remedy = "the start graph", "drop edges of that clique"
         if not is_given:
-            graph, remedy = "the smallest graph that has every structural zero in a clique", "choose the method ordered"
+            needed = "every structural zero and required sub-table"
+            graph, remedy = f"the smallest graph that has {needed} in a clique", "choose the method ordered"
         raise NothingReleasableError(
             f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {self._narrowest(widths)}, "
             f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; {remedy}, "

@@ -16,7 +16,9 @@ from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
+from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
 METHODS = ("ordered", "decomposable", "best", "simulatable")
@@ -33,6 +35,7 @@ class FoundRelease(Found):
     trace     where the chains were, round by round
     reason    why this one of the releases found, with "best"; with "simulatable" what it costs to tell nothing
     simulated decisions of "simulatable"
+    required  what became of the required sub-tables, where there are any
     """
 
     method: str
@@ -42,6 +45,7 @@ class FoundRelease(Found):
     trace: tuple[TraceRow, ...] = ()
     reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
+    required: Required | None = None
 
     @property
     def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
@@ -65,11 +69,32 @@ class ReleaseSearch:
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
         require_method(method)
+        if method in ("ordered", "best"):
+            self.ordered.require_monotone()
+        required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
+        if required is None:
+            return self._by(method, resume)
+        # what does not fit is not required any more: every search begins with what does
+        kept = tuple(t for t in self.ordered.wishes.require if t not in required.refused)
+        found = self._wishing(replace(self.ordered.wishes, require=kept))._by(method, resume)
+        return replace(found, required=required)
+
+    def _required(self, method: str) -> Required | None:
+        if method == "simulatable":
+            return None  # its decisions must tell nothing, and nothing else may decide
+        if method == "decomposable":
+            return self.decomposable.required()
+        return replace(self.ordered, inquiry=self._inquiry()).required()
+
+    def _wishing(self, wishes: Wishes) -> ReleaseSearch:
+        ordered, chains = replace(self.ordered, wishes=wishes), replace(self.decomposable, wishes=wishes)
+        return replace(self, ordered=ordered, decomposable=chains)
+
+    def _by(self, method: str, resume: SearchState | None) -> FoundRelease:
         if method == "decomposable":
             return self.by_annealing(resume)
         if method == "simulatable":
             return self.by_simulation()
-        self.ordered.require_monotone()
         if method == "ordered":
             return self.by_order()
         annealed = self.by_annealing(resume) if self.can_anneal() else None
@@ -83,7 +108,17 @@ class ReleaseSearch:
         if known is not None:
             inquiry.resume(known.judgement)
         found = replace(self.ordered, inquiry=inquiry).run()
-        return FoundRelease(found.judgement, "ordered", self._value(found.release), found.steps)
+        value, reason = self._value(found.release), self._left(found.unasked)
+        return FoundRelease(found.judgement, "ordered", value, found.steps, reason=reason)
+
+    def _left(self, unasked: int) -> str | None:
+        """What to say where not all candidates were asked about."""
+        if not unasked:
+            return None
+        return (
+            f"After {self.ordered.wishes.questions} questions {unasked} sub-tables were left that nobody asked about; "
+            "more questions may release more."
+        )
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
@@ -108,30 +143,42 @@ class ReleaseSearch:
     def can_anneal(self) -> bool:
         """Whether the smallest decomposable release with all variables may be public; every other contains it."""
         inquiry = self._inquiry()
-        return inquiry.ask(smallest_graph(inquiry.table).release).verdict is Verdict.SAFE
+        wishes = self.decomposable.wishes
+        smallest = smallest_graph(inquiry.table, wishes)
+        return all(map(wishes.allows, smallest.cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
 
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
         """The one of higher rank, after the decomposable one too was extended, where the ordered search extends."""
         if annealed is None:
-            return replace(ordered, method="best", reason=_alone(ordered))
+            reason = " ".join(filter(None, (_alone(ordered, self._is_wished), ordered.reason)))
+            return replace(ordered, method="best", reason=reason)
         return _better(ordered, self.extended(annealed) if self.ordered.extend else annealed, annealed)
+
+    @property
+    def _is_wished(self) -> bool:
+        return bool(self.ordered.wishes.require or self.ordered.wishes.forbid)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with all that can be added, so that it is maximal; the questions asked are added to its steps."""
         larger = replace(self.ordered, inquiry=self._inquiry()).extended(found.judgement)
-        value = self._value(larger.release)
-        return replace(found, judgement=larger.judgement, value=value, steps=(*found.steps, *larger.steps))
+        steps, reason = (*found.steps, *larger.steps), self._left(larger.unasked)
+        return replace(found, judgement=larger.judgement, value=self._value(larger.release), steps=steps, reason=reason)
 
     def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
         """The ordered release and the annealed one extended, each by a worker."""
         inquiry = self.ordered.inquiry
         effort = replace(inquiry.effort, executor=IN_PROCESS)
-        alone = Growth(inquiry.criterion, inquiry.policy, effort, self.ordered.widths)
+        search = self.ordered
+        alone = Growth(inquiry.criterion, inquiry.policy, effort, search.widths, search.wishes, search.weights)
         start = Grown(annealed.release, annealed.proof)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, replace(alone, start=start)])
+        one, two = (
+            (self._proven(grown), self._value(grown.release), grown.steps, self._left(grown.unasked))
+            for grown in (ordered, other)
+        )
         return (
-            FoundRelease(self._proven(ordered), "ordered", self._value(ordered.release), ordered.steps),
-            replace(annealed, judgement=self._proven(other), value=self._value(other.release), steps=other.steps),
+            FoundRelease(one[0], "ordered", *one[1:3], reason=one[3]),
+            replace(annealed, judgement=two[0], value=two[1], steps=two[2], reason=two[3]),
         )
 
     def _proven(self, grown: Grown) -> Judgement:
@@ -162,12 +209,13 @@ def require_method(method: str) -> None:
 def _better(ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) -> FoundRelease:
     """The one of higher rank, with the chains that led to the other one."""
     winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
-    reason = _reason(winner, loser)
+    reason = " ".join(filter(None, (_reason(winner, loser), winner.reason)))
     return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason)
 
 
-def _alone(ordered: FoundRelease) -> str:
+def _alone(ordered: FoundRelease, wished: bool) -> str:
     has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
+    has += " and what is wished" if wished else ""
     return (
         f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "
         f"{ordered.assessment.min_width_required}."

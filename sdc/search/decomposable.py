@@ -10,11 +10,15 @@ import numpy as np
 
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
+from sdc.model.release import Release
 from sdc.model.table import Table
+from sdc.risk.criterion import Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.annealing import Best, Chain, ChainState, CoolingSchedule
+from sdc.search.annealing import Best, Chain, ChainState, CoolingSchedule, smallest_graph
 from sdc.search.found import Found
+from sdc.search.required import Required, RequiredSearch
+from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
 
@@ -124,6 +128,7 @@ class DecomposableSearch:
     weights: Weights | None = None
     start: DecomposableGraph | None = None
     checkpoint: Callable[[SearchState], None] = lambda state: None
+    wishes: Wishes = field(default_factory=Wishes)
 
     def __post_init__(self) -> None:
         variables = len(self.inquiry.table.schema)
@@ -147,6 +152,25 @@ class DecomposableSearch:
             raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
         return DecomposableRelease(judgement, best.graph, best.value, state.agreed, state.trace)
 
+    def required(self) -> Required | None:
+        """Which required sub-tables fit into one decomposable release, by the smallest around them; None for none."""
+        if not self.wishes.require:
+            return None
+        inquiry = self.inquiry.anew()
+
+        def ask(release: Release) -> Judgement:
+            return inquiry.ask(smallest_graph(inquiry.table, Wishes(release.frontier)).release)
+
+        def accepts(judgement: Judgement) -> bool:
+            # a limit on the posterior is not monotone: what breaks it now may keep it with more
+            return judgement.assessment.min_width[0] >= inquiry.criterion.min_width
+
+        worth = {
+            t: (self.weights or Weights.equal(len(inquiry.table.schema))).of_sub_table(t) for t in self.wishes.require
+        }
+        nothing = ask(Release.of([]))
+        return RequiredSearch(ask, accepts, worth).run(self.wishes.require, nothing)
+
     def _init(self) -> SearchState:
         seeds = np.random.SeedSequence(self.annealing.seed).generate_state(self.annealing.chains, np.uint64).tolist()
         chains = tuple(self._chain(k).init(self.inquiry.table, seed, self.start) for k, seed in enumerate(seeds))
@@ -165,7 +189,7 @@ class DecomposableSearch:
         """What the result depends on, as text."""
         table, criterion = self.inquiry.table, self.inquiry.criterion
         start = None if self.start is None else self.start.text(table.schema)
-        own = f"{self.annealing}, {self.weights}, {start}"
+        own = f"{self.annealing}, {self.weights}, {start}, {self.wishes}"
         return f"table {table.digest[:12]}, {criterion}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
@@ -191,7 +215,7 @@ class DecomposableSearch:
         if self.annealing.tempering:
             kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.annealing.chains - 1))
             schedule = CoolingSchedule(schedule.steps, kept, kept)
-        return Chain(self.inquiry.criterion, schedule, self.weights)
+        return Chain(self.inquiry.criterion, schedule, self.weights, wishes=self.wishes)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
         temperature = self._chain(position).schedule.temperature(max(0, chain.step - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdc.bounds.method import is_small
 from sdc.feasible.proof import Proof
@@ -14,6 +14,8 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.wishes import Wishes
+from sdc.utility.measures import Weights
 
 MOST_CELLS = 100_000  # non-zero cells: the worker has for itself what the build's process has of a larger table
 
@@ -25,6 +27,7 @@ class Grown:
     release: Release
     proof: Proof
     steps: tuple[SearchStep, ...] = ()
+    unasked: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,8 @@ class Growth:
     policy: Policy
     effort: Effort
     widths: CriticalWidths
+    wishes: Wishes = field(default_factory=Wishes)
+    weights: Weights | None = None
     start: Grown | None = None
 
 
@@ -46,10 +51,10 @@ def fits_a_worker(table: Table) -> bool:
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
     inquiry = Inquiry(table, growth.criterion, growth.policy, growth.effort)
-    search = OrderedSearch(inquiry, growth.widths)
+    search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights)
     if growth.start is None:
         found = search.run()
     else:
         inquiry.learn(growth.start.proof, growth.start.release)
         found = search.extended(inquiry.ask(growth.start.release))
-    return Grown(found.release, found.proof, found.steps)
+    return Grown(found.release, found.proof, found.steps, found.unasked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,14 +20,22 @@ class MarginalRows:
     """n_T(i_T) at the at-risk cells for the sub-tables that chains come to, in the arrays of the kernel.
 
     Where the rows are full, or their exposed cells, half of them go, those not used for longest. A sub-table whose
-    critical width is too small gets no row, only the note that it is narrow.
+    critical width is too small gets no row, only the note that it is narrow; so does one that contains a forbidden one.
     """
 
     # `CellMarginals` counts them, and keeps none: the kernel reads rows at every proposal, so they are one array with a
     # hash table that compiled code can ask, and with each row come its exposed cells, mostly all that is read of it.
 
-    def __init__(self, table: Table, at_risk: npt.NDArray[np.int64], min_width: int, work: kernel.ChainWork) -> None:
+    def __init__(
+        self,
+        table: Table,
+        at_risk: npt.NDArray[np.int64],
+        min_width: int,
+        work: kernel.ChainWork,
+        forbidden: Sequence[SubTable] = (),
+    ) -> None:
         self._min_width, self._work = min_width, work
+        self._is_forbidden = st.containing_any(forbidden)
         self.marginals = CellMarginals(table, table.codes[at_risk])
         self._free = list(range(len(work.rows)))
         self._known = self._exposed = 0
@@ -47,7 +57,9 @@ class MarginalRows:
     def bring(self, subtable: SubTable) -> None:
         """Brings what the kernel asked for: a row, or that the critical width is too small."""
         # critical widths never grow with a variable, and a note costs nothing where a count is a pass over the table
-        if any(kernel.row_of(self._work, child) == kernel.NARROW for child in st.children(subtable)):
+        if self._is_forbidden(subtable) or any(
+            kernel.row_of(self._work, child) == kernel.NARROW for child in st.children(subtable)
+        ):
             self._note(subtable, kernel.NARROW)
             return
         counts = self.marginals.count(subtable)

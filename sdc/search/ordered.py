@@ -1,16 +1,15 @@
-"""Ordered marginals: bisection for the longest releasable prefix ([KDSF] 5.2), and extension until maximal."""
+"""Ordered marginals ([KDSF] 5.2): what is wished first, then by the ordered list until nothing can be added."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 
+from sdc.bounds.method import is_small
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.graph import component_with, independence_graph
@@ -21,17 +20,20 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
+from sdc.search.required import Required, RequiredSearch, fitting
+from sdc.search.wishes import Wishes
+from sdc.utility.measures import Weights
 
 Refused = tuple[SubTable, ...]
-Flags = npt.NDArray[np.bool_]
+FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
 
 
 @dataclass(frozen=True)
 class SearchStep:
     """One question put to the criterion while searching.
 
-    phase      "bisection", "growth" from the one-way sub-tables before it, or "extension" of the prefix; where there
-               is growth and no extension, what has grown is the release
+    phase      "required", "bisection" for a prefix, "growth" from what is required, or "extension" of a release that
+               another search found
     length     bisection: length of the prefix asked about; else sub-tables released so far
     added      the sub-tables tried together; none for a prefix
     answer     True releasable, False refuted, None undecided
@@ -49,80 +51,126 @@ class SearchStep:
 
 @dataclass(frozen=True, eq=False)
 class OrderedRelease(Found):
-    """The release found, and every step that led to it."""
+    """The release found, and every step that led to it.
+
+    required  what became of the required sub-tables, where there are any
+    unasked   candidates that were left when the questions had been asked; none: nothing can be added
+    """
 
     steps: tuple[SearchStep, ...]
+    required: Required | None = None
+    unasked: int = 0
 
 
 @dataclass(eq=False)
 class OrderedSearch:
-    """Releases prefixes of the ordered list; what the inquiry's policy does not accept is refused.
+    """Releases what is wished, and then by the ordered list; what the inquiry's policy does not accept is refused.
 
-    Every release on the way has the judgement that accepted it, and ends with it: what was proven is not asked
-    again, so no budget that is spent later can take it back. `on_step` hears of every question asked.
+    The list has what is worth most for the room that it takes first: by weight times critical width, of equal weights
+    that is the order of [KDSF] 5.2. Every release on the way has the judgement that accepted it, and ends with it: what
+    was proven is not asked again, so no budget that is spent later can take it back. `on_step` hears of every question
+    asked.
     """
 
     inquiry: Inquiry
     widths: CriticalWidths
     extend: bool = True
     on_step: Callable[[SearchStep], None] = lambda step: None
+    wishes: Wishes = field(default_factory=Wishes)
+    weights: Weights | None = None
     _steps: list[SearchStep] = field(default_factory=list, init=False)
 
     def run(self) -> OrderedRelease:
-        """The longest releasable prefix, or what grows from the one-way sub-tables where that is more, made maximal.
+        """The required sub-tables, and what grows from them, made maximal; or without `extend` the longest prefix.
 
-        A prefix soon has all pairs of variables, and then nothing splits it into components. What grows from the
-        one-way sub-tables keeps them small, and cells of small components are far easier to certify. So it is grown
-        first, and only prefixes of as many sub-tables are asked about. ReleaseError where not even the grand total may
-        be public, where the list was cut above the width asked for, or where the criterion is not monotone: then a
-        refused prefix says nothing of a longer one.
+        First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. A prefix is
+        the required sub-tables with the first of the list. ReleaseError where not even the grand total may be public,
+        where required sub-tables do not fit, where the list was cut above the width asked for, or where the criterion
+        is not monotone: then a refused prefix says nothing of a longer one.
         """
         self._steps.clear()
         self.require_monotone()
         candidates = self._candidates()
-        total = self._grand_total()
+        required = fitting(self.required(), self.wishes, self.inquiry.table.schema)
+        start = required.judgement if required else self._grand_total()
+        self.inquiry.resume(start)
         if not self.extend:
-            return self._found(self._bisect(candidates, 0) or total)
+            return self._found(self._bisect(start.release, candidates) or start, required)
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
-        if (everything := self._asked_prefix(candidates, len(candidates))) is not None:
-            return self._found(everything)
-        one_way = [t for t in candidates if st.dimension(t) == 1]
-        start, refused = self._extend(total, one_way, (), "growth")
-        grown = self._extended(start, refused, "growth")
-        self.inquiry.resume(total)  # what is said of a prefix is the paper's, whatever grew before
-        longest = self._bisect(candidates[:-1], grown.release.sub_tables)
-        if longest is None:
-            return self._found(grown)
-        self.inquiry.resume(longest)
-        return self._found(self._extended(longest, (), "extension"))
+        if (everything := self._asked_prefix(start.release, candidates, len(candidates))) is not None:
+            return self._found(everything, required)
+        self.inquiry.resume(start)
+        return self._grown(start, candidates, "growth", required)
 
     def extended(self, judgement: Judgement) -> OrderedRelease:
         """A release that was accepted, with candidates added until none can be; the steps are those of this call."""
         self._steps.clear()
         self.require_monotone()
         self.inquiry.resume(judgement)
-        return self._found(self._extended(judgement, (), "extension"))
+        return self._grown(judgement, self._candidates(), "extension", None)
 
-    def _found(self, judgement: Judgement) -> OrderedRelease:
-        return OrderedRelease(judgement, tuple(self._steps))
+    def _found(self, judgement: Judgement, required: Required | None, unasked: int = 0) -> OrderedRelease:
+        if is_small(self.inquiry.table.schema):
+            # exact methods answer at once: what is told of the release is then sharp, not only enough
+            judgement = self.inquiry.ask(judgement.release, Depth.EVERY)
+        return OrderedRelease(judgement, tuple(self._steps), required, unasked)
 
-    def _extended(self, judgement: Judgement, refused: Refused, phase: str) -> Judgement:
-        """An accepted release with candidates added until none can be; those refused before are not asked about.
+    def required(self) -> Required | None:
+        """What becomes of the required sub-tables, None where there are none."""
+        if not self.wishes.require:
+            return None
+        weights = self.weights or Weights.equal(len(self.inquiry.table.schema))
+        worth = {t: weights.of_sub_table(t) for t in self.wishes.require}
+        search = RequiredSearch(self._asked_required, self.inquiry.accepts, worth)
+        return search.run(self.wishes.require, self._grand_total())
 
-        First pairs of variables that no released sub-table has, one by one, and with each the candidates that then
-        lie within a component; then all the others.
+    def _asked_required(self, release: Release) -> Judgement:
+        # any set of them may come after any other: what was found for it is feasible for none that is not within
+        self.inquiry.resume(self._grand_total())
+        return self._ask(release, "required", 0, release.frontier)
+
+    def _grown(
+        self, judgement: Judgement, candidates: Sequence[SubTable], phase: str, required: Required | None
+    ) -> OrderedRelease:
+        """An accepted release with candidates added: level by level up to the breadth, then the rest by the list."""
+        breadth = self.wishes.breadth_for(len(self.inquiry.bank.at_risk))
+        refused: Refused = ()
+        for level in range(1, max(1, breadth) + 1):
+            alike = [t for t in candidates if st.dimension(t) == level]
+            judgement, refused = self._extend(judgement, alike, refused, phase)
+        if breadth < 2:
+            judgement, refused = self._by_components(judgement, candidates, refused, phase)
+        size, begin = FIRST_TRIED, 0
+        while begin < len(candidates) and len(self._steps) < self.wishes.questions:
+            asked, some = len(self._steps), candidates[begin : begin + size]
+            judgement, refused = self._extend(judgement, some, refused, phase)
+            begin += size
+            # as many at once as are likely to be accepted together: what is refused has to be looked for by halves
+            asked = len(self._steps) - asked
+            size = 2 * size if asked <= 1 else size if asked <= MANY_ASKED else max(FEWEST_TRIED, size // 2)
+        unasked = len(self._left(judgement.release, candidates[begin:], refused))
+        return self._found(judgement, required, unasked)
+
+    def _by_components(
+        self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
+    ) -> tuple[Judgement, Refused]:
+        """Pairs of variables that no released sub-table has, one by one, and with each what then lies in a component.
+
+        Components stay small so, and cells of small components are far easier to certify; but of the pairs some are
+        left out for larger sub-tables.
         """
-        candidates, smaller = self._candidates(), None
+        smaller = None
         while smaller is not judgement:
             smaller = judgement
             for pair in self._pairs(judgement.release, candidates, refused):
                 larger, refused = self._extend(judgement, [pair], refused, phase)
                 if larger is not judgement:
                     parts = self.inquiry.knows(larger.release).components.cliques
-                    inside = _those(candidates, st.within_one_of(np.array(candidates, np.int64), parts))
+                    flags = st.within_one_of(np.array(candidates, np.int64), parts)
+                    inside = [candidates[k] for k in np.flatnonzero(flags).tolist()]
                     judgement, refused = self._extend(larger, inside, refused, phase)
                     break
-        return self._extend(judgement, candidates, refused, phase)[0]
+        return judgement, refused
 
     def _pairs(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> Iterator[SubTable]:
         """Two-way candidates that are left; first those that make small components and open up the most.
@@ -146,47 +194,53 @@ class OrderedSearch:
             yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
 
     def _candidates(self) -> tuple[SubTable, ...]:
-        """Whoever has all one-way sub-tables can have none whose critical width is smaller than asked."""
-        required = self.inquiry.criterion.min_width
-        if self.widths.floor > required:
+        """What may be released, in the order of the list.
+
+        Whoever has all one-way sub-tables can have none whose critical width is smaller than asked.
+        """
+        required, widths = self.inquiry.criterion.min_width, self.widths
+        if widths.floor > required:
             raise ReleaseError(
-                f"critical widths are known from the floor {self.widths.floor} on, the minimum width is {required}; "
+                f"critical widths are known from the floor {widths.floor} on, the minimum width is {required}; "
                 f"set the floor to at most {required}"
             )
-        return self.widths.reaching(required) or tuple(self.widths.sub_tables.tolist())
+        listed = self.wishes.allowed(widths.reaching(required) or tuple(widths.sub_tables.tolist()))
+        if self.weights is None or self.weights == Weights.equal(len(self.inquiry.table.schema)):
+            return listed
+        width, weights = widths.by_sub_table(), self.weights
+        # sorting is stable: of the same product that comes first which the list has first
+        return tuple(sorted(listed, key=lambda t: -weights.of_sub_table(t) * width[t]))
 
-    def _bisect(self, candidates: Sequence[SubTable], least: int) -> Judgement | None:
-        """The longest prefix that is accepted, of those with at least so many sub-tables; None where there is none."""
-        lengths = range(1, len(candidates) + 1)
-        shortest = 1 + bisect_left(lengths, least, key=lambda n: Release.of(candidates[:n]).sub_tables)
-        longest, releasable, refused = None, shortest - 1, len(candidates) + 1
+    def _bisect(self, start: Release, candidates: Sequence[SubTable]) -> Judgement | None:
+        """The longest prefix that is accepted beside the start; None where there is none."""
+        longest, releasable, refused = None, 0, len(candidates) + 1
         while refused - releasable > 1:
-            # that none is long enough is the likeliest where others are to be beaten
-            middle = shortest if least and longest is None else (releasable + refused) // 2
-            if (accepted := self._asked_prefix(candidates, middle)) is not None:
+            middle = (releasable + refused) // 2
+            if (accepted := self._asked_prefix(start, candidates, middle)) is not None:
                 longest, releasable = accepted, middle
             else:
                 refused = middle
         return longest
 
-    def _asked_prefix(self, candidates: Sequence[SubTable], length: int) -> Judgement | None:
+    def _asked_prefix(self, start: Release, candidates: Sequence[SubTable], length: int) -> Judgement | None:
         """The judgement of a prefix that is accepted."""
-        judgement = self._ask(Release.of(candidates[:length]), "bisection", length, ())
+        judgement = self._ask(Release.of([*start.frontier, *candidates[:length]]), "bisection", length, ())
         return judgement if self.inquiry.accepts(judgement) else None
+
+    def _left(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> list[SubTable]:
+        """Candidates that are not released, and contain nothing that was refused: they could go out only with that."""
+        sets = np.array(candidates, np.int64)
+        is_out = st.within_one_of(sets, release.frontier)
+        for smaller in refused:
+            is_out |= sets & smaller == smaller
+        return [candidates[k] for k in np.flatnonzero(~is_out).tolist()]
 
     def _extend(
         self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
     ) -> tuple[Judgement, Refused]:
-        """The candidates all at once, and where that is refused one half after the other.
-
-        What contains a refused sub-table need not be asked about: it could be released only with that.
-        """
-        release, sets = judgement.release, np.array(candidates, np.int64)
-        is_out = st.within_one_of(sets, release.frontier)
-        for smaller in refused:
-            is_out |= sets & smaller == smaller
-        left = _those(candidates, ~is_out)
-        if not left:
+        """The candidates all at once, and where that is refused one half after the other; no question too many."""
+        release, left = judgement.release, self._left(judgement.release, candidates, refused)
+        if not left or len(self._steps) >= self.wishes.questions:
             return judgement, refused
         larger = self._ask(Release.of([*release.frontier, *left]), phase, release.sub_tables, tuple(left))
         if self.inquiry.accepts(larger):
@@ -223,7 +277,3 @@ class OrderedSearch:
                 "a limit on the posterior is not monotone: a release may keep it though one within it does not, so "
                 "neither a bisection nor an extension can cut by it; choose the method decomposable or simulatable"
             )
-
-
-def _those(sub_tables: Sequence[SubTable], flags: Flags) -> list[SubTable]:
-    return [sub_tables[k] for k in np.flatnonzero(flags).tolist()]

@@ -25,6 +25,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.search.found import Found
+from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
 MAX_VARIABLES = 16  # all their sub-tables are candidates
@@ -93,16 +94,17 @@ class _Question:
 class SimulatableSearch:
     """Grows a decomposable release by an order that is public, each step by what is released already.
 
-    Candidates come by the number of their variables, then what is worth most by the weights, then by the order of the
-    variables. One is looked at where the release with it is decomposable: then tables can be drawn exactly and
-    independently, and their bounds are explicit. What was refused, and what contains it, is not asked again. The true
-    table is asked in the end, about the whole release.
+    Candidates come first where they are required or within what is; then by the number of their variables, then what is
+    worth most by the weights, then by the order of the variables. One is looked at where the release with it is
+    decomposable: then tables can be drawn exactly and independently, and their bounds are explicit. What was refused,
+    and what contains it, is not asked again. The true table is asked in the end, about the whole release.
     """
 
     inquiry: Inquiry
     simulation: Simulation = field(default_factory=Simulation)
     weights: Weights | None = None
     on_step: Callable[[SimulatedStep], None] = lambda step: None
+    wishes: Wishes = field(default_factory=Wishes)
 
     def run(self) -> SimulatableRelease:
         """The release, judged by the criterion.
@@ -123,6 +125,7 @@ class SimulatableSearch:
                 released = larger
             else:
                 refused.append(candidate)
+        self._require(released)
         judgement = self.inquiry.ask(released)
         if not self.inquiry.accepts(judgement):
             (low, high), likely = judgement.margin, judgement.assessment.identification
@@ -146,10 +149,25 @@ class SimulatableSearch:
                 "choose the method ordered"
             )
 
+    def _require(self, released: Release) -> None:
+        """NothingReleasableError where a required sub-table was refused, which is as public as every decision."""
+        lacking = [t for t in self.wishes.require if t not in released]
+        if lacking and not self.wishes.best_subset:
+            names = ", ".join(st.label(t, self.inquiry.table.schema) for t in lacking)
+            raise NothingReleasableError(
+                f"the required {names} cannot be added by decisions that tell nothing: too many draws break the "
+                "criterion with it, or the release would not stay decomposable; require less, allow a larger share, "
+                "set release.conflicts to best_subset, or choose the method ordered"
+            )
+
     def _next(self, released: Release, refused: Sequence[SubTable]) -> SubTable | None:
         """The first candidate that is left and keeps the release decomposable."""
         variables = len(self.inquiry.table.schema)
-        for candidate in _in_order(variables, self.weights or Weights.equal(variables)):
+        listed = _in_order(variables, self.weights or Weights.equal(variables))
+        # what is required is as public as the rest of the order
+        within = Release.of(self.wishes.require)
+        first = [t for t in listed if t in within] if self.wishes.require else []
+        for candidate in self.wishes.allowed([*first, *listed]):
             if candidate in released or any(candidate & smaller == smaller for smaller in refused):
                 continue
             if decompose(Release.of([*released.frontier, candidate]), variables) is not None:

@@ -46,6 +46,7 @@ from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from sdc.search.required import Required
 from sdc.search.simulatable import SimulatedStep
 from sdc.storage.parquet import named_columns, read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
@@ -66,6 +67,15 @@ _OF_SUMMARY = (
 )
 
 
+class RequiredRecord(NamedTuple):
+    """What became of the required sub-tables, see `Required`: those refused, and what is said of each conflict."""
+
+    sub_tables: tuple[SubTable, ...]
+    refused: tuple[SubTable, ...]
+    conflicts: tuple[str, ...]
+    is_best: bool
+
+
 class SearchRecord(NamedTuple):
     """What is kept of a search, see `FoundRelease`."""
 
@@ -75,6 +85,7 @@ class SearchRecord(NamedTuple):
     trace: tuple[TraceRow, ...] = ()
     reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
+    required: RequiredRecord | None = None
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -103,6 +114,8 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
         content["reason"] = found.reason
     if found.simulated:
         content["simulated"] = [{**asdict(s), "added": st.names(s.added, schema)} for s in found.simulated]
+    if found.required is not None:
+        content["required"] = required_facts(found.required, schema)
     content["blockers"] = [_blocker(cell, stopped, schema) for cell, stopped in blockers(found.steps)[:MOST_BLOCKERS]]
     write_json(folder / SEARCH_FILE, content)
 
@@ -117,13 +130,40 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
     release = Release.of(_bits(names, schema) for names in content["frontier"])
     steps = tuple(_step(step, schema) for step in content["steps"])
     simulated = [SimulatedStep(**{**s, "added": _bits(s["added"], schema)}) for s in content.get("simulated", ())]
+    required = _required(content.get("required"), schema)
     if "graph" not in content:
-        return SearchRecord(release, steps, reason=content.get("reason"), simulated=tuple(simulated))
+        return SearchRecord(release, steps, reason=content.get("reason"), simulated=tuple(simulated), required=required)
     # from cliques, not from neighbours: a graph that is not chordal is refused here
     graph = DecomposableGraph.from_cliques((_bits(names, schema) for names in content["graph"]), schema)
     columns, _ = read_columns(folder / TRACE)
     rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
-    return SearchRecord(release, steps, graph, tuple(TraceRow(*row) for row in rows), content.get("reason"))
+    trace = tuple(TraceRow(*row) for row in rows)
+    return SearchRecord(release, steps, graph, trace, content.get("reason"), required=required)
+
+
+def required_facts(found: Required, schema: Schema) -> dict[str, Any]:
+    """What became of the required sub-tables, by names; of each conflict its cell too, which is confidential."""
+    return {
+        "required": [st.names(t, schema) for t in found.sub_tables],
+        "refused": [st.names(t, schema) for t in found.refused],
+        "is_best": found.is_best,
+        "conflicts": [
+            {
+                "sub_tables": [st.names(t, schema) for t in conflict.sub_tables],
+                "proven": conflict.proven,
+                "text": conflict.text(schema),
+                "witness": None if conflict.witness is None else _witness_facts(conflict.witness, schema),
+            }
+            for conflict in found.conflicts
+        ],
+    }
+
+
+def _required(content: dict[str, Any] | None, schema: Schema) -> RequiredRecord | None:
+    if content is None:
+        return None
+    sub_tables, refused = (tuple(_bits(names, schema) for names in content[key]) for key in ("required", "refused"))
+    return RequiredRecord(sub_tables, refused, tuple(c["text"] for c in content["conflicts"]), content["is_best"])
 
 
 def write_utility(utility: Utility, folder: Path) -> None:
@@ -353,7 +393,7 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
 
 def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     """An assessment with the categories of its witnesses by name."""
-    witnesses = [{**asdict(w), "cell": schema.named(w.cell)} for w in assessment.witnesses]
+    witnesses = [_witness_facts(w, schema) for w in assessment.witnesses]
     facts = {**asdict(assessment), "witnesses": witnesses}
     if assessment.identification is None:
         del facts["identification"]  # of most criteria it is no part
@@ -446,6 +486,10 @@ def _law_facts(found: Posterior) -> dict[str, Any]:
     error = {} if found.log_evidence_error is None else {"log_evidence_standard_error": found.log_evidence_error}
     named = {"law": found.law, "alpha": found.alpha, "equals_released": found.equals_released}
     return {**named, "log_evidence": found.log_evidence, **error}
+
+
+def _witness_facts(witness: Witness, schema: Schema) -> dict[str, Any]:
+    return {**asdict(witness), "cell": schema.named(witness.cell)}
 
 
 def _witness(content: dict[str, Any], schema: Schema) -> Witness:

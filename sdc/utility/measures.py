@@ -46,6 +46,11 @@ class Weights:
         products = ((t, prod(self.variables[v] for v in st.members(t))) for t, _ in self.sub_tables)
         return tuple((t, own - product) for (t, product), (_, own) in zip(products, self.sub_tables, strict=True))
 
+    def of_sub_table(self, subtable: SubTable) -> Fraction:
+        """What one sub-table counts."""
+        own = dict(self.sub_tables).get(subtable)
+        return prod((self.variables[v] for v in st.members(subtable)), start=Fraction(1)) if own is None else own
+
     @staticmethod
     def of(
         schema: Schema, variables: Mapping[str, float] | None = None, sub_tables: Mapping[str, float] | None = None
@@ -58,7 +63,7 @@ class Weights:
         by_variable = {_variable(name, schema): _weight(name, value) for name, value in (variables or {}).items()}
         by_subtable: dict[SubTable, Fraction] = {}
         for name, value in (sub_tables or {}).items():
-            subtable = _sub_table(name, schema)
+            subtable = _sub_table(name, schema, "weight of")
             if subtable in by_subtable:
                 raise InputError(f"weight of {name!r} = {value!r}: {st.label(subtable, schema)} has one; give one")
             by_subtable[subtable] = _weight(name, value)
@@ -102,6 +107,33 @@ def weighted_sub_tables(release: Release, weights: Weights) -> float:
 
 
 @dataclass(frozen=True)
+class Demand:
+    """What users ask for: sub-tables, each with how often, above 0."""
+
+    requests: tuple[tuple[SubTable, Fraction], ...] = ()
+
+    @staticmethod
+    def of(schema: Schema, by_name: Mapping[str, float]) -> Demand:
+        """From names such as `{"age*sex": 12}`; InputError for what the table does not have, or not above 0."""
+        found: dict[SubTable, Fraction] = {}
+        for name, frequency in by_name.items():
+            subtable = _sub_table(name, schema, "demand for")
+            found[subtable] = found.get(subtable, Fraction(0)) + _weight(name, frequency, "demand for")
+        return Demand(tuple(sorted(found.items())))
+
+    def added_to(self, weights: Weights) -> Weights:
+        """The weights, where each request for a sub-table counts 1 more."""
+        own = dict(weights.sub_tables)
+        own.update((t, weights.of_sub_table(t) + frequency) for t, frequency in self.requests)
+        return Weights(weights.variables, tuple(sorted(own.items())))
+
+    def served(self, release: Release) -> Fraction:
+        """The share of the requests whose sub-table is released."""
+        total = sum((frequency for _, frequency in self.requests), start=Fraction(0))
+        return sum((f for t, f in self.requests if t in release), start=Fraction(0)) / total if total else Fraction(1)
+
+
+@dataclass(frozen=True)
 class Reconstruction:
     """How well the full table is reconstructed from a release, and how that was found, see `ipf.Fit`.
 
@@ -139,13 +171,14 @@ def reconstruction(table: Table, release: Release, *, stop: Stop = STOP, max_byt
 
 @dataclass(frozen=True)
 class Utility:
-    """DU(R) in every way: `weighted` where there are weights, the reconstruction or why there is none."""
+    """DU(R) in every way: `weighted` where there are weights, `served` where requests are known, a share of these."""
 
     release: Release
     cells: int
     degrees_of_freedom: int
     weighted: float | None
     reconstruction: Reconstruction | str
+    served: float | None = None
 
     @property
     def facts(self) -> dict[str, float | int | str | bool]:
@@ -158,6 +191,8 @@ class Utility:
         }
         if self.weighted is not None:
             facts["weighted"] = self.weighted
+        if self.served is not None:
+            facts["requests_served"] = self.served
         found = self.reconstruction
         if isinstance(found, str):
             return {**facts, "not_reconstructed": found}
@@ -172,7 +207,13 @@ class Utility:
 
 
 def utility_of(
-    table: Table, release: Release, weights: Weights, *, stop: Stop = STOP, max_bytes: int = MAX_BYTES
+    table: Table,
+    release: Release,
+    weights: Weights,
+    demand: Demand = Demand(),
+    *,
+    stop: Stop = STOP,
+    max_bytes: int = MAX_BYTES,
 ) -> Utility:
     """All measures of a release; where IPF would need more than `max_bytes` the reason stands for the accuracy."""
     found: Reconstruction | str
@@ -181,7 +222,9 @@ def utility_of(
     except InputError as error:
         found = str(error)
     weighted = None if weights == Weights.equal(len(table.schema)) else weighted_sub_tables(release, weights)
-    return Utility(release, cells(release, table.schema), degrees_of_freedom(release, table.schema), weighted, found)
+    served = float(demand.served(release)) if demand.requests else None
+    size, freedom = cells(release, table.schema), degrees_of_freedom(release, table.schema)
+    return Utility(release, size, freedom, weighted, found, served)
 
 
 def mean_squared_error(table: Table, found: Fit) -> float:
@@ -203,15 +246,15 @@ def _variable(name: str, schema: Schema) -> int:
     return schema.index(name)
 
 
-def _sub_table(name: str, schema: Schema) -> SubTable:
+def _sub_table(name: str, schema: Schema, what: str) -> SubTable:
     try:
         return st.parse(name, schema)
     except ReleaseError as error:
-        raise InputError(f"weight of {name!r}: {error}") from error
+        raise InputError(f"{what} {name!r}: {error}") from error
 
 
-def _weight(name: str, value: float) -> Fraction:
+def _weight(name: str, value: float, what: str = "weight of") -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_UTILITY:
-        raise InputError(f"weight of {name!r} = {value!r}: give a number more than 0 and at most {MAX_UTILITY}")
+        raise InputError(f"{what} {name!r} = {value!r}: give a number more than 0 and at most {MAX_UTILITY}")
     # as it is written: 0.1 is a tenth, so that sums which are equal on paper are equal here
     return Fraction(str(value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import dropwhile
 
 import numpy as np
 import pytest
@@ -25,7 +24,8 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.ordered import FEWEST_TRIED, OrderedSearch, SearchStep
+from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
 from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables
 from tests.strategies import czech as czech_table
 
@@ -72,7 +72,7 @@ def sharp_min_width(table: Table, release: Release) -> int:
     return int(dense[tuple(at_risk.T)].min())
 
 
-PHASES = ["bisection", "growth", "extension"]
+FEW_NODES = Budget(0.3, 0.001)  # ten: some cells stay open
 
 
 def of_phase(steps: Iterable[SearchStep], phase: str) -> list[SearchStep]:
@@ -83,16 +83,12 @@ def test_steps_are_told_and_kept(czech: Table) -> None:
     told: list[SearchStep] = []
     found = ordered_release(czech, min_width=6, on_step=told.append)
     assert tuple(told) == found.steps
-    bisection, growth, extension = (of_phase(found.steps, phase) for phase in PHASES)
-    assert 1 <= len(bisection) <= 7
-    assert all(step.added == () for step in bisection)
     assert found.steps[0].phase == "bisection"  # all of them at once
-    later = [step.phase for step in found.steps[1:]]
-    assert later == sorted(later, key=["growth", "bisection", "extension"].index)
+    growth = of_phase(found.steps, "growth")
+    assert len(growth) == len(found.steps) - 1
     assert any(step.answer for step in growth)
     assert growth[0].added == tuple(t for t in critical_widths(czech).reaching(6) if st.dimension(t) == 1)
     assert growth[0].length == 0
-    assert [step.answer for step in extension] == [False] * len(extension)
 
 
 def test_without_extension_the_prefix_is_the_release(czech: Table) -> None:
@@ -161,73 +157,70 @@ def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool
         assert found.assessment.releasable in (True, None) if accept_undecided else found.assessment.releasable
 
 
-def extensions(steps: Iterable[SearchStep]) -> list[list[SearchStep]]:
-    """The steps of each call of `extended`: of growth from the second on, the first questions are of one-way ones."""
-    growth = list(dropwhile(lambda step: all(st.dimension(t) == 1 for t in step.added), of_phase(steps, "growth")))
-    return [growth, of_phase(steps, "extension")]
-
-
 @pytest.mark.parametrize("min_width", [1, 2, 3])
 def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
-    """Not again while the same release is extended; another one may have it. With ten nodes some cells stay open."""
-    steps = ordered_release(scattered(), min_width=min_width, budget=Budget(0.3, 0.001)).steps
-    ever: list[int] = []
-    for extension in extensions(steps):
-        refused: list[int] = []
-        for step in extension:
-            assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
-            if len(step.added) == 1 and step.answer is not True:
-                refused.append(step.added[0])
-        alone = [step.added[0] for step in extension if len(step.added) == 1]
-        assert len(set(alone)) == len(alone)
-        ever += refused
-    assert ever
+    """With ten nodes some cells stay open."""
+    steps = ordered_release(scattered(), min_width=min_width, budget=FEW_NODES).steps
+    refused: list[int] = []
+    for step in (growth := of_phase(steps, "growth")):
+        assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
+        if len(step.added) == 1 and step.answer is not True:
+            refused.append(step.added[0])
+    alone = [step.added[0] for step in growth if len(step.added) == 1]
+    assert len(set(alone)) == len(alone)
+    assert refused
 
 
-def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Release, Release, Release]:
-    """What was accepted: the longest prefix, what was added to it, and what grew from nothing."""
+def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Release, Release]:
+    """What was accepted: the longest prefix, and what grew."""
     steps = list(steps)
     length = max((step.length for step in of_phase(steps, "bisection") if step.answer), default=0)
-    prefix = Release.of(candidates[:length])
-    growth, extension = ([t for s in of_phase(steps, p) if s.answer for t in s.added] for p in PHASES[1:])
-    return prefix, Release.of([*prefix.frontier, *extension]), Release.of(growth)
+    growth = [t for s in of_phase(steps, "growth") if s.answer for t in s.added]
+    return Release.of(candidates[:length]), Release.of(growth)
 
 
 @pytest.mark.parametrize("min_width", [2, 3, 6, 10, 53])
 def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int) -> None:
-    """What grew where that is more than the longest accepted prefix, and else the prefix and what was added to it."""
+    """One question about all of the list, and then what grew."""
     found = ordered_release(czech, min_width=min_width)
-    prefix, extended, grown = replayed(critical_widths(czech).reaching(min_width), found.steps)
-    is_grown = grown.sub_tables > prefix.sub_tables
-    assert found.release == (grown if is_grown else extended)
-    assert found.release.sub_tables >= max(prefix.sub_tables, grown.sub_tables)
-    assert {step.phase for step in found.steps} == {"bisection", "growth", *([] if is_grown else ["extension"])}
-    assert all(step.added for step in found.steps if step.phase != "bisection")
+    everything, grown = replayed(critical_widths(czech).reaching(min_width), found.steps)
+    assert everything == Release.of([])
+    assert found.release == grown
+    assert [step.phase for step in found.steps] == ["bisection", *["growth"] * (len(found.steps) - 1)]
+    assert all(step.added for step in found.steps[1:])
 
 
 @pytest.mark.parametrize("min_width", [1, 3])
 def test_the_steps_of_a_larger_table_replayed(min_width: int) -> None:
     """Each step's length is what was released before it; the next release contains it."""
     widths = critical_widths(scattered())
-    search = OrderedSearch(inquiry_of(scattered(), min_width, budget=Budget(0.3, 60)), widths)
-    found = search.run()
-    prefix, extended, grown = replayed(widths.reaching(min_width), found.steps)
-    assert found.release == (grown if grown.sub_tables > prefix.sub_tables else extended)
-    for phase, release in (("growth", Release.of([])), ("extension", prefix)):
-        for step in of_phase(found.steps, phase):
-            assert step.length == release.sub_tables
-            assert not [t for t in step.added if t in release]
-            release = Release.of([*release.frontier, *step.added]) if step.answer else release
+    found = OrderedSearch(inquiry_of(scattered(), min_width, budget=FEW_NODES), widths).run()
+    release = Release.of([])
+    for step in of_phase(found.steps, "growth"):
+        assert step.length == release.sub_tables
+        assert not [t for t in step.added if t in release]
+        release = Release.of([*release.frontier, *step.added]) if step.answer else release
+    assert found.release == release
 
 
-def test_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
+def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
+    """Level by level up to the breadth, then the rest, of which each that fits is added whatever its level."""
+    found = ordered_release(czech, min_width=6)
+    levels = [max(map(st.dimension, step.added)) for step in of_phase(found.steps, "growth")]
+    assert levels[:2] == [1, 2]
+    assert min(levels[2:]) > 2
+    assert found.release.by_dimension[:3] == (1, 6, 15)
+
+
+def test_with_a_breadth_of_one_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
     """Growth asks about one new pair at a time, then about what lies within the components."""
 
     def size(release: Release, pair: int) -> int:
         return next(st.dimension(c) for c in components(release.add(pair), 6).cliques if st.is_within(pair, c))
 
     release, asked = Release.of([]), 0
-    for step in of_phase(ordered_release(czech, min_width=6).steps, "growth"):
+    found = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech), wishes=Wishes(breadth=1)).run()
+    for step in of_phase(found.steps, "growth"):
         if [st.dimension(t) for t in step.added] == [2]:
             left = [t for t in range(64) if st.dimension(t) == 2 and t not in release]
             assert size(release, step.added[0]) == min(size(release, t) for t in left)
@@ -235,6 +228,24 @@ def test_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
             asked += 1
         release = Release.of([*release.frontier, *step.added]) if step.answer else release
     assert asked > 5
+
+
+def test_many_at_risk_cells_have_a_breadth_of_one() -> None:
+    assert [Wishes().breadth_for(cells) for cells in (1, MOST_CELLS_OF_PAIRS, MOST_CELLS_OF_PAIRS + 1)] == [2, 2, 1]
+    assert Wishes(breadth=2).breadth_for(MOST_CELLS_OF_PAIRS + 1) == 2
+
+
+def test_no_more_questions_than_wished() -> None:
+    """What was not asked about is counted, and what was accepted before stays."""
+    widths = critical_widths(scattered())
+    every = OrderedSearch(inquiry_of(scattered(), 3, budget=FEW_NODES), widths).run()
+    assert every.unasked == 0
+    for most in (1, 3, 6):
+        asked = inquiry_of(scattered(), 3, budget=FEW_NODES)
+        found = OrderedSearch(asked, widths, wishes=Wishes(questions=most)).run()
+        assert found.steps == every.steps[:most]
+        assert found.unasked > 0
+        assert found.judgement.verdict is Verdict.SAFE
 
 
 @dataclass(frozen=True)
@@ -253,25 +264,17 @@ class TypedCriterion(MinWidth):
 @given(some.frozensets(some.integers(1, 63), max_size=8))
 @settings(max_examples=100)
 def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -> None:
-    """All but the refused sub-tables and what contains them, from a prefix or grown.
-
-    A pair costs two questions, with what it opens up, and a refused sub-table two a halving.
-    """
+    """All but the refused sub-tables and what contains them; one costs two questions a halving."""
     asked = Inquiry(czech_table(), TypedCriterion(2, 1, refused=refused))
     found = OrderedSearch(asked, critical_widths(czech_table())).run()
     candidates = critical_widths(czech_table()).reaching(1)
     allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
     assert found.release == Release.of(allowed)
     smallest = [t for t in refused if not any(r != t and st.is_within(r, t) for r in refused)]
-    bisection, growth, extension = (of_phase(found.steps, phase) for phase in PHASES)
-    one_way = [t for t in smallest if st.dimension(t) == 1]
-    halvings, pairs = 2 * 7 * len(smallest), 15
-    assert len(bisection) <= 7
-    assert len(growth) <= 1 + 2 * 3 * len(one_way) + 2 * pairs + 1 + halvings
-    assert len(extension) <= 2 * pairs + 1 + halvings
-    _, extended, grown = replayed(candidates, found.steps)
-    assert grown in (Release.of([]), found.release)
-    assert not extension or extended == found.release
+    levels, pieces, halvings = 2, 64 // FEWEST_TRIED, 2 * 7 * len(smallest)
+    assert len(of_phase(found.steps, "bisection")) == 1
+    assert len(of_phase(found.steps, "growth")) <= levels + pieces + halvings
+    assert found.unasked == 0
 
 
 # What was proven stays proven

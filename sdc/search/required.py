@@ -1,0 +1,180 @@
+"""Required sub-tables judged together: which of them conflict, and which subset of them is worth most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sdc.model import subtable as st
+from sdc.model.errors import NothingReleasableError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.risk.criterion import Judgement, Witness
+from sdc.search.wishes import Wishes
+
+Conflicting = tuple[SubTable, ...]
+MOST_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Required sub-tables that may not be public together, though all but any one of them may.
+
+    witness  the at-risk cell that says so, where one is proven or was given up
+    proven   whether the criterion refutes them; else nothing could decide
+    """
+
+    sub_tables: Conflicting
+    witness: Witness | None
+    proven: bool
+
+    def text(self, schema: Schema) -> str:
+        """Names of the sub-tables, and whether that they conflict is proven; no cell."""
+        together = ", ".join(st.label(t, schema) for t in self.sub_tables)
+        is_one = len(self.sub_tables) == 1
+        told = "is not releasable" if is_one else "are not releasable together"
+        return f"{together} {told if self.proven else told.replace('not releasable', 'undecided')}"
+
+
+@dataclass(frozen=True, eq=False)
+class Required:
+    """What became of the required sub-tables.
+
+    sub_tables  all of them
+    judgement   that lets those out that fit
+    refused     those that do not, none where all fit
+    conflicts   minimal conflicting sets: each has one of the refused, and without these no other is left
+    is_best     whether no subset that fits is worth more; else questions ran out, and it is the best that was found
+    """
+
+    sub_tables: Conflicting
+    judgement: Judgement
+    refused: Conflicting = ()
+    conflicts: tuple[Conflict, ...] = ()
+    is_best: bool = True
+
+
+@dataclass(eq=False)
+class RequiredSearch:
+    """Asks about required sub-tables together, and where they do not fit, for the best subset that does.
+
+    By implicit hitting sets: of the conflicts known so far the cheapest set that hits all is left out; what is left
+    fits, and then no subset is worth more, or it has another minimal conflict.
+
+    ask        the judgement of a release; accepts  whether it may go out; what is not proven may not
+    worth      of each required sub-table, above 0
+    questions  after so many no other conflict is looked for: what is left is made to fit one by one
+    """
+
+    ask: Callable[[Release], Judgement]
+    accepts: Callable[[Judgement], bool]
+    worth: Mapping[SubTable, Fraction]
+    questions: int = 2_000
+    _asked: int = 0
+
+    def run(self, required: Sequence[SubTable], nothing: Judgement) -> Required:
+        """What fits, from the judgement of the grand total alone."""
+        conflicts: list[Conflict] = []
+        while self._asked < self.questions:
+            out = cheapest_hitting_set([set(conflict.sub_tables) for conflict in conflicts], self.worth)
+            left = [t for t in required if t not in out]
+            judgement = self._ask(left) if left else nothing
+            if self.accepts(judgement):
+                return Required(tuple(required), judgement, tuple(t for t in required if t in out), tuple(conflicts))
+            conflicts.append(self._conflict(left, judgement))
+        return self._one_by_one(required, nothing, tuple(conflicts))
+
+    def _ask(self, subtables: Sequence[SubTable]) -> Judgement:
+        self._asked += 1
+        return self.ask(Release.of(subtables))
+
+    def _conflict(self, candidates: Sequence[SubTable], judgement: Judgement) -> Conflict:
+        """A minimal conflicting set within one that conflicts, found by halves (Junker 2004, QuickXplain)."""
+        # what is worth little is left out rather, so it comes last, where the conflict takes its members from
+        ordered = sorted(candidates, key=lambda t: (-self.worth[t], candidates.index(t)))
+        found = self._within([], [], ordered)
+        last = self._ask(found)
+        # undecided cells may be others when it is asked about less: what is said is of the set that is named
+        said = judgement if self.accepts(last) else last
+        witnesses = said.assessment.witnesses
+        return Conflict(tuple(found), witnesses[0] if witnesses else None, said.assessment.releasable is False)
+
+    def _within(self, base: list[SubTable], added: list[SubTable], candidates: list[SubTable]) -> list[SubTable]:
+        """Those of the candidates that conflict beside the base, none where what was added to it does by itself."""
+        if added and not self.accepts(self._ask(base)):
+            return []
+        if len(candidates) == 1:
+            return candidates
+        half = len(candidates) // 2
+        one, other = candidates[:half], candidates[half:]
+        later = self._within([*base, *one], one, other)
+        return [*self._within([*base, *later], later, one), *later]
+
+    def _one_by_one(
+        self, required: Sequence[SubTable], nothing: Judgement, conflicts: tuple[Conflict, ...]
+    ) -> Required:
+        """Those worth most first, each that fits beside the ones before it."""
+        kept, judgement = list[SubTable](), nothing
+        for subtable in sorted(required, key=lambda t: (-self.worth[t], required.index(t))):
+            larger = self._ask([*kept, subtable])
+            if self.accepts(larger):
+                kept, judgement = [*kept, subtable], larger
+        refused = tuple(t for t in required if t not in judgement.release)
+        return Required(tuple(required), judgement, refused, conflicts, is_best=False)
+
+
+def fitting(found: Required | None, wishes: Wishes, schema: Schema) -> Required | None:
+    """What was found; NothingReleasableError where not all fit, and no subset is wished for."""
+    if found is not None and found.refused and not wishes.best_subset:
+        raise _refusal(found, schema)
+    return found
+
+
+def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
+    """What is said of required sub-tables that do not fit; the cells that say so are the detail."""
+    told = "; ".join(conflict.text(schema) for conflict in found.conflicts[:MOST_TOLD])
+    more = len(found.conflicts) - MOST_TOLD
+    witnesses = [(c.text(schema), c.witness) for c in found.conflicts if c.witness]
+    return NothingReleasableError(
+        f"the required sub-tables do not fit together: {told}"
+        f"{f'; and {more} more conflicts' if more > 0 else ''}; drop "
+        f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
+        f"{' and others' if len(found.refused) > MOST_TOLD else ''}, or set release.conflicts to best_subset",
+        "\n".join(
+            f"{text}: the cell {schema.written(w.cell)} (count {w.count}) has bounds within {list(w.outer)}"
+            for text, w in witnesses
+        ),
+    )
+
+
+def cheapest_hitting_set(conflicts: Sequence[set[SubTable]], worth: Mapping[SubTable, Fraction]) -> set[SubTable]:
+    """Sub-tables that have one of every conflict, worth as little as can be; the first such in the order of numbers."""
+    best: tuple[Fraction, list[SubTable]] = (sum(worth.values(), Fraction(1)), [])
+
+    def least(left: Sequence[set[SubTable]]) -> Fraction:
+        """What hitting conflicts without a common member costs at least."""
+        apart, cost = set[SubTable](), Fraction(0)
+        for conflict in left:
+            if not conflict & apart:
+                apart |= conflict
+                cost += min(worth[t] for t in conflict)
+        return cost
+
+    def branch(chosen: list[SubTable], cost: Fraction, left: list[set[SubTable]], kept: frozenset[SubTable]) -> None:
+        nonlocal best
+        if cost + least(left) >= best[0]:
+            return
+        if not left:
+            best = cost, chosen
+            return
+        smallest = min(left, key=lambda conflict: len(conflict - kept))
+        for subtable in sorted(smallest - kept, key=lambda t: (worth[t], t)):
+            rest = [conflict for conflict in left if subtable not in conflict]
+            branch([*chosen, subtable], cost + worth[subtable], rest, kept)
+            # the other branches leave it in
+            kept |= {subtable}
+
+    branch([], Fraction(0), list(conflicts), frozenset())
+    return set(best[1])

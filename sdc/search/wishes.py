@@ -1,0 +1,110 @@
+"""What users wish of a release: the sub-tables it must have, those it must not have, and what comes first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any, TypeAlias
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+
+Pattern: TypeAlias = str | Mapping[str, Any]
+MOST_CELLS_OF_PAIRS = 100_000  # all pairs leave one component, and each of its cells is certified: 1 ms each
+MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a search must do, whatever its method.
+
+    require      sub-tables that the release must have; they are judged first, and together
+    forbid       sub-tables that it must not have, nor any that contains one
+    best_subset  where the required ones do not fit together: release those that are worth most, else refuse
+    breadth      sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table
+    questions    the most that an ordered search puts to the criterion; what is not asked about is not released
+    """
+
+    require: tuple[SubTable, ...] = ()
+    forbid: tuple[SubTable, ...] = ()
+    best_subset: bool = False
+    breadth: int | None = None
+    questions: int = 200
+
+    @staticmethod
+    def of(schema: Schema, require: Sequence[Pattern] = (), forbid: Sequence[Pattern] = (), **settings: Any) -> Wishes:
+        """From patterns, see `named`; InputError for one that matches nothing, or is required and forbidden at once."""
+        wishes = Wishes(named("require", require, schema), named("forbid", forbid, schema), **settings)
+        for required in wishes.require:
+            for forbidden in wishes.forbid:
+                if st.is_within(forbidden, required):
+                    raise InputError(
+                        f"require has {st.label(required, schema)}, and forbid {st.label(forbidden, schema)}, without "
+                        "which it cannot be released; drop one of the two"
+                    )
+        return wishes
+
+    def breadth_for(self, at_risk_cells: int) -> int:
+        """The breadth; where none is wished for, what can be proven of a table with so many at-risk cells."""
+        if self.breadth is not None:
+            return self.breadth
+        return 2 if at_risk_cells <= MOST_CELLS_OF_PAIRS else 1
+
+    def allows(self, subtable: SubTable) -> bool:
+        """Whether nothing forbidden is within it."""
+        return not any(st.is_within(forbidden, subtable) for forbidden in self.forbid)
+
+    def allowed(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
+        """Those that may be released, in their order."""
+        return tuple(t for t in subtables if self.allows(t)) if self.forbid else tuple(subtables)
+
+
+def named(setting: str, patterns: Sequence[Pattern], schema: Schema) -> tuple[SubTable, ...]:
+    """The sub-tables that patterns stand for, each once, in the order in which they are named.
+
+    `age*race` is one sub-table; `{all: 2}`, or `all:2`, every one of 2 variables; `{of: [age, sex, race], up_to: 2}`,
+    or `age*sex*race:2`, every one of 2 of these, and so what is within them; without `up_to` all of them at once.
+    InputError for an unknown variable, and for what stands for no sub-table, or for more than 100,000.
+    """
+    if isinstance(patterns, str | Mapping):
+        raise InputError(f"{setting} {patterns!r} is not a list of sub-tables; give one such as ['age*sex', 'all:2']")
+    found: dict[SubTable, None] = {}
+    for pattern in patterns:
+        variables, size = _parts(setting, pattern, schema)
+        if not 1 <= size <= len(variables):
+            raise InputError(
+                f"{setting} {written(pattern)!r} matches nothing: it asks for {size} of {len(variables)} variables"
+            )
+        if comb(len(variables), size) > MOST_NAMED:
+            raise InputError(f"{setting} {written(pattern)!r} is more than {MOST_NAMED} sub-tables; name fewer")
+        found.update(dict.fromkeys(st.of(chosen) for chosen in combinations(variables, size)))
+    return tuple(found)
+
+
+def written(pattern: Pattern) -> str:
+    """A pattern as one text, as the command line takes it."""
+    if isinstance(pattern, str):
+        return pattern
+    variables = "all" if pattern.get("all") is not None else "*".join(pattern.get("of") or ())
+    size = pattern.get("all") or pattern.get("up_to")
+    return variables if size is None else f"{variables}:{size}"
+
+
+def _parts(setting: str, pattern: Pattern, schema: Schema) -> tuple[tuple[int, ...], int]:
+    """The variables of a pattern, and of how many of them the sub-tables are."""
+    text, size = written(pattern), None
+    # a variable whose name ends so is meant where there is one
+    if text not in schema.names and (sized := re.fullmatch(r"(.*):([0-9]{1,4})", text)):
+        text, size = sized[1], int(sized[2])
+    if text == "all" and size is not None:
+        return tuple(range(len(schema))), size
+    try:
+        variables = st.members(st.parse(text, schema))
+    except ReleaseError as error:
+        raise InputError(f"{setting} {written(pattern)!r}: {error}") from error
+    return variables, len(variables) if size is None else size
