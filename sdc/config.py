@@ -22,7 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from sdc.model.schema import MAX_CATEGORIES
+from sdc.model.labels import NOT_PLAIN, Labels, VariableLabels
+from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.table import MAX_TOTAL
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
@@ -53,6 +54,12 @@ def _memory(value: str) -> str:
     return value
 
 
+def _readable(text: str) -> str:
+    if not is_plain(text):
+        raise ValueError(NOT_PLAIN)
+    return text
+
+
 def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("it is empty")
@@ -67,6 +74,7 @@ Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 CurveMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
 SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best", "simulatable"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+PlainText = Annotated[Text, AfterValidator(_readable)]
 Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]
@@ -412,13 +420,15 @@ class ReleaseConfig(Section):
 
 
 class PublicationConfig(Section):
-    title: Annotated[Text | None, Field(description="the title of what is published, default the name")] = None
-    population: Annotated[Text | None, Field(description="whom or what is counted, such as residents aged 15+")] = None
-    period: Annotated[Text | None, Field(description="the reference period, such as 2024-03")] = None
-    source: Annotated[Text | None, Field(description="where the data come from, as readers know it")] = None
-    licence: Annotated[Text | None, Field(description="under which readers may use it, such as CC-BY-4.0")] = None
-    contact: Annotated[Text | None, Field(description="whom readers may ask")] = None
-    notes: Annotated[tuple[Text, ...], Field(description="a list of sentences that readers should know")] = ()
+    title: Annotated[PlainText | None, Field(description="the title of what is published, default the name")] = None
+    population: Annotated[
+        PlainText | None, Field(description="whom or what is counted, such as residents aged 15+")
+    ] = None
+    period: Annotated[PlainText | None, Field(description="the reference period, such as 2024-03")] = None
+    source: Annotated[PlainText | None, Field(description="where the data come from, as readers know it")] = None
+    licence: Annotated[PlainText | None, Field(description="under which readers may use it, such as CC-BY-4.0")] = None
+    contact: Annotated[PlainText | None, Field(description="whom readers may ask")] = None
+    notes: Annotated[tuple[PlainText, ...], Field(description="a list of sentences that readers should know")] = ()
     formulas: Annotated[
         Literal["quote", "refuse"],
         Field(
@@ -431,10 +441,10 @@ class PublicationConfig(Section):
 class VariableLabelsConfig(Section):
     """How a variable and its categories are called where people read them."""
 
-    label: Annotated[Text | None, Field(description="what the variable is called, default its name")] = None
-    note: Annotated[Text | None, Field(description="a sentence that readers should know")] = None
-    unit: Annotated[Text | None, Field(description="what its categories are measured in, such as years")] = None
-    categories: Annotated[dict[Text, Text], Field(description="a label for each category that has one")] = {}
+    label: Annotated[PlainText | None, Field(description="what the variable is called, default its name")] = None
+    note: Annotated[PlainText | None, Field(description="a sentence that readers should know")] = None
+    unit: Annotated[PlainText | None, Field(description="what its categories are measured in, such as years")] = None
+    categories: Annotated[dict[Text, PlainText], Field(description="a label for each category that has one")] = {}
 
 
 class LabelsConfig(Section):
@@ -450,12 +460,17 @@ class LabelsConfig(Section):
         ),
     ] = None
 
+    @property
+    def labels(self) -> Labels:
+        """As they are used; those of a code list are among the variables once the config is read."""
+        return Labels({name: VariableLabels(**dict(section)) for name, section in self.variables.items()})
+
 
 class AuditConfig(Section):
     """What the first page of the report says of the build beside what it found."""
 
-    purpose: Annotated[Text | None, Field(description="what the release is for")] = None
-    prepared_by: Annotated[Text | None, Field(description="who answers for it")] = None
+    purpose: Annotated[PlainText | None, Field(description="what the release is for")] = None
+    prepared_by: Annotated[PlainText | None, Field(description="who answers for it")] = None
     date: Annotated[
         Text | None, Field(description="the date of the report, in quotes; default left to be filled in")
     ] = None

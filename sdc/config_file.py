@@ -13,7 +13,8 @@ from typing import Any, TypeVar, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from sdc.config import EMBEDDED_CLUSTERS, BuildConfig
+from sdc.code_list import with_code_list
+from sdc.config import EMBEDDED_CLUSTERS, BuildConfig, LabelsConfig
 from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path, shown
 
@@ -63,6 +64,8 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
         # what it says is part of the config, not where it lies
         demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
         config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
+    if config.labels.code_list is not None:
+        config = config.model_copy(update={"labels": _labels(config.labels, config.labels.code_list, path)})
     if config.execution.cluster in EMBEDDED_CLUSTERS:
         return config
     cluster = _existing(path, "execution.cluster", config.execution.cluster)
@@ -98,6 +101,14 @@ def _number(text: str | None) -> float:
         return float(text or "")
     except ValueError:
         return math.nan
+
+
+def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
+    file = Path(_existing(path, "labels.code_list", code_list))
+    try:
+        return with_code_list(labels, file)
+    except ValidationError as error:
+        raise ConfigError(f"code list {file}: {faults_of(error, BuildConfig, 'labels')}") from error
 
 
 def _placed(path: str, folder: Path, setting: str) -> str:

@@ -23,6 +23,7 @@ from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.labels import Labels
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
@@ -123,6 +124,12 @@ class Build:
     def found(self) -> results.SearchRecord:
         return results.read_search(self.folder.stage("search"), self.table.schema)
 
+    @cached_property
+    def labels(self) -> Labels:
+        """What variables and categories are called; ConfigError where the table does not have what is labelled."""
+        self.check_labels(self.table.schema)
+        return self.config.labels.labels
+
     @property
     def criterion(self) -> MinWidth:
         risk = self.config.risk
@@ -175,9 +182,15 @@ class Build:
             release.demand if isinstance(release.demand, Mapping) else read_demand(Path(release.demand)),
         )
 
+    def check_labels(self, schema: Schema) -> None:
+        """ConfigError where the table does not have what is labelled."""
+        with _fault_of("labels"):
+            self.config.labels.labels.require(schema)
+
     def check_names(self, schema: Schema) -> None:
-        """ConfigError where the settings of the search do not fit the table; better before the work than after."""
+        """ConfigError where settings do not fit the table; better before the work than after."""
         settings = self.settings()
+        self.check_labels(schema)
         # made, and not kept: what is wanted is the refusal
         with _fault_of("release.weights"):
             settings.weights(schema)
@@ -234,4 +247,4 @@ def _fault_of(setting: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise ConfigError(f"{setting}: {error}") from error
+        raise ConfigError(f"{setting}: {error}", error.detail) from error

@@ -20,6 +20,11 @@ _NOT_PLAIN = re.compile(
 )
 
 
+def is_plain(text: str) -> bool:
+    """Whether what is read is what is there: no control characters, and none that turns the direction of text."""
+    return _NOT_PLAIN.search(text) is None
+
+
 @dataclass(frozen=True)
 class Variable:
     """A categorical variable; a cell stores the position of its category in `categories`."""
@@ -34,13 +39,13 @@ class Variable:
                 f"variable {self.name!r}: a name is not empty, has no '*' or ',' and does not begin with = + - or @; "
                 "rename it"
             )
-        if _NOT_PLAIN.search(self.name):
+        if not is_plain(self.name):
             raise InputError(f"variable {self.name!r} has a control character in its name; rename it")
-        if hidden := sum(_NOT_PLAIN.search(category) is not None for category in self.categories):
+        if hidden := [category for category in self.categories if not is_plain(category)]:
             raise InputError(
-                f"variable {self.name!r} has {hidden} categories with a control character or one that turns the "
+                f"variable {self.name!r} has {len(hidden)} categories with a control character or one that turns the "
                 "direction of text, so that what is read is not what is there; recode them",
-                f"categories {[category for category in self.categories if _NOT_PLAIN.search(category)][:100]}",
+                f"categories {hidden[:100]}",
             )
         if not self.categories:
             raise InputError(f"variable {self.name!r} has no categories; give it at least one")

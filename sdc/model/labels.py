@@ -1,0 +1,87 @@
+"""Labels: what variables and their categories are called where people read them; nothing is decided by them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable, is_plain
+
+NOT_PLAIN = "it has a control character or one that turns the direction of text; write it without"
+
+
+@dataclass(frozen=True)
+class VariableLabels:
+    """What a variable is called, what readers should know of it, its unit, and labels of some of its categories."""
+
+    label: str | None = None
+    note: str | None = None
+    unit: str | None = None
+    categories: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All that readers see."""
+        yield from filter(None, (self.label, self.note, self.unit))
+        yield from self.categories.values()
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a table's variables, by name; what has none is called by its name."""
+
+    variables: Mapping[str, VariableLabels] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        for name, labels in self.variables.items():
+            if wrong := next((text for text in labels.texts if not is_plain(text)), None):
+                raise InputError(f"label {wrong!r} of variable {name!r}: {NOT_PLAIN}")
+
+    def __bool__(self) -> bool:
+        return bool(self.variables)
+
+    def of(self, name: str) -> VariableLabels:
+        """All labels of a variable."""
+        return self.variables.get(name, _NONE)
+
+    def variable(self, name: str) -> str:
+        """What the variable is called."""
+        return self.of(name).label or name
+
+    def category(self, name: str, category: str) -> str:
+        """What the category of the variable `name` is called."""
+        return self.of(name).categories.get(category) or category
+
+    def categories(self, variable: Variable) -> tuple[str, ...]:
+        """What each category is called, in order."""
+        return tuple(self.category(variable.name, category) for category in variable.categories)
+
+    def require(self, schema: Schema) -> None:
+        """InputError where a label is of what the table does not have, or two of a kind would read the same."""
+        for name, labels in self.variables.items():
+            variable = schema.variables[schema.index(name)]
+            _require_categories(labels, variable)
+            if twice := _twice(self.categories(variable)):
+                raise InputError(f"two categories of {variable.name!r} would read {twice!r}; give each its own label")
+        if twice := _twice([self.variable(name) for name in schema.names]):
+            raise InputError(f"two variables would read {twice!r}; give each its own label")
+
+
+_NONE = VariableLabels()
+
+
+def _require_categories(labels: VariableLabels, variable: Variable) -> None:
+    for category in labels.categories:
+        if category not in variable.categories:
+            raise InputError(
+                f"the label {labels.categories[category]!r} is of the category {category!r}, and variable "
+                f"{variable.name!r} has none of that name; correct it, or take the label out",
+                f"{variable.name} has the categories {', '.join(variable.categories)}",
+            )
+
+
+def _twice(texts: Iterable[str]) -> str | None:
+    return next((text for text, times in Counter(texts).items() if times > 1), None)
