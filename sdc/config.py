@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import re
@@ -66,6 +67,30 @@ def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
+class Numeral(int):
+    """An integer of a YAML file, which knows how it is written there: 01 and 0x1 are 1 too, and other categories."""
+
+    written: str = ""
+
+    @classmethod
+    def of(cls, value: int, written: str) -> Numeral:
+        """The integer as it is written."""
+        numeral = cls(value)
+        numeral.written = written
+        return numeral
+
+
+def _category(value: Any) -> Any:
+    """An integer is the category of its decimal numeral; whatever else YAML makes of a name is no name."""
+    if isinstance(value, bool):
+        raise ValueError("YAML reads yes, no, on, off, true and false as truth values; write it in quotes")
+    if not isinstance(value, int):
+        return value
+    if isinstance(value, Numeral) and value.written != str(int(value)):
+        raise ValueError(f"{value.written} is {int(value)} to YAML; write it in quotes")
+    return str(int(value))
+
+
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
@@ -74,6 +99,7 @@ Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 CurveMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
 SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best", "simulatable"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Category = Annotated[Text, BeforeValidator(_category)]
 PlainText = Annotated[Text, AfterValidator(_readable)]
 Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -122,14 +148,14 @@ class RecodeConfig(Section):
 
     column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
     bins: Annotated[
-        dict[Text, tuple[Edge | None, Edge | None]] | None,
+        dict[Category, tuple[Edge | None, Edge | None]] | None,
         AfterValidator(lambda bins: bins and _bins(bins)),
         Field(min_length=1, description="label: [from, below] in rising order, null at the first or last end"),
     ] = None
     groups: Annotated[
-        dict[Text, Annotated[tuple[Text, ...], BeforeValidator(_others)]] | None,
+        dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]] | None,
         AfterValidator(lambda groups: groups and _groups(groups)),
-        Field(min_length=1, description='label: [values], in quotes; "*" for all others in one group at most'),
+        Field(min_length=1, description='label: [values]; "*" for all others in one group at most'),
     ] = None
     top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
     bottom: Annotated[StrictInt | None, Field(description="a whole number below top; it and less become one")] = None
@@ -144,6 +170,34 @@ class RecodeConfig(Section):
         return self
 
 
+def _encoding(name: str) -> str:
+    try:
+        ",;".encode(name)
+        return codecs.lookup(name).name
+    except (LookupError, UnicodeError) as error:
+        raise ValueError("it is no encoding of text") from error
+
+
+class CsvConfig(Section):
+    """How text files are written."""
+
+    delimiter: Annotated[
+        Literal[",", ";", "|", "\t"], Field(description="what separates the columns, one of , ; | and a tab, in quotes")
+    ] = ","
+    encoding: Annotated[
+        Text, AfterValidator(_encoding), Field(description="such as utf-8, latin-1, cp1252 or utf-16")
+    ] = "utf-8"
+    decimal: Annotated[
+        Literal[".", ","], Field(description="the decimal sign of numbers, one of . and , in quotes")
+    ] = "."
+
+    @model_validator(mode="after")
+    def _tells_apart(self) -> CsvConfig:
+        if self.decimal == self.delimiter:
+            raise ValueError(f"{self.decimal!r} separates the columns and is the decimal sign too; name the delimiter")
+        return self
+
+
 class TableConfig(Section):
     path: Annotated[
         Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
@@ -151,12 +205,18 @@ class TableConfig(Section):
     variables: Annotated[
         tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
     ] = None
+    columns: Annotated[
+        dict[Text, Text], Field(description="the column of each variable that is not called as its column")
+    ] = {}
+    csv: Annotated[CsvConfig, Field(description="a section with delimiter, encoding and decimal, of text files")] = (
+        CsvConfig()
+    )
     categories: Annotated[
-        dict[Text, tuple[Text, ...]],
-        Field(description="a list of category names for each variable, in order; write no, yes and numbers in quotes"),
+        dict[Text, tuple[Category, ...]],
+        Field(description="a list of category names for each variable, in order; write no, yes and 01 in quotes"),
     ] = {}
     missing: Annotated[
-        dict[Text, Text], Field(description="a category name for the missing values of each variable, in quotes")
+        dict[Text, Category], Field(description="a category name for the missing values of each variable")
     ] = {}
     recodes: Annotated[
         dict[Text, RecodeConfig],
@@ -177,6 +237,14 @@ class TableConfig(Section):
     ] = 256
     partitions: Annotated[Positive, Field(description="the number of Parquet parts written, at least 1")] = 1
 
+    @field_validator("columns")
+    @classmethod
+    def _one_name(cls, columns: dict[str, str]) -> dict[str, str]:
+        named = list(columns.values())
+        if twice := next((column for column in named if named.count(column) > 1), None):
+            raise ValueError(f"the column {twice!r} is there twice; one variable is of it, others by recodes")
+        return columns
+
     @field_validator("recodes")
     @classmethod
     def _name_variables(cls, recodes: dict[str, RecodeConfig], info: ValidationInfo) -> dict[str, RecodeConfig]:
@@ -186,6 +254,8 @@ class TableConfig(Section):
                 raise ValueError(f"{name!r} is not among the variables; add it there or drop its recode")
             if name in info.data.get("categories", {}):
                 raise ValueError(f"{name!r} has categories too; its recode gives them, drop one of the two")
+            if recodes[name].column is not None and name in info.data.get("columns", {}):
+                raise ValueError(f"{name!r} has a column under columns too; drop one of the two")
         return recodes
 
 
@@ -444,7 +514,7 @@ class VariableLabelsConfig(Section):
     label: Annotated[PlainText | None, Field(description="what the variable is called, default its name")] = None
     note: Annotated[PlainText | None, Field(description="a sentence that readers should know")] = None
     unit: Annotated[PlainText | None, Field(description="what its categories are measured in, such as years")] = None
-    categories: Annotated[dict[Text, PlainText], Field(description="a label for each category that has one")] = {}
+    categories: Annotated[dict[Category, PlainText], Field(description="a label for each category that has one")] = {}
 
 
 class LabelsConfig(Section):

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from sdc.code_list import with_code_list
-from sdc.config import EMBEDDED_CLUSTERS, BuildConfig, LabelsConfig
+from sdc.config import EMBEDDED_CLUSTERS, BuildConfig, LabelsConfig, Numeral
 from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path, shown
 
@@ -194,6 +194,13 @@ def _is_text(value: str) -> bool:
         return b"\0" not in value.encode()
     except UnicodeEncodeError:
         return False
+
+
+def _numeral(loader: _Loader, node: yaml.ScalarNode) -> Numeral:
+    return Numeral.of(loader.construct_yaml_int(node), node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _numeral)
 
 
 class TextLoader(_Loader):

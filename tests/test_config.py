@@ -43,6 +43,8 @@ def test_defaults(file: Path) -> None:
         "table": {
             "path": str(file.parent / "t.csv"),
             "variables": None,
+            "columns": {},
+            "csv": {"delimiter": ",", "encoding": "utf-8", "decimal": "."},
             "categories": {},
             "missing": {},
             "recodes": {},
@@ -182,7 +184,9 @@ def test_recodes(file: Path) -> None:
         ('{groups: {x: "*", y: "*"}}', "the value '\\*' is in 'x' and again in 'y'"),
         ("{groups: {x: []}, groups: {y: []}}", "gives 'groups' a second time"),
         ("{groups: {x: [p], x: [q]}}", "gives 'x' a second time"),
-        ("{groups: {x: [1]}}", r"recodes\.a\.groups\.x\.0 = 1: .*string \(label: \[values\], in quotes"),
+        ("{groups: {x: [1.5]}}", r"recodes\.a\.groups\.x\.0 = 1.5: .*string \(label: \[values\];"),
+        ("{groups: {x: [01]}}", r"recodes\.a\.groups\.x\.0 = 1: 01 is 1 to YAML; write it in quotes"),
+        ("{groups: {x: [1, '1']}}", "the value '1' is in 'x' and again in 'x'"),
         ("{groups: {}}", r"recodes\.a\.groups = {}"),
         ("{bins: {x: [0, 5], y: [4, 9]}}", r"recodes\.a\.bins = .*: the bins 'x' and 'y' overlap, or .* \(label: "),
         ("{bins: {x: [0, null], y: [4, 9]}}", "the bins 'x' and 'y' overlap"),
@@ -254,8 +258,25 @@ def test_a_config_is_frozen(file: Path) -> None:
             "path: t, variables: a",
             "table.variables = 'a': should be a valid tuple .a list of the column",
         ),
-        ("path: t.csv", "path: t, categories: {A: [no]}", "table.categories.A.0 = False: .* write no, yes and numbers"),
-        ("path: t.csv", "path: t, missing: {A: 9}", "table.missing.A = 9: .*valid string .*in quotes"),
+        (
+            "path: t.csv",
+            "path: t, categories: {A: [no]}",
+            "A.0 = False: YAML reads .*; write it in quotes .* write no, yes and 01",
+        ),
+        ("path: t.csv", "path: t, missing: {A: 9.5}", "table.missing.A = 9.5: .*valid string"),
+        ("path: t.csv", "path: t, missing: {A: yes}", "table.missing.A = True: YAML reads yes, .* write it in quotes"),
+        ("path: t.csv", "path: t, categories: {A: [010]}", "A.0 = 8: 010 is 8 to YAML; write it in quotes"),
+        ("path: t.csv", "path: t, categories: {A: [1:30]}", "A.0 = 90: 1:30 is 90 to YAML; write it in quotes"),
+        ("path: t.csv", "path: t, columns: {A: x, B: x}", "columns = .*: the column 'x' is there twice"),
+        (
+            "path: t.csv",
+            "path: t, columns: {A: x}, recodes: {A: {column: y, top: 3}}",
+            "'A' has a column under columns too; drop one",
+        ),
+        ("path: t.csv", "path: t, csv: {delimiter: x}", r"table.csv.delimiter = 'x': .*one of , ; \| and a tab"),
+        ("path: t.csv", "path: t, csv: {encoding: utf-9}", "table.csv.encoding = 'utf-9': it is no encoding of text"),
+        ("path: t.csv", "path: t, csv: {encoding: hex}", "table.csv.encoding = 'hex': it is no encoding of text"),
+        ("path: t.csv", "path: t, csv: {decimal: ','}", "',' separates the columns and is the decimal sign too"),
         (
             "path: t.csv",
             "path: t, structural_zeros: no.yaml",
@@ -553,3 +574,22 @@ def test_a_server(file: Path) -> None:
 def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         config_of(file, SMALLEST + f"server: {{{section}}}")
+
+
+def test_integers_are_categories(file: Path) -> None:
+    table = (
+        "{path: t.csv, categories: {a: [1, 2, -3]}, missing: {a: 9}, "
+        "recodes: {b: {groups: {1: [10, 2], 2: '*'}}, c: {bins: {0: [null, 15], 15: [15, null]}}}}"
+    )
+    labels = "{variables: {a: {categories: {1: one, '2': two}}}}"
+    config = config_of(file, SMALLEST.replace("{path: t.csv}", table) + f"labels: {labels}\n")
+    assert (config.table.categories, config.table.missing) == ({"a": ("1", "2", "-3")}, {"a": "9"})
+    assert config.table.recodes["b"].groups == {"1": ("10", "2"), "2": ("*",)}
+    assert list(config.table.recodes["c"].bins or ()) == ["0", "15"]
+    assert config.labels.labels.category("a", "1") == "one"
+    assert config_of(file, SMALLEST + "widths: {floor: 010}\n").widths.floor == 8  # of other settings as ever
+
+
+def test_one_encoding_has_one_name(file: Path) -> None:
+    written = [config_of(file, SMALLEST.replace("t.csv", f"t.csv, csv: {{encoding: {e}}}")) for e in ("latin1", "L1")]
+    assert written[0] == written[1]

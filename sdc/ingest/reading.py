@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from sdc.config import BuildConfig, TableConfig
+from sdc.config import BuildConfig, CsvConfig, TableConfig
 from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
@@ -52,8 +52,10 @@ def read_table(
     path: str | Path,
     *,
     variables: Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
-    missing: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    csv: Mapping[str, str] | None = None,
+    categories: Mapping[str, Sequence[str | int]] | None = None,
+    missing: Mapping[str, str | int] | None = None,
     recodes: Mapping[str, Mapping[str, Any]] | None = None,
     bad_records: str = "refuse",
     max_categories: int = 256,
@@ -65,6 +67,8 @@ def read_table(
 
     path              a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; or a URL
     variables         columns to use, in this order; default all
+    columns           the column of each variable that is not called as its column
+    csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
     categories        category names in order, by variable; any other value is bad
     missing           category name for missing values, by variable; last where `categories` does not list it.
                       Without it missing values are bad
@@ -81,6 +85,8 @@ def read_table(
     """
     given = {
         "variables": variables,
+        "columns": columns or {},
+        "csv": csv or {},
         "categories": categories or {},
         "missing": missing or {},
         "recodes": recodes or {},
@@ -115,7 +121,7 @@ class CountedRecords:
 
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
     """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named."""
-    layouts = layouts_of(source.parts)
+    layouts = layouts_of(source.parts, settings.csv)
     codings = _codings(layouts[0].names, settings, source.path)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
@@ -132,7 +138,8 @@ def count_records(
     # results of several units may be with this process at once, beside the cells that it merges them into
     share = memory // (8 * len(ranges))
     units = [
-        PartUnit(part, groups, codings, COUNT in layouts[0].names, memory, folder, share) for part, groups in ranges
+        PartUnit(part, groups, codings, COUNT in layouts[0].names, memory, folder, share, settings.csv)
+        for part, groups in ranges
     ]
     tally = Tally(codings, memory, folder)
     try:
@@ -154,7 +161,9 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
     """How each variable is made, in the order of the table."""
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
-    known = [name for name in columns if name != COUNT] + made
+    _check_columns(columns, settings, path)
+    names = {column: name for name, column in settings.columns.items()}
+    known = [names.get(name, name) for name in columns if name != COUNT] + made
     chosen = known if settings.variables is None else list(settings.variables)
     for name in chosen:
         if name == COUNT:
@@ -166,17 +175,26 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
     for setting in ("categories", "missing", "recodes"):
         _check_known(setting, getattr(settings, setting), known, path)
     # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
-    names = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen)).names
-    return tuple(_coding(name, columns, settings, path) for name in names)
+    schema = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen))
+    return tuple(_coding(name, columns, settings, path) for name in schema.names)
 
 
 def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> Coding:
     recode = settings.recodes.get(name)
-    column = recode.column if recode is not None and recode.column is not None else name
+    column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name, name)
     if column not in columns or column == COUNT:
         raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; it has {', '.join(columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
     return Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
+
+
+def _check_columns(columns: list[str], settings: TableConfig, path: str) -> None:
+    """InputError where a variable is of a column that is not there, or called as another column."""
+    for name, column in settings.columns.items():
+        if column not in columns or column == COUNT:
+            raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; it has {', '.join(columns)}")
+        if name in columns and name not in settings.columns.values():
+            raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
 
 
 def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
@@ -195,6 +213,7 @@ class PartUnit:
     memory      bytes for cells in the process that counts it
     folder      where runs go
     most_bytes  of cells that may travel back; more become a run
+    csv         how it is written where it is a text file
     """
 
     part: Part
@@ -204,6 +223,7 @@ class PartUnit:
     memory: int
     folder: Path
     most_bytes: int
+    csv: CsvConfig
 
 
 def _ranges(parts: Sequence[Part], layouts: Sequence[Layout]) -> Iterator[tuple[Part, range | None]]:
@@ -233,7 +253,7 @@ def _counted(part: Part, unit: PartUnit) -> Tally:
     """The cells of a part, opened as `part` has it."""
     tally = Tally(unit.codings, unit.memory, unit.folder)
     columns = list(dict.fromkeys(coding.column for coding in unit.codings)) + [COUNT] * unit.counted
-    for batch in batches(part, columns, unit.groups):
+    for batch in batches(part, columns, unit.groups, unit.csv):
         _count_batch(batch, tally, unit)
     return tally.close(unit.most_bytes)
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import IO, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sdc.config import CsvConfig
 from sdc.ingest.reader import READER
 from sdc.ingest.source import Part, readable
 from sdc.ingest.vocabulary import kind_of
@@ -21,6 +23,8 @@ _CSV_BLOCK = 1 << 24  # bytes
 _HEADER_BLOCK = 1 << 20  # bytes, of which only the first line is wanted
 Result = TypeVar("Result")
 
+_CSV = CsvConfig()
+_POINT, _COMMA = r"^[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?$", r"^([+-]?[0-9]+),([0-9]+([eE][+-]?[0-9]+)?)$"
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -37,12 +41,12 @@ class Layout:
         return [name for name, _ in self.columns]
 
 
-def layouts_of(parts: Sequence[Part]) -> list[Layout]:
+def layouts_of(parts: Sequence[Part], csv: CsvConfig) -> list[Layout]:
     """The layout of every part; InputError where one has other columns than the first, or another order."""
     layouts = []
     for part in parts:
         with part.at_rest():
-            layouts.append(apart(_layout, part))
+            layouts.append(apart(_layout, part, csv))
     names = layouts[0].names
     # before any record is read: a part that does not fit is better found now than after hours
     for part, layout in zip(parts, layouts, strict=True):
@@ -80,19 +84,21 @@ def apart(function: Callable[..., Result], part: Part, *arguments: Any) -> Resul
         return function(part, *arguments)
 
 
-def batches(part: Part, columns: list[str], groups: range | None = None) -> Iterator[pa.RecordBatch]:
+def batches(
+    part: Part, columns: list[str], groups: range | None = None, csv: CsvConfig = _CSV
+) -> Iterator[pa.RecordBatch]:
     """The records of a part, or of these row groups of it."""
     if part.suffix == ".parquet":
         return _parquet_batches(part, columns, groups)
-    return _csv_batches(part, columns)
+    return _csv_batches(part, columns, csv)
 
 
-def _layout(part: Part) -> Layout:
+def _layout(part: Part, csv: CsvConfig) -> Layout:
     if part.size == 0:
         raise InputError(f"{part} is empty; give a file with a header and records")
     with part.opened() as file, readable(part.url):
         if part.suffix != ".parquet":
-            return Layout(tuple((name, pa.string()) for name in _open_csv(part, file).schema.names), (0,))
+            return Layout(tuple((name, pa.string()) for name in _open_csv(part, file, csv).schema.names), (0,))
         found = pq.ParquetFile(file)
         schema, metadata = found.schema_arrow, found.metadata
         groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
@@ -105,8 +111,11 @@ def _check_names(names: list[str], part: Part) -> None:
         raise InputError(f"{part} has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
     if "" in names:
         raise InputError(f"{part}: column {names.index('') + 1} has no name; name it or drop it")
-    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
-        raise InputError(f"{part} has the one column {names[0]!r}; separate the columns by commas")
+    if len(names) == 1 and re.search(r"[,;\t|]", names[0]):
+        raise InputError(
+            f"{part} has the one column {names[0]!r}; separate the columns by commas, or name what separates them as "
+            "table.csv.delimiter"
+        )
 
 
 def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
@@ -124,7 +133,7 @@ def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> It
             yield batch
 
 
-def _csv_batches(part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _csv_batches(part: Part, columns: list[str], csv: CsvConfig) -> Iterator[pa.RecordBatch]:
     options = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(columns, _NAMES),
         include_columns=columns,
@@ -132,21 +141,41 @@ def _csv_batches(part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
         strings_can_be_null=True,
     )
     # in a file of one column an empty line is a missing value, and must not vanish
-    several = len(_layout(part).columns) > 1
+    several = len(_layout(part, csv).columns) > 1
     with part.opened() as source:
         with readable(part.url):
-            found = _open_csv(part, source, options, skip_empty=several)
-        yield from _each(found, part)
+            found = _open_csv(part, source, csv, options, skip_empty=several)
+        for batch in _each(found, part):
+            yield batch if csv.decimal == "." else _with_points(batch, part)
 
 
-def _open_csv(part: Part, file: str | IO[bytes], options: Any = None, *, skip_empty: bool = True) -> Any:
+def _with_points(batch: pa.RecordBatch, part: Part) -> pa.RecordBatch:
+    """The batch of a file whose decimal sign is a comma, with points.
+
+    InputError where a numeral has a point already: of 1.000 nobody knows whether it is 1 or 1000.
+    """
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pc.any(pc.match_substring_regex(column.dictionary, _POINT)).as_py():
+            raise InputError(
+                f"{part}: column {name!r} has numbers with a point, and table.csv.decimal is a comma; write them "
+                "without, or correct the setting"
+            )
+        pointed = pc.replace_substring_regex(column.dictionary, _COMMA, r"\1.\2")
+        columns.append(pa.DictionaryArray.from_arrays(column.indices, pointed))
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _open_csv(
+    part: Part, file: str | IO[bytes], csv: CsvConfig, options: Any = None, *, skip_empty: bool = True
+) -> Any:
     if not isinstance(file, str) and part.suffix.endswith(".gz"):
         file = pa.CompressedInputStream(file, "gzip")
     return pyarrow.csv.open_csv(
         file,
-        pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK if options else _HEADER_BLOCK),
+        pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK if options else _HEADER_BLOCK, encoding=csv.encoding),
         # a quoted end of line is no end of a record; `vocabulary` refuses the value then, and no record is lost
-        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=skip_empty),
+        pyarrow.csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True, ignore_empty_lines=skip_empty),
         options,
     )
 

@@ -151,7 +151,7 @@ def _refusal(error: Exception) -> str:
     if isinstance(cause, MemoryError):
         return "cannot be read: there is not enough memory for it; give more, or write it again where it is damaged"
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
-    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV"
+    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or as table.csv.encoding says"
 
 
 def _listed(path: str) -> Source:
