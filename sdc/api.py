@@ -41,6 +41,7 @@ from sdc.utility.measures import Weights
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration
     from sdc.intruder.posterior import Posterior
+    from sdc.publish.publication import Texts
 
 __all__ = [
     "PosteriorLimit",
@@ -305,11 +306,23 @@ def weights_of(table: Table, by_name: Mapping[str, float]) -> Weights:
     return Weights.of(table.schema, *_by_kind(by_name))
 
 
-def publish_release(table: Table, found: Found, folder: str | Path, *, title: str, formulas: str = "quote") -> None:
+def publish_release(
+    table: Table,
+    found: Found,
+    folder: str | Path,
+    *,
+    title: str,
+    formulas: str = "quote",
+    about: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
 
+    about   population, period, source, licence, contact and notes, as `publication` in a config has them
+    labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
+
     The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
-    ConfigError where the folder exists or cannot be made.
+    ConfigError where the folder exists or cannot be made; InputError for labels of what the table does not have.
     """
     from sdc.publish.gate import Subject, clear
     from sdc.publish.publication import check_publication, write_publication
@@ -320,13 +333,33 @@ def publish_release(table: Table, found: Found, folder: str | Path, *, title: st
     criterion, known = judgement.criterion, judgement.knowledge
     # before the gate, whose checks may take longer
     require_new(out)
+    texts = _texts(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
     # the table that was judged, not the one given: the gate compares the two
     digest = judgement.bank.table.digest
     certificate = Certificate(digest, known.release, criterion.small_count, criterion.min_width, judgement.proof)
     cleared = clear(table, certificate, criterion, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
-        write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, formulas=formulas)
-        check_publication(cleared, into)
+        write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, texts=texts)
+        check_publication(cleared, into, title, texts)
+
+
+def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) -> Texts:
+    """The texts of a publication; InputError where one is not allowed, or labels what the table does not have."""
+    from pydantic import ValidationError
+
+    from sdc.config import BuildConfig, LabelsConfig, PublicationConfig
+    from sdc.config_file import faults_of
+    from sdc.publish.publication import Texts
+
+    section = "publication"
+    try:
+        said = PublicationConfig.model_validate(about)
+        section = "labels"
+        named = LabelsConfig.model_validate({"variables": labels}).labels
+    except ValidationError as error:
+        raise InputError(faults_of(error, BuildConfig, section)) from error
+    named.require(table.schema)
+    return Texts(said, named)
 
 
 def require_new(folder: Path) -> None:

@@ -507,6 +507,18 @@ class PublicationConfig(Section):
         ),
     ] = "quote"
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What readers are told beside the title and the notes, by what it is called; without what is not given."""
+        told = {
+            "Population": self.population,
+            "Reference period": self.period,
+            "Source": self.source,
+            "Licence": self.licence,
+            "Contact": self.contact,
+        }
+        return {what: text for what, text in told.items() if text is not None}
+
 
 class VariableLabelsConfig(Section):
     """How a variable and its categories are called where people read them."""

@@ -41,7 +41,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.progress import Measured
 from sdc.publish.gate import clear
-from sdc.publish.publication import check_publication, write_publication
+from sdc.publish.publication import Texts, check_publication, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
 from sdc.run_format import RELEASE
@@ -326,11 +326,10 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
         raise ReleaseError(f"{error}, see {build.folder.stage('confidential') / 'report.html'}") from error
     if cleared.unproven_cells:
         say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
-    settings = build.config.publication
-    name, title = build.config.name, settings.title
-    write_publication(cleared, build.subject, name, into, title=title, formulas=settings.formulas)
+    name, texts = build.config.name, Texts(build.config.publication, build.labels)
+    write_publication(cleared, build.subject, name, into, texts=texts)
     # from the files as they will be published, still under their temporary name
-    check_publication(cleared, into)
+    check_publication(cleared, into, name, texts)
 
 
 def _unverified(build: Build, folder: Path, made: bool) -> str:
@@ -370,6 +369,10 @@ def _posterior_settings(build: Build) -> list[Any]:
     again = [config.risk.model_dump(mode="json"), _search_settings(config), build.floor]
     own = asked and asked.model_dump(mode="json", exclude={"threshold"})
     return [config.risk.small_count, own, again if asked and asked.refusals else None]
+
+
+def _published_sections(config: BuildConfig) -> tuple[BaseModel, ...]:
+    return config.risk, config.publication, config.labels
 
 
 def _effort_settings(config: BuildConfig) -> dict[str, Any]:
@@ -414,7 +417,7 @@ STAGES = (
         "release",
         "publishes, checking the files once more",
         ("table", "search", "assessment"),
-        lambda b: [b.config.name, *map(_plain, (b.config.risk, b.config.publication)), _effort_settings(b.config)],
+        lambda b: [b.config.name, *map(_plain, _published_sections(b.config)), _effort_settings(b.config)],
         _make_release,
         _unverified,
     ),

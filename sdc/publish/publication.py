@@ -6,47 +6,56 @@ import csv
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sdc.config import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, RunFolderError
+from sdc.model.labels import Labels
 from sdc.model.release import Release
-from sdc.model.schema import Schema
+from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.publish.gate import Cleared, Subject
 from sdc.run_format import COUNT, DICTIONARY, GUIDE, METADATA, SHA256, SUB_TABLE, in_csv, is_formula
 from sdc.storage.parquet import read_columns, table_columns, write_columns, write_csv
 from sdc.storage.run_folder import read_json, write_json
 
+OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
-def write_publication(
-    cleared: Cleared, subject: Subject, name: str, folder: Path, *, title: str | None = None, formulas: str = "quote"
-) -> None:
+
+@dataclass(frozen=True)
+class Texts:
+    """What the files say for people beside the counts; none of it is of the records."""
+
+    about: PublicationConfig
+    labels: Labels
+
+
+_NONE = Texts(PublicationConfig(), Labels())
+
+
+def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path, *, texts: Texts = _NONE) -> None:
     """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package.
 
-    formulas  what becomes of a category that a spreadsheet would run: quote it in CSV, or refuse
-
-    ReleaseError where what was cleared is not the subject, another table, criterion or policy; or where a category is
-    refused.
+    ReleaseError where what was cleared is not the subject, another table, criterion or policy; or where a category or a
+    label that a spreadsheet would run is to be refused.
     """
     cleared.require(subject)
-    release, schema, title = cleared.release, cleared.schema, title or name
-    if formulas == "refuse":
-        _refuse_formulas(schema)
-    numbered = enumerate(release.frontier, start=1)
-    files = [(element, _file_name(number, element, schema)) for number, element in numbered if element]
-    for element, file in files:
+    if texts.about.formulas == "refuse":
+        _refuse_formulas(cleared, texts.labels)
+    for element, file in _files(cleared):
         columns = table_columns(cleared.marginal(element))
         write_csv(folder / f"{file}.csv", _inert(columns))
         write_columns(folder / f"{file}.parquet", columns)
-    _write_dictionary(release, schema, folder)
-    (folder / GUIDE).write_text(_guide(title, len(files)), encoding="utf-8")
-    write_json(folder / METADATA, _metadata(cleared, name, title, files, folder))
+    write_csv(folder / DICTIONARY, _dictionary(cleared, texts.labels))
+    (folder / GUIDE).write_text(_guide(cleared, name, texts.about), encoding="utf-8")
+    write_json(folder / METADATA, _metadata(cleared, name, texts, folder))
 
 
-def check_publication(cleared: Cleared, folder: Path) -> None:
-    """Reads the files back: they make public what was cleared, no more and no less.
+def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = _NONE) -> None:
+    """Reads the files back: they make public what was cleared, with these texts, no more and no less.
 
     RunFolderError where a file is missing, was changed, is not the exact marginal, or is of another sub-table.
     """
@@ -62,6 +71,24 @@ def check_publication(cleared: Cleared, folder: Path) -> None:
     if lacking := [element for element in cleared.release.frontier if element not in published]:
         label = st.label(lacking[0], cleared.schema)
         raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
+    _check_texts(cleared, folder, name, texts)
+
+
+def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> None:
+    """What is no table says what it was given to say."""
+    try:
+        guide, dictionary = (folder / GUIDE).read_text(encoding="utf-8"), _rows(folder / DICTIONARY)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{folder} cannot be read: {error}; nothing is released, run again") from error
+    columns = _dictionary(cleared, texts.labels)
+    rows = [list(columns), *(list(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    expected = {
+        GUIDE: guide == _guide(cleared, name, texts.about),
+        DICTIONARY: dictionary == rows,
+        METADATA: read_json(folder / METADATA) == _metadata(cleared, name, texts, folder),
+    }
+    if wrong := [file for file, is_right in expected.items() if not is_right]:
+        raise RunFolderError(f"{folder / wrong[0]} is not what it was to say; nothing is released, run again")
 
 
 def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any]) -> SubTable:
@@ -85,11 +112,15 @@ def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any]) -> SubTab
 def _columns(path: Path) -> dict[str, list[Any]]:
     if path.suffix == ".parquet":
         return {key: list(column) for key, column in read_columns(path)[0].items()}
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
+    header, *rows = _rows(path)
     # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
     return {**columns, COUNT: [int(value) for value in columns[COUNT]]}
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
 
 
 def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -99,14 +130,23 @@ def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-def _refuse_formulas(schema: Schema) -> None:
-    for variable in schema.variables:
+def _refuse_formulas(cleared: Cleared, labels: Labels) -> None:
+    advice = "or set publication.formulas to quote; nothing is published"
+    for variable in cleared.schema.variables:
         if found := [category for category in variable.categories if is_formula(category)]:
             raise ReleaseError(
                 f"{len(found)} categories of {variable.name!r} would be run as formulas by a spreadsheet; recode them, "
-                "or set publication.formulas to quote; nothing is published",
+                f"{advice}",
                 f"categories {found}",
             )
+        if text := next(filter(is_formula, labels.of(variable.name).texts), None):
+            raise ReleaseError(f"{text!r}, of {variable.name!r}, would be run by a spreadsheet; reword it, {advice}")
+
+
+def _files(cleared: Cleared) -> list[tuple[SubTable, str]]:
+    """The published sub-tables and what their files are called, without suffix; the grand total is in the metadata."""
+    numbered = enumerate(cleared.release.frontier, start=1)
+    return [(element, _file_name(number, element, cleared.schema)) for number, element in numbered if element]
 
 
 def _file_name(number: int, element: SubTable, schema: Schema) -> str:
@@ -115,42 +155,68 @@ def _file_name(number: int, element: SubTable, schema: Schema) -> str:
     return f"{number:03}_{words[:80]}"
 
 
-def _write_dictionary(release: Release, schema: Schema, folder: Path) -> None:
-    """Variable, place of the category, category; only of variables that are published."""
+def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
+    """A row for each category, in order, of the variables that are published."""
+    # a variable that is not published is not named either: even its categories would tell something
+    variables = (
+        cleared.schema.restrict(st.members(cleared.release.variables)).variables if cleared.release.variables else ()
+    )
     rows = [
-        (schema.names[v], place, category)
-        # a variable that is not published is not named either: even its categories would tell something
-        for v in st.members(release.variables)
-        for place, category in enumerate(schema.variables[v].categories, start=1)
+        {
+            "variable": variable.name,
+            "place": place,
+            "category": category,
+            "label": labels.category(variable.name, category),
+            "variable_label": labels.variable(variable.name),
+            "unit": labels.of(variable.name).unit or "",
+            "note": labels.of(variable.name).note or "",
+        }
+        for variable in variables
+        for place, category in enumerate(variable.categories, start=1)
     ]
-    variable, place, category = zip(*rows, strict=True) if rows else ((), (), ())
-    write_csv(folder / DICTIONARY, _inert({"variable": variable, "place": place, "category": category}))
+    return _inert({column: [row[column] for row in rows] for column in OF_DICTIONARY})
 
 
-def _metadata(
-    cleared: Cleared, name: str, title: str, files: list[tuple[SubTable, str]], folder: Path
-) -> dict[str, Any]:
+def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[str, Any]:
     resources = [
-        _resource(element, f"{file}{suffix}", cleared.schema, folder)
-        for element, file in files
+        _resource(element, f"{file}{suffix}", cleared.schema, texts.labels, folder)
+        for element, file in _files(cleared)
         for suffix in (".csv", ".parquet")
     ]
     dictionary = {"name": "data_dictionary", "path": DICTIONARY, "format": "csv"}
     return {
         "profile": "data-package",
         "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
-        "title": title,
+        "title": texts.about.title or name,
         "description": "Exact marginal tables of counts; a combination of categories without a row has the count 0.",
         "records": cleared.total,
         "resources": [*resources, dictionary],
+        **_about(texts.about),
     }
 
 
-def _resource(element: SubTable, file: str, schema: Schema, folder: Path) -> dict[str, Any]:
-    fields: list[dict[str, Any]] = [
-        {"name": v.name, "type": "string", "constraints": {"enum": list(v.categories)}}
-        for v in schema.restrict(st.members(element)).variables
-    ]
+def _about(about: PublicationConfig) -> dict[str, Any]:
+    """What a data package has names for, and what it has none for; without what is not given."""
+    told = {
+        "population": about.population,
+        "period": about.period,
+        "sources": about.source and [{"title": about.source}],
+        "licenses": about.licence and [_licence(about.licence)],
+        "contributors": about.contact and [{"title": about.contact, "role": "contact"}],
+        "notes": list(about.notes),
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _licence(licence: str) -> dict[str, str]:
+    """By its address, by its name where that is one word, or by its title."""
+    if licence.startswith(("https://", "http://")):
+        return {"path": licence}
+    return {"name": licence} if re.fullmatch(r"[\w.-]+", licence) else {"name": "other", "title": licence}
+
+
+def _resource(element: SubTable, file: str, schema: Schema, labels: Labels, folder: Path) -> dict[str, Any]:
+    fields = [_field(variable, labels) for variable in schema.restrict(st.members(element)).variables]
     data = (folder / file).read_bytes()
     return {
         "name": re.sub(r"[^a-z0-9._-]", "-", file.lower()),
@@ -163,11 +229,23 @@ def _resource(element: SubTable, file: str, schema: Schema, folder: Path) -> dic
     }
 
 
-def _guide(name: str, tables: int) -> str:
+def _field(variable: Variable, labels: Labels) -> dict[str, Any]:
+    own = labels.of(variable.name)
+    categories = own.categories and [
+        {"value": category, "label": labels.category(variable.name, category)} for category in variable.categories
+    ]
+    told = {"title": own.label, "description": own.note, "unit": own.unit, "categories": categories}
+    field = {"name": variable.name, "type": "string", "constraints": {"enum": list(variable.categories)}}
+    return field | {key: value for key, value in told.items() if value}
+
+
+def _guide(cleared: Cleared, name: str, about: PublicationConfig) -> str:
+    said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
     return (
-        f"{name}: {tables} exact tables of counts\n\n"
+        f"{about.title or name}: {len(_files(cleared))} exact tables of counts\n\n"
         "Each numbered file is one table, as CSV and as Parquet: a column for each variable and `count`.\n"
         "A combination of categories that has no row has the count 0. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
+        + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
     )

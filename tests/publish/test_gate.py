@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 import sdc
 from sdc.api import find_release, ordered_release, publish_release, release_of
 from sdc.feasible.differences import Differences
-from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
@@ -143,6 +143,25 @@ def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match=r"out exists already; name a folder that does not"):
         publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
     assert sdc.publish_release is publish_release
+
+
+def test_labels_and_what_it_is_of_are_published_from_python(czech: Table, tmp_path: Path) -> None:
+    found, labels = (
+        find_release(czech, "ordered", min_width=6),
+        {"A": {"label": "Smokes", "categories": {"no": "never"}}},
+    )
+    publish_release(czech, found, tmp_path / "out", title="workers", about={"period": "1981"}, labels=labels)
+    assert json.loads((tmp_path / "out" / "datapackage.json").read_text())["period"] == "1981"
+    assert "A,1,no,never,Smokes,," in (tmp_path / "out" / "data_dictionary.csv").read_text()
+    for wrong, match in (
+        ({"about": {"periode": "1981"}}, "publication.periode is an unknown key; did you mean period"),
+        ({"labels": {"A": {"label": 1}}}, "labels.variables.A.label = 1: should be a valid string"),
+        ({"labels": {"Z": {"label": "z"}}}, "unknown variable 'Z'"),
+        ({"labels": {"A": {"categories": {"maybe": "perhaps"}}}}, "of the category 'maybe', and variable 'A' has none"),
+    ):
+        with pytest.raises(InputError, match=match):
+            publish_release(czech, found, tmp_path / "other", title="workers", **wrong)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_release_of_another_table_is_not_published(czech: Table, tmp_path: Path) -> None:

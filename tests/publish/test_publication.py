@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from sdc.config import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError, RunFolderError
+from sdc.model.labels import Labels, VariableLabels
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.publish.publication import check_publication, write_publication
+from sdc.publish.publication import Texts, check_publication, write_publication
 from tests.folders import contents
 from tests.publish.clearing import SUBJECT, cleared_of
 
@@ -42,7 +44,7 @@ def folder(czech: Table, tmp_path: Path) -> Path:
 )
 def test_what_is_published_reads_back_to_the_release(frontier: list[int], czech: Table, tmp_path: Path) -> None:
     release = Release.of(frontier)
-    check_publication(cleared_of(czech, release), published(czech, release, tmp_path / "release"))
+    check_publication(cleared_of(czech, release), published(czech, release, tmp_path / "release"), "workers")
 
 
 def test_the_files(folder: Path, czech: Table) -> None:
@@ -89,9 +91,9 @@ def test_the_metadata_name_each_file_its_sub_table_and_its_hash(folder: Path) ->
 def test_the_dictionary_has_the_published_variables_alone(folder: Path) -> None:
     with (folder / "data_dictionary.csv").open(newline="") as file:
         rows = list(csv.reader(file))
-    assert rows[0] == ["variable", "place", "category"]
+    assert rows[0] == ["variable", "place", "category", "label", "variable_label", "unit", "note"]
     assert [row[0] for row in rows[1:]] == list("AABBCCDDEE")
-    assert ["D", "1", "<140"] in rows
+    assert ["D", "1", "<140", "<140", "D", "", ""] in rows
 
 
 def test_names_that_are_hard_on_files_and_csv(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_names_that_are_hard_on_files_and_csv(tmp_path: Path) -> None:
     table = Table.of(schema, np.array([[0, 0], [1, 1], [1, 0]]), np.array([3, 4, 5]))
     release = Release.of([0b11])
     folder = published(table, release, tmp_path / "release")
-    check_publication(cleared_of(table, release), folder)
+    check_publication(cleared_of(table, release), folder, "workers")
     assert {path.name for path in tmp_path.iterdir()} == {"release"}
     assert all(name.isascii() and " " not in name for name in contents(folder))
     with next(folder.glob("001_*.csv")).open(encoding="utf-8", newline="") as file:
@@ -117,7 +119,7 @@ def test_many_variables_make_a_short_file_name(tmp_path: Path) -> None:
     table = Table.of(schema, np.eye(30, dtype=np.int64))
     folder = published(table, Release.of([st.full(30)]), tmp_path / "release")
     assert max(len(name) for name in contents(folder)) < 100
-    check_publication(cleared_of(table, Release.of([st.full(30)])), folder)
+    check_publication(cleared_of(table, Release.of([st.full(30)])), folder, "workers")
 
 
 def test_tables_that_agree_on_the_release_publish_the_same_bytes(czech: Table, tmp_path: Path) -> None:
@@ -149,26 +151,26 @@ def test_a_changed_file_is_refused(folder: Path, czech: Table) -> None:
     file = folder / "001_A-B-C.csv"
     file.write_text(file.read_text().replace("no,no,no,", "no,no,no,1", 1))
     with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv is not the exact marginal of the table; nothing is rel"):
-        check_publication(cleared_of(czech, FRONTIER), folder)
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
 def test_a_missing_file_is_refused(folder: Path, czech: Table) -> None:
     (folder / "002_D-E.parquet").unlink()
     with pytest.raises(RunFolderError, match=r"002_D-E\.parquet is missing; nothing is released, run again"):
-        check_publication(cleared_of(czech, FRONTIER), folder)
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
 def test_a_file_that_no_metadata_tell_of_is_refused(folder: Path, czech: Table) -> None:
     (folder / "003_A-B-C-F.csv").write_text("A,B,C,F,count\nno,no,no,neg,1\n")
     with pytest.raises(RunFolderError, match=r"003_A-B-C-F\.csv"):
-        check_publication(cleared_of(czech, FRONTIER), folder)
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
 def test_a_table_that_hides_from_the_assessment_is_refused(folder: Path, czech: Table) -> None:
     """Without its sub-table a file would be published and not be assessed."""
     edit(folder, lambda metadata: metadata["resources"][0].pop("sub_table"))
     with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv"):
-        check_publication(cleared_of(czech, FRONTIER), folder)
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
 @pytest.mark.parametrize(
@@ -182,20 +184,20 @@ def test_another_release_than_was_cleared_is_refused(
     cleared: list[int], message: str, folder: Path, czech: Table
 ) -> None:
     with pytest.raises(RunFolderError, match=message):
-        check_publication(cleared_of(czech, Release.of(cleared)), folder)
+        check_publication(cleared_of(czech, Release.of(cleared)), folder, "workers")
 
 
 def test_another_table_is_refused(folder: Path, czech: Table) -> None:
     counts = czech.counts.copy()
     counts[[0, 1]] += [1, -1]
     with pytest.raises(RunFolderError, match="is not the exact marginal of the table"):
-        check_publication(cleared_of(Table.of(czech.schema, czech.codes, counts[::-1]), FRONTIER), folder)
+        check_publication(cleared_of(Table.of(czech.schema, czech.codes, counts[::-1]), FRONTIER), folder, "workers")
 
 
 def test_another_total_is_refused(folder: Path, czech: Table) -> None:
     edit(folder, lambda metadata: metadata.update(records=1840))
     with pytest.raises(RunFolderError, match=r"datapackage\.json says 1840 records, the table has 1841"):
-        check_publication(cleared_of(czech, FRONTIER), folder)
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
 @pytest.mark.parametrize("content", ["{", None])
@@ -204,7 +206,7 @@ def test_metadata_that_cannot_be_read_are_refused(content: str | None, folder: P
     if content is not None:
         (folder / "datapackage.json").write_text(content)
     with pytest.raises(RunFolderError, match=r"datapackage\.json cannot be read: .*run again"):
-        check_publication(cleared_of(czech, FRONTIER), folder)
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
 # Text that is not only read
@@ -228,16 +230,138 @@ def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
     assert tuple(pq.read_table(folder / "001_a.parquet")["a"].to_pylist()) == FORMULAS
     metadata = json.loads((folder / "datapackage.json").read_text())
     assert tuple(metadata["resources"][0]["schema"]["fields"][0]["constraints"]["enum"]) == FORMULAS
-    check_publication(cleared_of(formulas(), Release.of([1])), folder)
+    check_publication(cleared_of(formulas(), Release.of([1])), folder, "workers")
 
 
 def test_formulas_are_refused_where_that_is_asked(tmp_path: Path) -> None:
-    cleared = cleared_of(formulas(), Release.of([1]))
+    cleared, refuse = cleared_of(formulas(), Release.of([1])), PublicationConfig(formulas="refuse")
     with pytest.raises(ReleaseError, match="6 categories of 'a' would be run as formulas") as caught:
-        write_publication(cleared, SUBJECT, "workers", tmp_path, formulas="refuse")
+        write_publication(cleared, SUBJECT, "workers", tmp_path, texts=Texts(refuse, Labels()))
     assert "=1+1" in caught.value.detail
     assert "=1+1" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+# Labels, and what the files are of
+
+TEXTS = Texts(
+    PublicationConfig(
+        title="Workers of a car factory",
+        population="men who were employed",
+        period="1981",
+        source="a prospective study",
+        licence="CC-BY-4.0",
+        contact="the statistics desk",
+        notes=("Counts are exact.",),
+    ),
+    Labels(
+        {
+            "D": VariableLabels("Systolic pressure", "at the first visit", "mm Hg", {"<140": "=low"}),
+            "F": VariableLabels("Family history", categories={"neg": "none known"}),
+        }
+    ),
+)
+
+
+@pytest.fixture
+def labelled(czech: Table, tmp_path: Path) -> Path:
+    folder = tmp_path / "labelled"
+    folder.mkdir()
+    write_publication(cleared_of(czech, FRONTIER), SUBJECT, "workers", folder, texts=TEXTS)
+    check_publication(cleared_of(czech, FRONTIER), folder, "workers", TEXTS)
+    return folder
+
+
+def test_labels_are_beside_the_codes_and_the_tables_stay(labelled: Path, folder: Path) -> None:
+    with (labelled / "data_dictionary.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert ["D", "1", "<140", "'=low", "Systolic pressure", "mm Hg", "at the first visit"] in rows
+    assert ["D", "2", ">=140", ">=140", "Systolic pressure", "mm Hg", "at the first visit"] in rows
+    metadata = json.loads((labelled / "datapackage.json").read_text())
+    fields = {field["name"]: field for field in metadata["resources"][2]["schema"]["fields"]}
+    assert fields["D"] == {
+        "name": "D",
+        "type": "string",
+        "constraints": {"enum": ["<140", ">=140"]},
+        "title": "Systolic pressure",
+        "description": "at the first visit",
+        "unit": "mm Hg",
+        "categories": [{"value": "<140", "label": "=low"}, {"value": ">=140", "label": ">=140"}],
+    }
+    for file in folder.glob("0*"):
+        assert (labelled / file.name).read_bytes() == file.read_bytes()
+
+
+def test_metadata_and_guide_say_what_the_tables_are_of(labelled: Path) -> None:
+    metadata = json.loads((labelled / "datapackage.json").read_text())
+    about = ("title", "population", "period", "sources", "licenses", "contributors", "notes")
+    assert [metadata[key] for key in about] == [
+        "Workers of a car factory",
+        "men who were employed",
+        "1981",
+        [{"title": "a prospective study"}],
+        [{"name": "CC-BY-4.0"}],
+        [{"title": "the statistics desk", "role": "contact"}],
+        ["Counts are exact."],
+    ]
+    assert (
+        (labelled / "README.txt")
+        .read_text()
+        .endswith(
+            "\nPopulation: men who were employed\nReference period: 1981\nSource: a prospective study\n"
+            "Licence: CC-BY-4.0\nContact: the statistics desk\nCounts are exact.\n"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("licence", "said"),
+    [
+        ("https://example.org/terms", {"path": "https://example.org/terms"}),
+        ("Open Government Licence 3", {"name": "other", "title": "Open Government Licence 3"}),
+    ],
+)
+def test_a_licence_by_its_address_or_title(licence: str, said: object, czech: Table, tmp_path: Path) -> None:
+    texts = Texts(PublicationConfig(licence=licence), Labels())
+    write_publication(cleared_of(czech, FRONTIER), SUBJECT, "workers", tmp_path, texts=texts)
+    assert json.loads((tmp_path / "datapackage.json").read_text())["licenses"] == [said]
+
+
+def test_a_variable_that_is_not_published_is_not_labelled(labelled: Path) -> None:
+    assert all("Family history" not in file.read_text() for file in labelled.glob("*[!t]"))
+
+
+def test_a_label_that_a_spreadsheet_would_run_is_refused_where_that_is_asked(czech: Table, tmp_path: Path) -> None:
+    texts = Texts(PublicationConfig(formulas="refuse"), TEXTS.labels)
+    with pytest.raises(ReleaseError, match="'=low', of 'D', would be run by a spreadsheet; reword it"):
+        write_publication(cleared_of(czech, FRONTIER), SUBJECT, "workers", tmp_path, texts=texts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("README.txt", "1981", "1982"),
+        ("data_dictionary.csv", "mm Hg", "F: 12 records"),
+        ("data_dictionary.csv", "E,1", "F,1"),
+        ("datapackage.json", "at the first visit", "one is positive"),
+        ("datapackage.json", '"period"', '"F": 3, "period"'),
+    ],
+)
+def test_texts_that_say_more_than_was_cleared_are_refused(
+    file: str, old: str, new: str, labelled: Path, czech: Table
+) -> None:
+    said = (labelled / file).read_text()
+    assert old in said
+    (labelled / file).write_text(said.replace(old, new, 1))
+    with pytest.raises(RunFolderError, match=f"{file} is not what it was to say; nothing is released"):
+        check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
+
+
+def test_a_guide_that_cannot_be_read_is_refused(labelled: Path, czech: Table) -> None:
+    (labelled / "README.txt").write_bytes(b"\xff")
+    with pytest.raises(RunFolderError, match=r"labelled cannot be read: .*; nothing is released, run again"):
+        check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
 
 
 @pytest.mark.parametrize(
