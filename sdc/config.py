@@ -508,16 +508,17 @@ class PublicationConfig(Section):
     ] = "quote"
 
     @property
+    def told(self) -> dict[str, Any]:
+        """What readers are told beside the title, for programs; without what is not given."""
+        told = self.model_dump(mode="json", exclude={"title", "formulas"})
+        return {what: text for what, text in told.items() if text}
+
+    @property
     def facts(self) -> dict[str, str]:
-        """What readers are told beside the title and the notes, by what it is called; without what is not given."""
-        told = {
-            "Population": self.population,
-            "Reference period": self.period,
-            "Source": self.source,
-            "Licence": self.licence,
-            "Contact": self.contact,
-        }
-        return {what: text for what, text in told.items() if text is not None}
+        """The same for people, without the notes, which nothing introduces."""
+        called = {"population": "Population", "period": "Reference period", "source": "Source", "licence": "Licence"}
+        called["contact"] = "Contact"
+        return {name: self.told[what] for what, name in called.items() if what in self.told}
 
 
 class VariableLabelsConfig(Section):

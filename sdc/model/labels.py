@@ -23,6 +23,12 @@ class VariableLabels:
     categories: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
+    def told(self) -> dict[str, object]:
+        """All of it for programs; without what is not given."""
+        told = {"label": self.label, "note": self.note, "unit": self.unit, "categories": dict(self.categories)}
+        return {what: text for what, text in told.items() if text}
+
+    @property
     def texts(self) -> Iterator[str]:
         """All that readers see."""
         yield from filter(None, (self.label, self.note, self.unit))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,22 @@ class Texts:
     about: PublicationConfig
     labels: Labels
 
+    def of(self, names: Iterable[str]) -> Texts:
+        """Those of these variables."""
+        own = {name: self.labels.variables[name] for name in names if name in self.labels.variables}
+        return replace(self, labels=Labels(own))
 
-_NONE = Texts(PublicationConfig(), Labels())
+    @property
+    def told(self) -> dict[str, Any]:
+        """All of it for programs but the title; without what is not given."""
+        labels = {name: own.told for name, own in self.labels.variables.items()}
+        return ({"about": self.about.told} if self.about.told else {}) | ({"labels": labels} if labels else {})
 
 
-def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path, *, texts: Texts = _NONE) -> None:
+NO_TEXTS = Texts(PublicationConfig(), Labels())
+
+
+def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path, *, texts: Texts = NO_TEXTS) -> None:
     """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package.
 
     ReleaseError where what was cleared is not the subject, another table, criterion or policy; or where a category or a
@@ -54,7 +65,7 @@ def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Pat
     write_json(folder / METADATA, _metadata(cleared, name, texts, folder))
 
 
-def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = _NONE) -> None:
+def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> None:
     """Reads the files back: they make public what was cleared, with these texts, no more and no less.
 
     RunFolderError where a file is missing, was changed, is not the exact marginal, or is of another sub-table.

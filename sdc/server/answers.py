@@ -19,7 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
+from sdc.config import PublicationConfig
+from sdc.model.labels import Labels
 from sdc.model.schema import Variable
+from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
 from sdc.run_format import COUNT, in_csv
 from sdc.server.cells import TOTAL, Answer, Shape
@@ -33,8 +36,8 @@ ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of it
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 WRITING = 1  # to be raised where the same table becomes other bytes
 
-Texts: TypeAlias = pa.LargeStringArray
-Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Texts]]
+Strings: TypeAlias = pa.LargeStringArray
+Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Strings]]
 
 
 def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[bytes]:
@@ -46,12 +49,13 @@ def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[by
     return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
 
 
-def etag(public_id: str, names: Sequence[str], format: Format, shape: Shape) -> str:
+def etag(public_id: str, names: Sequence[str], format: Format, shape: Shape, texts: Texts = NO_TEXTS) -> str:
     """A strong entity tag: what is released never changes, so that what was asked for says it all, and no count does.
 
     public_id  of the table, by nothing that is confidential
+    texts      that another config may have
     """
-    asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals]
+    asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.told]
     return f'"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}"'
 
 
@@ -95,21 +99,21 @@ def _written(form: _Text, chunks: Chunks) -> Iterator[bytes]:
     yield form.tail.encode()
 
 
-def _bytes(rows: Texts) -> bytes:
+def _bytes(rows: Strings) -> bytes:
     """All strings one after the other, as they lie in memory."""
     _, ends, content = rows.buffers()
     within = np.frombuffer(ends, np.int64)[rows.offset :][: len(rows) + 1]
     return bytes(content[within[0] : within[-1]])
 
 
-def _joined(*columns: str | Texts) -> Texts:
+def _joined(*columns: str | Strings) -> Strings:
     """Each row's strings as one; what is no array is the same in each row."""
     # in Arrow, because a loop over a million cells takes seconds
     typed = [pa.scalar(column, pa.large_string()) if isinstance(column, str) else column for column in columns]
     return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
 
 
-def _texts(counts: npt.NDArray[np.int64]) -> Texts:
+def _texts(counts: npt.NDArray[np.int64]) -> Strings:
     return pc.cast(pa.array(counts), pa.large_string())
 
 
@@ -142,13 +146,15 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     """What the table is about, and an object a cell, which any language reads into a data frame as it is.
 
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
-    "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}
+    "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
     """
+    told = answer.texts.of(answer.names).told
     content = {
         "title": answer.title,
         "variables": answer.names,
         "categories": {variable.name: variable.categories for variable in answer.variables},
         "records": answer.records,
+        **told,
     }
     words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
     form = _Text(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
@@ -177,22 +183,39 @@ def _jsonstat(answer: Answer, cells: int) -> Iterator[bytes]:
         "label": answer.title,
         "id": [variable.name for variable in variables],
         "size": [len(variable.categories) for variable in variables],
-        "dimension": {variable.name: _dimension(variable) for variable in variables},
+        "dimension": {variable.name: _dimension(variable, answer.labels) for variable in variables},
+        **_extension(answer.texts.about),
     }
+    notes = list(answer.texts.about.notes)
     if answer.shape.zeros or 2 * answer.cells() >= answer.space.cells:
+        content |= {"note": notes} if notes else {}
         dense = Answer(answer.title, answer.marginal, Shape(zeros=True, totals=answer.shape.totals))
         values = ((codes[:, :0], texts) for codes, texts in _listed(dense, cells))
         return _written(_Text(_unclosed(content) + ',"value":[', "]}\n", between=","), values)
     if not answer.space.fits:
         raise FormatError(f"JSON-stat numbers cells, and {answer.space.cells} are too many; take CSV, JSON or Parquet")
-    content["note"] = ["Cells that have no value have no records."]
+    content["note"] = ["Cells that have no value have no records.", *notes]
     form = _Text(_unclosed(content) + ',"value":{', "}}\n", between=",")
     return _written(form, _numbered(answer, cells))
 
 
-def _dimension(variable: Variable) -> dict[str, object]:
-    labels = {category: category for category in variable.categories}
-    return {"label": variable.name, "category": {"index": variable.categories, "label": labels}}
+def _dimension(variable: Variable, labels: Labels) -> dict[str, object]:
+    own, called = labels.of(variable.name), dict(zip(variable.categories, labels.categories(variable), strict=True))
+    dimension: dict[str, object] = {
+        "label": labels.variable(variable.name),
+        "category": {"index": variable.categories, "label": called},
+    }
+    if own.note:
+        dimension["note"] = [own.note]
+    if own.unit:
+        dimension["extension"] = {"unit": own.unit}
+    return dimension
+
+
+def _extension(about: PublicationConfig) -> dict[str, object]:
+    """The source, and what JSON-stat has no name for."""
+    rest = {what: text for what, text in about.told.items() if what not in ("source", "notes")}
+    return ({"source": about.source} if about.source else {}) | ({"extension": rest} if rest else {})
 
 
 def _numbered(answer: Answer, cells: int) -> Chunks:
@@ -216,25 +239,34 @@ def _xml(answer: Answer, cells: int) -> Iterator[bytes]:
         [element("category", category, variable=variable.name) for category in variable.categories]
         for variable in answer.variables
     ]
-    described = (
-        element("variable", *(element("category", c) for c in v.categories), name=v.name) + "\n"
-        for v in answer.variables
-    )
     opened = Markup('<?xml version="1.0" encoding="UTF-8"?>\n<table title="{}" records="{}">\n')
-    head = opened.format(answer.title, answer.records) + Markup("").join(described)
+    described = [*_about(answer.texts.about), *(_described(variable, answer.labels) for variable in answer.variables)]
+    head = opened.format(answer.title, answer.records) + Markup("").join(part + "\n" for part in described)
     form = _Text(head, "</table>\n", words, "<cell>", "<count>", "</count></cell>\n")
     return _written(form, _listed(answer, cells))
+
+
+def _about(about: PublicationConfig) -> Iterator[Markup]:
+    for what, text in about.told.items():
+        yield from (element("note", note) for note in about.notes) if what == "notes" else [element(what, text)]
+
+
+def _described(variable: Variable, labels: Labels) -> Markup:
+    own = labels.of(variable.name)
+    categories = [element("category", c, label=own.categories.get(c)) for c in variable.categories]
+    return element("variable", *categories, name=variable.name, label=own.label, unit=own.unit, note=own.note)
 
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def _check_xml(answer: Answer) -> None:
-    for what, text in [("the title", answer.title)] + [
-        (f"variable {variable.name!r}", text)
-        for variable in answer.variables
-        for text in (variable.name, *variable.categories)
-    ]:
+    about, labels = answer.texts.about, answer.labels
+    said = [("the title", answer.title), *(("publication", t) for t in (*about.facts.values(), *about.notes))]
+    for variable in answer.variables:
+        texts = (variable.name, *variable.categories, *labels.of(variable.name).texts)
+        said += [(f"variable {variable.name!r}", text) for text in texts]
+    for what, text in said:
         if _NOT_XML.search(text):
             raise FormatError(f"{what} has a character that XML has not; take CSV, JSON or Parquet")
 
@@ -243,18 +275,34 @@ def _check_xml(answer: Answer) -> None:
 
 
 def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
-    """Title, number of records, and aligned columns between two spaces, below a line that shows how wide they are."""
-    widths = [max(map(_wide, (v.name, *v.categories))) for v in answer.variables]
+    """Title, number of records, and aligned columns between two spaces, below a line that shows how wide they are.
+
+    What the table is of comes after it.
+    """
+    called, categories = _called(answer), [answer.labels.categories(v) for v in answer.variables]
+    widths = [max(map(_wide, (name, *labels))) for name, labels in zip(called, categories, strict=True)]
     figures = max(len(COUNT), len(str(answer.records)))
-    words = [
-        [_padded(category, width) for category in variable.categories]
-        for variable, width in zip(answer.variables, widths, strict=True)
-    ]
-    names = "".join(map(_padded, answer.names, widths)) + COUNT.rjust(figures)
+    words = [[_padded(label, width) for label in labels] for labels, width in zip(categories, widths, strict=True)]
+    names = "".join(map(_padded, called, widths)) + COUNT.rjust(figures)
     rule = "  ".join("-" * width for width in (*widths, figures))
     head = f"{answer.title}\n{_of_what(answer)}\n\n{names}\n{rule}\n"
     aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
-    return _written(_Text(head, "", words, end="\n"), aligned)
+    said = _foot(answer)
+    foot = "".join(f"{text}\n" for text in ("", *said)) if said else ""
+    return _written(_Text(head, foot, words, end="\n"), aligned)
+
+
+def _called(answer: Answer) -> list[str]:
+    """What its variables are called."""
+    return [answer.labels.variable(name) for name in answer.names]
+
+
+def _foot(answer: Answer) -> list[str]:
+    """What people are told below a table: of its variables, and of the whole publication."""
+    own = [(answer.labels.variable(name), answer.labels.of(name)) for name in answer.names]
+    said = [(name, ", ".join(filter(None, (labels.note, labels.unit)))) for name, labels in own]
+    about = answer.texts.about
+    return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes]
 
 
 def _wide(text: str) -> int:
@@ -270,7 +318,7 @@ def _padded(text: str, width: int) -> str:
 
 def _of_what(answer: Answer) -> str:
     """`A by B: 1,841 records`."""
-    return ": ".join(filter(None, [" by ".join(answer.names), f"{answer.records:,} records"]))
+    return ": ".join(filter(None, [" by ".join(_called(answer)), f"{answer.records:,} records"]))
 
 
 # HTML
@@ -283,30 +331,35 @@ def _html(answer: Answer, cells: int) -> Iterator[bytes]:
     """
     crossed = len(answer.variables) > 1 and len(answer.variables[-1].categories) <= MAX_ACROSS
     down = answer.variables[:-1] if crossed else answer.variables
-    header = _header_across(down, answer.variables[-1]) if crossed else _header(down)
+    labels = answer.labels
+    header = _header_across(down, answer.variables[-1], labels) if crossed else _header(down, labels)
     caption = element("caption", element("strong", answer.title), Markup("<br>"), _of_what(answer))
     head = Markup('<table class="counts">\n{}\n{}\n<tbody>\n').format(caption, header)
-    words = [[_heading(category, "row") for category in variable.categories] for variable in down]
+    words = [_headings(variable, labels, "row") for variable in down]
     start = "<tr>" if down else '<tr><th scope="row">All records</th>'
-    form = _Text(head, "</tbody>\n</table>\n", words, start, "<td>", "</td></tr>\n")
+    foot = Markup("").join(element("p", text, class_="soft") + "\n" for text in _foot(answer))
+    form = _Text(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
     return _written(form, _across(answer, cells) if crossed else _listed(answer, cells))
 
 
-def _heading(category: str, scope: str) -> Markup:
-    return element("th", category, scope=scope, class_="total" if category == TOTAL else None)
+def _headings(variable: Variable, labels: Labels, scope: str) -> list[Markup]:
+    return [
+        element("th", label, scope=scope, class_="total" if category == TOTAL else None)
+        for category, label in zip(variable.categories, labels.categories(variable), strict=True)
+    ]
 
 
-def _header(down: Iterable[Variable]) -> Markup:
-    names = [*(variable.name for variable in down), COUNT]
+def _header(down: Iterable[Variable], labels: Labels) -> Markup:
+    names = [*(labels.variable(variable.name) for variable in down), COUNT]
     if len(names) == 1:  # of the grand total, which says itself what it is
         return Markup("")
     return element("thead", element("tr", *(element("th", name, scope="col") for name in names)))
 
 
-def _header_across(down: Iterable[Variable], last: Variable) -> Markup:
-    names = [element("th", variable.name, scope="col", rowspan=2) for variable in down]
-    above = element("th", last.name, scope="colgroup", colspan=len(last.categories))
-    return element("thead", element("tr", *names, above), element("tr", *(_heading(c, "col") for c in last.categories)))
+def _header_across(down: Iterable[Variable], last: Variable, labels: Labels) -> Markup:
+    names = [element("th", labels.variable(variable.name), scope="col", rowspan=2) for variable in down]
+    above = element("th", labels.variable(last.name), scope="colgroup", colspan=len(last.categories))
+    return element("thead", element("tr", *names, above), element("tr", *_headings(last, labels, "col")))
 
 
 def _across(answer: Answer, cells: int) -> Chunks:

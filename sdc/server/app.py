@@ -227,7 +227,7 @@ class Api:
             raise self._not_released(subtable)
         names = st.names(subtable, self._schema)
         kind = "inline" if suffix is None else "attachment"
-        tag = etag(self._desk.public_id, names, format, shape)
+        tag = etag(self._desk.public_id, names, format, shape, self._desk.texts)
         headers = {
             "etag": tag,
             "cache-control": f"{'public' if self._settings.is_public else 'private'}, {FOR_EVER}",
@@ -238,7 +238,7 @@ class Api:
             return Response(status_code=304, headers=headers)
         self._check_cells(subtable, shape)
         if kept is None:
-            found = await run_in_threadpool(_begun, self._desk.title, marginal, shape, format)
+            found = await run_in_threadpool(_begun, self._desk, marginal, shape, format)
             if not isinstance(found, bytes):
                 return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
             kept = self._kept.get(key, lambda: found)
@@ -269,7 +269,8 @@ class Api:
     async def variables(self) -> dict[str, Any]:
         """What can be asked for."""
         variables = [{"name": v.name, "categories": list(v.categories)} for v in self._schema.variables]
-        return {"title": self._desk.title, "records": self._desk.records, "variables": variables}
+        told = self._desk.texts.told
+        return {"title": self._desk.title, "records": self._desk.records, "variables": variables, **told}
 
     async def frontier(self) -> dict[str, Any]:
         """The released frontier: what is public, by its largest sub-tables."""
@@ -400,10 +401,10 @@ def _tags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
-def _begun(title: str, marginal: Any, shape: Shape, format: Format) -> Any:
+def _begun(desk: DeskLike, marginal: Any, shape: Shape, format: Format) -> Any:
     """The whole answer where it is small, else its pieces."""
     try:
-        written = pieces(Answer(title, marginal, shape), format)
+        written = pieces(Answer(desk.title, marginal, shape, desk.texts), format)
     except FormatError as error:
         raise Problem(406, "unknown-format", str(error)) from error
     had, size = list[bytes](), 0

@@ -12,8 +12,10 @@ import numpy as np
 
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
+from sdc.model.labels import Labels
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
+from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT
 from sdc.server.formats import FormatError
 
@@ -38,6 +40,7 @@ class Answer:
 
     title     of the publication
     marginal  of the sub-table: its variables only; the grand total has none and is a number of records
+    texts     labels, and what the table is of, for the formats that people read or that can carry them
 
     InputError where a variable is called as the column of counts. FormatError where there is no room for a total among
     the categories, or the zeros wanted are more than can be numbered.
@@ -46,12 +49,13 @@ class Answer:
     title: str
     marginal: Table | int
     shape: Shape = Shape()
+    texts: Texts = NO_TEXTS
 
     def __post_init__(self) -> None:
         for variable in self._given:
             if variable.name == COUNT:
                 raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
-            if self.shape.totals and TOTAL in variable.categories:
+            if self.shape.totals and TOTAL in (*variable.categories, *self.labels.categories(variable)):
                 raise FormatError(f"variable {variable.name!r} has a category {TOTAL!r} already; ask without totals")
             if self.shape.totals and len(variable.categories) == MAX_CATEGORIES:
                 raise FormatError(f"variable {variable.name!r} has {MAX_CATEGORIES} categories; ask without totals")
@@ -72,6 +76,11 @@ class Answer:
     def names(self) -> tuple[str, ...]:
         """The variables' names."""
         return tuple(variable.name for variable in self.variables)
+
+    @property
+    def labels(self) -> Labels:
+        """What variables and categories are called."""
+        return self.texts.labels
 
     @cached_property
     def space(self) -> KeySpace:

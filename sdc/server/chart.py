@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from sdc.model.labels import Labels
 from sdc.model.table import Table
 from sdc.report import svg
 from sdc.report.plot import Plot
@@ -26,24 +27,32 @@ def chart(answer: Answer) -> Markup | None:
     if not isinstance(marginal, Table) or len(marginal.schema) > 2 or marginal.schema.cells > MAX_BARS:
         return None
     codes, counts = next(Answer("", marginal, Shape(zeros=True)).chunks(MAX_BARS))
-    cells, names = list(zip(codes.tolist(), counts.tolist(), strict=True)), " by ".join(marginal.schema.names)
+    cells = list(zip(codes.tolist(), counts.tolist(), strict=True))
+    names = " by ".join(map(answer.labels.variable, marginal.schema.names))
     groups = marginal.schema.sizes[0] if len(marginal.schema) == 2 else 0
     height = (len(cells) + groups) * ROW + 2 * MARGIN
     bars = Plot(LABELS, MARGIN, WIDTH - LABELS - FIGURES, height - 2 * MARGIN, (0, int(counts.max())), (0, 1))
     description = (
         f"{len(cells)} bars, one for each cell of {names}. The longest is {int(counts.max()):,} of "
-        f"{marginal.total:,} records: {marginal.schema.written(codes[counts.argmax()])}."
+        f"{marginal.total:,} records: {_said(marginal, codes[counts.argmax()].tolist(), answer.labels)}."
     )
-    return svg.figure("chart", WIDTH, height, f"{answer.title}: {names}", description, _rows(marginal, cells, bars))
+    rows = _rows(answer.labels, marginal, cells, bars)
+    return svg.figure("chart", WIDTH, height, f"{answer.title}: {names}", description, rows)
 
 
-def _rows(marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
+def _said(marginal: Table, cell: list[int], labels: Labels) -> str:
+    named = marginal.schema.named(cell).items()
+    return ", ".join(f"{labels.variable(name)} = {labels.category(name, category)}" for name, category in named)
+
+
+def _rows(labels: Labels, marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
     variables, top = marginal.schema.variables, bars.top
+    called = [labels.categories(variable) for variable in variables]
     for codes, count in cells:
         if len(codes) == 2 and codes[1] == 0:
-            yield _label(f"{variables[0].name}: {variables[0].categories[codes[0]]}", 0.0, top, "t strong")
+            yield _label(f"{labels.variable(variables[0].name)}: {called[0][codes[0]]}", 0.0, top, "t strong")
             top += ROW
-        said = f"{marginal.schema.written(codes)}: {count:,}"
+        said = f"{_said(marginal, codes, labels)}: {count:,}"
         yield svg.element(
             "rect",
             svg.element("title", said),
@@ -53,7 +62,7 @@ def _rows(marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> It
             height=ROW - 6,
             class_=f"bar bar-{codes[-1] % COLOURS if len(codes) == 2 else 0}",
         )
-        yield _label(variables[-1].categories[codes[-1]], bars.left - 8, top, "t", "end")
+        yield _label(called[-1][codes[-1]], bars.left - 8, top, "t", "end")
         yield svg.text(bars.x(count) + 6, top + ROW - 7, f"{count:,}")
         top += ROW
 

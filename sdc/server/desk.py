@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.publish.publication import Texts
 from sdc.server.effect import Effect as Effect
 from sdc.server.state import State
 
@@ -89,6 +90,10 @@ class DeskLike(Protocol):
 
     @property
     def title(self) -> str: ...
+
+    @property
+    def texts(self) -> Texts:
+        """Labels, and what the table is of; public."""
 
     @property
     def schema(self) -> Schema: ...

@@ -45,12 +45,34 @@ class VariableBody(BaseModel):
     categories: list[str]
 
 
+class LabelsBody(BaseModel):
+    """What a variable and its categories are called, where labels are given."""
+
+    label: str | None = None
+    note: str | None = None
+    unit: str | None = None
+    categories: dict[str, str] | None = None
+
+
+class AboutBody(BaseModel):
+    """What the tables are of, as far as it is given."""
+
+    population: str | None = None
+    period: str | None = None
+    source: str | None = None
+    licence: str | None = None
+    contact: str | None = None
+    notes: list[str] | None = None
+
+
 class VariablesBody(BaseModel):
     """What can be asked for."""
 
     title: str
     records: int
     variables: list[VariableBody]
+    labels: dict[str, LabelsBody] | None = None
+    about: AboutBody | None = None
 
 
 class FrontierBody(BaseModel):

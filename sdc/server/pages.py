@@ -50,6 +50,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_TEMPLATES.filters["called"] = lambda name, labels: labels.variable(name)
 _TEMPLATES.filters["number"] = "{:,}".format
 # a long label breaks after a star, and nowhere else
 _TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
@@ -148,6 +149,7 @@ class _Pages:
             request,
             "form",
             variables=self.desk.schema.variables,
+            names=self.desk.texts.labels,
             records=self.desk.records,
             chosen=variable,
             unreleasable=unreleasable,
@@ -193,7 +195,7 @@ class _Pages:
         if marginal is None:
             return self.not_released(request, 404, self.reply_on(subtable, request.state.user.name))
         try:
-            answer = Answer(request.app.title, marginal, Shape(zeros, totals))
+            answer = Answer(request.app.title, marginal, Shape(zeros, totals), self.desk.texts)
         except SdcError as error:
             return error_page(request, 400, "not-possible", str(error))
         return self.shown(request, subtable, answer)
@@ -264,7 +266,8 @@ class _Pages:
         return {"moment": moment, "cause": cause, "frontier": self.named(moment.released[:NAMED]), "more": more}
 
     def about(self, request: Request) -> Response:
-        return _page(request, "about", is_simulatable="simulatable" in self.desk.rules)
+        about = self.desk.texts.about
+        return _page(request, "about", is_simulatable="simulatable" in self.desk.rules, about=about)
 
     def login(self, request: Request) -> Response:
         return _page(request, "login")

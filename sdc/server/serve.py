@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from sdc.build.build import Build
 from sdc.feasible.proof import Proof
+from sdc.publish.publication import Texts
 from sdc.server.history import FILE, History
 from sdc.server.prepare import keep_evidence, prepared, server_of
 from sdc.server.service import Service
@@ -24,6 +25,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     by another server, or cannot be reached.
     """
     ready, server = prepared(build), server_of(build)
+    build.check_labels(ready.table.schema)
     history = History.open(url or server.history or str(ready.folder.path / FILE), ready.about)
 
     def keep(state: State, proof: Proof) -> None:
@@ -35,6 +37,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         ready.first,
         lambda state, is_patient: Worker(ready.bench, state.released, ready.table, is_patient=is_patient),
         title=build.config.publication.title or build.config.name,
+        texts=Texts(build.config.publication, build.config.labels.labels),
         rules=ready.bench.rules,
         slot=server.slot,
         keep=keep,

@@ -21,6 +21,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, SdcError
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.risk.verdict import Verdict
 from sdc.server.course import DECISION, FRONTIER, PENDING, REQUEST, Course, beginning, decided, movement
 from sdc.server.decision import Decision, Outcome, Past, at_once
@@ -80,11 +81,13 @@ class Service:
         begin: Callable[[State, bool], Worker],
         *,
         title: str,
+        texts: Texts = NO_TEXTS,
         rules: tuple[Rule, ...],
         slot: float,
         keep: Callable[[State, Proof], None] = lambda state, proof: None,
     ) -> None:
         self.title, self.schema, self.records, self._rules = title, table.schema, table.total, rules
+        self.texts = texts
         self.history, self._table, self._slot, self._keep = history, table, slot, keep
         self.course = Course(table.schema)
         self.followers = list[Callable[[Entry], None]]()  # who hears of each entry, of other servers too

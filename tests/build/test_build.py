@@ -219,8 +219,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_data_dictionary_and_the_metadata(finished: Path) -> None:
     with (finished / "data_dictionary.csv").open(newline="") as file:
         rows = list(csv.reader(file))
-    assert rows[:3] == [["variable", "place", "category"], ["A", "1", "no"], ["A", "2", "yes"]]
-    assert rows[-1] == ["F", "2", "pos"]
+    assert [row[:3] for row in rows[:3]] == [["variable", "place", "category"], ["A", "1", "no"], ["A", "2", "yes"]]
+    assert rows[-1] == ["F", "2", "pos", "pos", "F", "", ""]
     assert len(rows) == 13
     metadata = json.loads((finished / "datapackage.json").read_text())
     assert set(metadata) == {"description", "name", "profile", "records", "resources", "title"}
@@ -299,6 +299,8 @@ def redone(statuses: dict[str, str]) -> list[str]:
         ({"table": {"variables": ["F", "E", "D", "C", "B", "A"]}}, NAMES),
         ({"release": {"annealing": {"seed": 1}}}, ["confidential"]),
         ({"release": {"weights": {"variables": {"A": 2}}}}, ["search", "assessment", "confidential", "release"]),
+        ({"labels": {"variables": {"A": {"label": "Smokes"}}}}, ["confidential", "release"]),
+        ({"publication": {"period": "1981"}}, ["confidential", "release"]),
         ({"execution": {"workers": 7}}, []),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
@@ -312,6 +314,32 @@ def test_what_a_change_of_the_config_redoes(sections: dict[str, Any], again: lis
     assert (second.folder.path == first.folder.path) == ("execution" in sections)
     assert {path.name for path in first.folder.stage("release").iterdir()} == PUBLISHED
     assert second.folder.stage("release").is_dir()
+
+
+def test_a_code_list_counts_by_its_content_and_is_published(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("variable,category,label\nA,,Smokes\nA,no,never\n")
+    first, _ = made(config(labels={"code_list": "codes.csv"}))
+    assert "A,1,no,never,Smokes,," in (first.folder.stage("release") / "data_dictionary.csv").read_text()
+    assert verify(first.folder.path).failures == ()
+    (tmp_path / "codes.csv").rename(tmp_path / "others.csv")
+    assert redone(made(config(labels={"code_list": "others.csv"}))[1]) == []
+    (tmp_path / "others.csv").write_text("variable,category,label\nA,,Smoking\n")
+    assert redone(made(config(labels={"code_list": "others.csv"}))[1]) == ["confidential", "release"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "match"),
+    [
+        (
+            {"A": {"categories": {"maybe": "perhaps"}}},
+            "labels: the label 'perhaps' is of the category 'maybe', and",
+        ),
+        ({"Z": {"label": "z"}}, "labels: unknown variable 'Z'; the table has A, B, C, D, E, F"),
+    ],
+)
+def test_labels_of_what_the_table_does_not_have(variables: dict[str, Any], match: str, config: Config) -> None:
+    with pytest.raises(ConfigError, match=match):
+        made(config(labels={"variables": variables}))
 
 
 def test_a_change_of_min_width_takes_table_and_widths_over(config: Config) -> None:

@@ -13,6 +13,7 @@ from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.publish.publication import NO_TEXTS
 from sdc.risk.criterion import Witness
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
@@ -28,6 +29,7 @@ class SmallDesk:
 
     def __init__(self, table: Table, criterion: MinWidth) -> None:
         self.title, self.schema, self.records, self.public_id = "Small", table.schema, table.total, "0" * 32
+        self.texts = NO_TEXTS
         self.rules: tuple[str, ...] = ("myopic",)
         self._table, self._inquiry = table, Inquiry(table, criterion)
         one_way = Release.of(1 << v for v in range(len(table.schema)))

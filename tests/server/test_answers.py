@@ -8,6 +8,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from itertools import groupby, product
 from unicodedata import east_asian_width
@@ -20,10 +22,13 @@ from hypothesis import example, given
 from hypothesis import strategies as hs
 from pyjstat import pyjstat
 
+from sdc.config import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import Table
+from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, in_csv
 from sdc.server.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
 from sdc.server.cells import TOTAL
@@ -446,3 +451,124 @@ def test_cells_come_in_chunks_that_are_no_larger(czech: Table) -> None:
     assert set(_rows_of(Answer("", czech, Shape(zeros=True)).chunks(5))) == {5, 4}
     assert max(_rows_of(Answer("", czech).chunks(7))) == 7
     assert _rows_of(Answer("", czech, Shape(zeros=True)).crossed(8)) == [4] * 8
+
+
+# Labels, and what the table is of
+
+TEXTS = Texts(
+    PublicationConfig(
+        population="men <& boys>",
+        period="1981",
+        source="a prospective study",
+        licence="CC-BY-4.0",
+        contact="the statistics desk",
+        notes=("Counts are exact.",),
+    ),
+    Labels(
+        {
+            "A": VariableLabels("Smokes", categories={"no": "never", "yes": "<i>often</i>"}),
+            "D": VariableLabels("Systolic pressure", "at the first visit", "mm Hg", {"<140": "low"}),
+            "F": VariableLabels("Family history"),
+        }
+    ),
+)
+FOOT = [
+    "Systolic pressure: at the first visit, mm Hg",
+    "Population: men <& boys>",
+    "Reference period: 1981",
+    "Source: a prospective study",
+    "Licence: CC-BY-4.0",
+    "Contact: the statistics desk",
+    "Counts are exact.",
+]
+
+
+@pytest.fixture
+def labelled(czech: Table) -> Answer:
+    """A and D, with totals."""
+    return Answer("Workers", czech.marginal(0b1001), Shape(totals=True), TEXTS)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_csv_and_parquet_keep_the_codes(suffix: str, labelled: Answer) -> None:
+    assert written(labelled, suffix) == written(replace(labelled, texts=NO_TEXTS), suffix)
+
+
+def test_programs_are_told_labels_beside_the_codes(labelled: Answer) -> None:
+    assert read_json(written(labelled, "json")) == expected(labelled)
+    found = json.loads(written(labelled, "json"))
+    assert found["labels"] == {
+        "A": {"label": "Smokes", "categories": {"no": "never", "yes": "<i>often</i>"}},
+        "D": {
+            "label": "Systolic pressure",
+            "note": "at the first visit",
+            "unit": "mm Hg",
+            "categories": {"<140": "low"},
+        },
+    }
+    assert found["about"] == {
+        "population": "men <& boys>",
+        "period": "1981",
+        "source": "a prospective study",
+        "licence": "CC-BY-4.0",
+        "contact": "the statistics desk",
+        "notes": ["Counts are exact."],
+    }
+    assert read_xml(written(labelled, "xml")) == expected(labelled)
+    root = ElementTree.fromstring(written(labelled, "xml"))
+    smokes, pressure = root.findall("variable")
+    assert [c.get("label") for c in smokes.findall("category")] == ["never", "<i>often</i>", None]
+    assert pressure.attrib == {
+        "name": "D",
+        "label": "Systolic pressure",
+        "unit": "mm Hg",
+        "note": "at the first visit",
+    }
+    assert (root.findtext("population"), root.findtext("note")) == ("men <& boys>", "Counts are exact.")
+
+
+def test_jsonstat_has_labels_where_it_has_a_place_for_them(labelled: Answer) -> None:
+    content = written(labelled, "jsonstat")
+    assert read_jsonstat(content, False) == expected(labelled)
+    found = json.loads(content)
+    assert found["dimension"]["D"]["category"]["label"] == {"<140": "low", ">=140": ">=140", TOTAL: TOTAL}
+    assert (found["dimension"]["A"]["label"], found["dimension"]["D"]["note"]) == ("Smokes", ["at the first visit"])
+    assert found["dimension"]["D"]["extension"] == {"unit": "mm Hg"}
+    assert (found["source"], found["note"]) == ("a prospective study", ["Counts are exact."])
+    assert found["extension"]["licence"] == "CC-BY-4.0"
+    sparse = Answer("", Table.of(schema_of([9, 9]), np.array([[0, 1]])), Shape(), TEXTS)
+    assert json.loads(written(sparse, "jsonstat"))["note"][1:] == ["Counts are exact."]
+
+
+def test_people_read_labels_and_at_the_foot_what_it_is_of(labelled: Answer) -> None:
+    text = written(labelled, "txt").decode()
+    assert text.startswith("Workers\nSmokes by Systolic pressure: 1,841 records\n\nSmokes ")
+    assert re.search("^<i>often</i>  low +539$", text, re.MULTILINE)
+    assert text.endswith("\n\n" + "\n".join(FOOT) + "\n")
+    page = written(labelled, "html").decode()
+    assert '<th scope="row">&lt;i&gt;often&lt;/i&gt;</th>' in page
+    assert '<th scope="col" class="total">(total)</th>' in page
+    assert [unescape(line) for line in re.findall('<p class="soft">(.*)</p>', page)] == FOOT
+
+
+def test_an_entity_tag_is_of_the_texts_too() -> None:
+    tags = {
+        etag("id", ["A"], FORMATS["json"], Shape(), texts)
+        for texts in (NO_TEXTS, TEXTS, replace(TEXTS, labels=Labels()), replace(TEXTS, about=PublicationConfig()))
+    }
+    assert len(tags) == 4
+
+
+def test_a_label_that_a_total_has(czech: Table) -> None:
+    texts = replace(NO_TEXTS, labels=Labels({"A": VariableLabels(categories={"no": TOTAL})}))
+    with pytest.raises(FormatError, match=r"variable 'A' has a category '\(total\)' already; ask without totals"):
+        Answer("", czech.marginal(1), Shape(totals=True), texts)
+
+
+def test_a_label_that_xml_has_not(czech: Table) -> None:
+    for texts, what in (
+        (replace(NO_TEXTS, labels=Labels({"B": VariableLabels("\uffff")})), "variable 'B'"),
+        (replace(NO_TEXTS, about=PublicationConfig(source="\uffff")), "publication"),
+    ):
+        with pytest.raises(FormatError, match=f"{what} has a character that XML has not"):
+            written(Answer("", czech, Shape(), texts), "xml")

@@ -14,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
+from sdc.config import PublicationConfig
+from sdc.model.labels import Labels, VariableLabels
 from sdc.model.table import Table
+from sdc.publish.publication import Texts
 from sdc.risk.min_width import MinWidth
 from sdc.server.answers import FORMATS
 from sdc.server.app import waited
@@ -588,6 +591,31 @@ def test_the_documentation(client: TestClient) -> None:
 def test_a_title_is_text(desk: SmallDesk) -> None:
     desk.title = "<script>alert(1)</script>"
     assert "<script" not in server_of(desk).client().get("/api").text
+
+
+# Labels, and what the tables are of
+
+
+def test_labels_are_on_the_pages_and_in_the_interface(desk: SmallDesk) -> None:
+    plain = server_of(desk).client().get("/api/tables/A.json").headers["etag"]
+    smokes = VariableLabels("Smokes <often>", "asked at work", "habit", {"no": "never"})
+    desk.texts = Texts(PublicationConfig(period="1981", notes=("Men.",)), Labels({"A": smokes}))
+    client = server_of(desk).client()
+    form, about = client.get("/").text, client.get("/about").text
+    assert 'value="A" data-cells="2"> Smokes &lt;often&gt; <span class="soft">A</span>' in form
+    assert all(text in form for text in ("<li>never</li>", "asked at work", "Unit: habit"))
+    assert "<li>Reference period: 1981</li>" in about
+    assert "<li>Men.</li>" in about
+    table = client.get("/tables/A").text
+    assert "<h1>Smokes &lt;often&gt;</h1>" in table
+    assert '<p class="soft">Reference period: 1981</p>' in table
+    found = client.get("/api/variables").json()
+    assert found["variables"][0] == {"name": "A", "categories": ["no", "yes"]}
+    assert found["about"] == {"period": "1981", "notes": ["Men."]}
+    assert found["labels"]["A"]["categories"] == {"no": "never"}
+    answer = client.get("/api/tables/A.json")
+    assert (answer.json()["labels"], answer.json()["about"]) == (found["labels"], found["about"])
+    assert answer.headers["etag"] != plain
 
 
 # Headers
