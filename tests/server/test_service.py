@@ -13,20 +13,28 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 
+from sdc.build.build import Build, open_build
+from sdc.build.stages import SWEEP, run_stage
 from sdc.config import ServerConfig
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import ConfigError
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.server import serve
 from sdc.server.access import AccessError
 from sdc.server.audit import audit
 from sdc.server.course import DECISION, REQUEST
 from sdc.server.history import History, HistoryUnavailableError, Turn
 from sdc.server.listen import access_to
+from sdc.server.prepare import prepare
 from sdc.server.service import Service
 from sdc.server.workers import Worker
 from tests.server.services import CRITERION, open_service
 from tests.server.streams import BruteForce, stream
 
+CZECH_YAML = Path(__file__).parents[2] / "configs" / "czech_auto_workers.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Open = Callable[..., Service]
 
@@ -277,3 +285,26 @@ def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rule
     assert found.failures == ()
     assert (found.verified, found.failures, found.released) == (True, (), state.released)
     assert found.decisions >= 25
+
+
+def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_them(tmp_path: Path) -> None:
+    content: dict[str, Any] = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_YAML.with_suffix(".csv"))
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path)}}
+
+    def build(labels: dict[str, Any]) -> Build:
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(content | {"labels": {"variables": labels}}))
+        return open_build(tmp_path / "c.yaml")
+
+    plain = build({})
+    with plain.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, plain, IN_PROCESS, lambda text: None)
+    prepare(plain)
+    with serve.open_service(build({"A": {"label": "Smokes"}})) as service:
+        assert service.texts.labels.variable("A") == "Smokes"
+    with (
+        pytest.raises(ConfigError, match=r"labels: .* of the category 'maybe', and variable 'A' has none"),
+        serve.open_service(build({"A": {"categories": {"maybe": "perhaps"}}})),
+    ):
+        pass
