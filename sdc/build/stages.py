@@ -172,6 +172,7 @@ def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None
 def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """Annealing is kept round by round: a build that is killed goes on from its last whole round."""
     path, key, table = build.folder.checkpoint("search"), _key_of("search", build), build.table
+    build.check_names(table.schema)  # again: the table may be of a build with other settings
 
     def keep(state: SearchState) -> None:
         results.write_checkpoint(state, key, path)

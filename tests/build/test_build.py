@@ -338,8 +338,11 @@ def test_a_code_list_counts_by_its_content_and_is_published(config: Config, tmp_
     ],
 )
 def test_labels_of_what_the_table_does_not_have(variables: dict[str, Any], match: str, config: Config) -> None:
+    made(config())
+    build = open_build(config(labels={"variables": variables}, risk={"min_width": 7}))
     with pytest.raises(ConfigError, match=match):
-        made(config(labels={"variables": variables}))
+        run_all(build, IN_PROCESS)
+    assert not build.folder.stage("search").exists()  # better before the work than after
 
 
 def test_a_change_of_min_width_takes_table_and_widths_over(config: Config) -> None:
