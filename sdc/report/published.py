@@ -1,0 +1,104 @@
+"""What the published tables show as they are: small counts, zeros, and groups that are all of one category."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+
+MOST_COMBINATIONS = 1 << 20  # of the variables that patterns name, looked at one by one
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of the released frontier.
+
+    cells       of the table, zeros included
+    small       cells of 1 to small_count records
+    zeros       cells without records that no structural zero excludes
+    disclosing  by variable, the combinations of the table's other variables all of whose records have one of its
+                categories, though it has others that are possible there
+    """
+
+    subtable: SubTable
+    label: str
+    cells: int
+    small: int
+    zeros: int
+    disclosing: tuple[tuple[str, int], ...]
+
+    @cached_property
+    def groups(self) -> int:
+        return sum(number for _, number in self.disclosing)
+
+    @property
+    def variables(self) -> str:
+        """Whose categories are disclosed, and of how many groups: `sex 12, age 3`."""
+        return ", ".join(f"{name} {number:,}" for name, number in self.disclosing if number)
+
+
+def published(table: Table, frontier: tuple[SubTable, ...], small_count: int) -> list[PublishedTable]:
+    """Each table of the frontier but the grand total, most disclosing first; a pass over the table each."""
+    found = [_published(table, element, small_count) for element in frontier if element]
+    return sorted(found, key=lambda one: (-one.groups, -one.small, -one.zeros, one.subtable))
+
+
+def _published(table: Table, subtable: SubTable, small_count: int) -> PublishedTable:
+    marginal = table.marginal(subtable)
+    cells = prod(marginal.schema.sizes)
+    return PublishedTable(
+        subtable,
+        st.label(subtable, table.schema),
+        cells,
+        int((marginal.counts <= small_count).sum()),
+        cells - len(marginal) - impossible(marginal.zeros, marginal.schema),
+        tuple(_disclosing(marginal)),
+    )
+
+
+def impossible(zeros: StructuralZeros, schema: Schema) -> int:
+    """How many cells the patterns exclude; 0 where they name too many combinations to be looked at."""
+    named = st.members(st.union(zeros.subtables)) if zeros else ()
+    sizes = [schema.sizes[v] for v in named]
+    if not named or prod(sizes) > MOST_COMBINATIONS:
+        return 0
+    cells = np.zeros((prod(sizes), len(schema)), np.uint16)
+    # a category of the variables that no pattern names stands for all of them
+    cells[:, named] = np.indices(sizes, np.uint16).reshape(len(sizes), -1).T
+    return int(zeros.contains(cells).sum()) * (prod(schema.sizes) // prod(sizes))
+
+
+def _disclosing(marginal: Table) -> Iterator[tuple[str, int]]:
+    for v, variable in enumerate(marginal.schema.variables):
+        if len(marginal.schema) > 1 and len(variable.categories) > 1:
+            yield variable.name, len(_uncertain(marginal, _alone(marginal, v), v))
+
+
+def _alone(marginal: Table, v: int) -> npt.NDArray[np.uint16]:
+    """The cells that hold all records of their combination of the other variables."""
+    others = [u for u in range(len(marginal.schema)) if u != v]
+    _, group = marginal.schema.restrict(others).keys.distinct(marginal.codes[:, others])
+    # a row of the table has records, so two of a group share them
+    return marginal.codes[np.flatnonzero(np.bincount(group)[group] == 1)]
+
+
+def _uncertain(marginal: Table, cells: npt.NDArray[np.uint16], v: int) -> npt.NDArray[np.uint16]:
+    """Those cells beside which another category of the variable is possible: else everybody knows the category."""
+    if not marginal.zeros:
+        return cells
+    possible = np.zeros(len(cells), np.bool_)
+    for code in range(marginal.schema.sizes[v]):
+        other = cells.copy()
+        other[:, v] = code
+        possible |= (cells[:, v] != code) & ~marginal.zeros.contains(other)
+    return cells[possible]
