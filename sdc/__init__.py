@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from sdc.version import VERSION
+
+__version__ = VERSION
 __all__ = [
     "PosteriorLimit",
     "assess",

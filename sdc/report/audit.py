@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from sdc.model import subtable as st
-from sdc.report import chains, curve, exposure, figures, graphs, likely, likely_curve, sections, utility
+from sdc.report import chains, curve, exposure, figures, first_page, graphs, likely, likely_curve, sections, utility
 from sdc.report.blockers import blockers, remedies
 from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
+from sdc.report.published import published
 from sdc.report.scale import Scale
 from sdc.report.verdict import verdict
 
@@ -19,7 +24,7 @@ __all__ = ["Audit", "render"]
 
 
 def render(audit: Audit) -> str:
-    """The page as HTML: no script, no network, the same bytes for the same audit."""
+    """The page as HTML: no network, no script but the search in its tables, the same bytes for the same audit."""
     environment = Environment(
         loader=PackageLoader("sdc", "report"),
         # names of variables and categories come from the data, and may hold anything
@@ -32,7 +37,34 @@ def render(audit: Audit) -> str:
     environment.filters["number"] = sections.number
     environment.filters["amount"] = chains.amount
     environment.filters["shorten"] = exposure.shorten
-    return environment.get_template("audit.html.j2").render(audit=audit, **_values(audit))
+    values = {**_values(audit), **_first_page(audit), **_script()}
+    return environment.get_template("audit.html.j2").render(
+        audit=audit, **values, sections=first_page.contents({**values, "best_reason": audit.best_reason})
+    )
+
+
+def _script() -> dict[str, Any]:
+    text = files("sdc.report").joinpath("search.js.j2").read_text(encoding="utf-8")
+    # the page's policy names this one script, so that no other one runs
+    return {"script": Markup(text), "script_digest": b64encode(sha256(text.encode()).digest()).decode()}
+
+
+def _first_page(audit: Audit) -> dict[str, Any]:
+    tables = published(audit.table, audit.release.frontier, audit.small_count)
+    return {
+        "facts": first_page.facts(audit),
+        "criterion": first_page.criterion(audit),
+        "shown": first_page.shown(tables, audit.small_count),
+        "most_disclosing": [one for one in tables if one.groups][: first_page.MOST_LISTED],
+        "published": tables,
+        "frontier": sections.frontier(audit, {one.subtable: one for one in tables}),
+        "disclosing": sum(one.groups > 0 for one in tables),
+        "required": first_page.required_rows(audit),
+        "assumptions": list(first_page.assumptions(audit)),
+        "variables": first_page.variables(audit, first_page.MOST_NAMED)[: first_page.MOST_VARIABLES],
+        "all_variables": first_page.variables(audit, first_page.MOST_CATEGORIES),
+        "signatures": first_page.SIGNATURES,
+    }
 
 
 def _values(audit: Audit) -> dict[str, Any]:
@@ -42,7 +74,6 @@ def _values(audit: Audit) -> dict[str, Any]:
         "longest": max(len(name) for name in audit.table.schema.names),
         "witnesses": sections.witnesses(audit),
         "by_dimension": sections.by_dimension(audit),
-        "frontier": sections.frontier(audit),
         **_utility(audit),
         **_curve(audit),
         **_graph(audit),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from sdc.config import AuditConfig, LabelsConfig, PublicationConfig
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -43,6 +44,9 @@ class Audit:
     groups            the smallest released group of each at-risk cell; with posteriors
     threshold         the probability above which a cell is identified, and a group's categories disclosed
     refusals          what they tell who knows the settings; None where that was not asked for
+    about             what the config says of this report: purpose, date, who prepared it
+    publication       and of what is published: population, period, source, ...
+    labels            how variables and categories are called
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
@@ -71,6 +75,9 @@ class Audit:
     groups: Groups | None = None
     threshold: float = 0.9
     bad_records: Mapping[str, Any] | None = None
+    about: AuditConfig = field(default_factory=AuditConfig)
+    publication: PublicationConfig = field(default_factory=PublicationConfig)
+    labels: LabelsConfig = field(default_factory=LabelsConfig)
 
     @property
     def small_count(self) -> int:

@@ -41,5 +41,5 @@ def written(cell: Iterable[int], schema: Schema) -> str:
     return ", ".join(f"{shorten(name)}={category}" for name, category in named)
 
 
-def shorten(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+def shorten(name: str, longest: int = LONGEST_NAME) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

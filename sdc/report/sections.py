@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import comb, prod
@@ -19,6 +19,7 @@ from sdc.model.schema import Schema
 from sdc.report import exposure, figures, graphs
 from sdc.report.evidence import Audit
 from sdc.report.lattice import Level, most_dangerous
+from sdc.report.published import PublishedTable
 from sdc.report.scale import Scale
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
@@ -56,7 +57,12 @@ class DimensionRow:
 
 @dataclass(frozen=True)
 class SubTableRow:
-    """A sub-table as listed; width is None where it is not known, edges are those of a junction tree it is on."""
+    """A sub-table as listed.
+
+    width  critical width; None where it is not known
+    edges  of a junction tree, that it is on
+    shows  what it publishes, of a table of the released frontier
+    """
 
     label: str
     kept: tuple[bool, ...]
@@ -66,6 +72,7 @@ class SubTableRow:
     released: bool
     dropped: str = ""
     edges: tuple[tuple[int, int], ...] = ()
+    shows: PublishedTable | None = None
 
 
 @dataclass(frozen=True)
@@ -123,10 +130,10 @@ def by_dimension(audit: Audit) -> list[DimensionRow]:
     return rows
 
 
-def frontier(audit: Audit) -> list[SubTableRow]:
-    """The first of the released frontier."""
-    known = audit.widths.by_sub_table()
-    return [_sub_table(audit, s, known.get(s)) for s in audit.release.frontier[:MOST_FRONTIER]]
+def frontier(audit: Audit, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
+    """The first of the released frontier, with what each table shows."""
+    known, first = audit.widths.by_sub_table(), audit.release.frontier[:MOST_FRONTIER]
+    return [replace(_sub_table(audit, s, known.get(s)), shows=shows.get(s)) for s in first]
 
 
 def dangerous(audit: Audit, release: Release | None = None) -> list[SubTableRow]:

@@ -1,0 +1,182 @@
+"""The first page: what a board must know before it signs, in words; and the contents of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sdc.report.evidence import Audit
+from sdc.report.exposure import shorten
+from sdc.report.published import PublishedTable
+from sdc.version import VERSION
+
+MOST_VARIABLES = 12
+MOST_NAMED = 6
+MOST_LISTED = 4
+MOST_CATEGORIES = 200  # of a variable in the appendix
+SIGNATURES = ("Prepared by", "Statistical disclosure control", "Data owner")
+
+
+@dataclass(frozen=True)
+class VariableRow:
+    """A variable as people call it, its first categories, and how many more it has."""
+
+    name: str
+    label: str
+    categories: tuple[str, ...]
+    number: int
+
+    @property
+    def more(self) -> int:
+        return self.number - len(self.categories)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its number, `4` or `A2`."""
+
+    number: str
+    title: str
+
+
+def facts(audit: Audit) -> list[tuple[str, str]]:
+    """What the config says of the build, and what made it; an empty text is to be filled in by hand."""
+    about, publication = audit.about, audit.publication
+    code = audit.digests.get("code", "")
+    given = {
+        "Purpose": about.purpose,
+        "Population": publication.population,
+        "Period": publication.period,
+        "Source": publication.source,
+        "Date": about.date,
+        "Prepared by": about.prepared_by,
+        "Contact": publication.contact,
+        "Software": f"sdc {VERSION}" + (f", code {code[:16]}" if code else ""),
+    }
+    return [(name, value or "") for name, value in given.items()]
+
+
+def variables(audit: Audit, most: int) -> list[VariableRow]:
+    """Every variable with its first categories, by their labels where the config has some."""
+    rows = []
+    for variable in audit.table.schema.variables:
+        called = audit.labels.variables.get(variable.name)
+        labels: Mapping[str, str] = called.categories if called else {}
+        named = tuple(shorten(labels.get(c, c)) for c in variable.categories[:most])
+        label = (called.label if called else None) or ""
+        rows.append(VariableRow(shorten(variable.name), shorten(label), named, len(variable.categories)))
+    return rows
+
+
+def criterion(audit: Audit) -> str:
+    """The criterion in words."""
+    small, width = audit.small_count, audit.min_width
+    cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
+    known = " and from the structural zeros" if audit.table.zeros else ""
+    said = (
+        f"{cell}, of all {len(audit.table.schema)} variables crossed, can still take values at least {width:,} apart, "
+        f"whatever an intruder works out from all published tables together{known}."
+    )
+    return said if audit.criterion.limit is None else f"{said} {_limit(audit)}"
+
+
+def _limit(audit: Audit) -> str:
+    limit = audit.criterion.limit
+    assert limit is not None
+    said = f"Under the law “{limit.law}” "
+    parts = []
+    if limit.max_identified is not None:
+        parts.append(
+            f"at most {100 * limit.max_identified:g} % of these cells have a true count more probable than "
+            f"{limit.threshold:g}"
+        )
+    if limit.max_probability is not None:
+        parts.append(f"no true count is more probable than {limit.max_probability:g}")
+    return said + " and ".join(parts) + "."
+
+
+def assumptions(audit: Audit) -> Iterator[str]:
+    """What the intruder is assumed to know, and what not."""
+    yield (
+        "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
+        "compute whatever follows from them."
+    )
+    patterns = len(audit.table.zeros.patterns)
+    yield (
+        f"Knows the {patterns:,} pattern{'s' * (patterns != 1)} of impossible cells that the config names."
+        if patterns
+        else "Knows of no cell that it is impossible: none was named in the config."
+    )
+    if audit.method == "simulatable":
+        yield "May know the method and all settings: what was left out tells nothing."
+    else:
+        yield (
+            "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows "
+            "how it was decided."
+        )
+    yield (
+        "Has no other figures of the same records: no earlier or overlapping publication, and no knowledge of single "
+        "records. A group named above is disclosed to everybody."
+    )
+
+
+def required_rows(audit: Audit) -> list[tuple[str, str, str]]:
+    """What the config required of the release: sub-table, whether it is published, and why not."""
+    return []
+
+
+def shown(tables: list[PublishedTable], small_count: int) -> list[str]:
+    """What the published tables show together."""
+    disclosing = [one for one in tables if one.groups]
+    return [
+        f"{sum(one.small for one in tables):,} counts of 1 to {small_count} in {_of([t for t in tables if t.small])}",
+        f"{sum(one.zeros for one in tables):,} zeros that no structural zero explains, in "
+        f"{_of([t for t in tables if t.zeros])}",
+        f"{sum(one.groups for one in disclosing):,} groups in {_of(disclosing)}, all of whose records have the same "
+        "category of one more variable: whoever is known to be in the group is known to have it",
+    ]
+
+
+def _of(tables: list[PublishedTable]) -> str:
+    return f"{len(tables):,} table{'s' * (len(tables) != 1)}"
+
+
+def contents(values: Mapping[str, Any]) -> dict[str, Section]:
+    """The sections that this report has by id, numbered in their order, the appendix apart."""
+    is_there = {
+        "released": (f"What was {values['verdict'].done}, by dimension", True),
+        "frontier": ("Released frontier", True),
+        "utility": ("Utility", values["measures"] or values["reconstruction"] or values["best_reason"]),
+        "curve": ("Risk and utility", values["curve"]),
+        "graph": ("Decomposable graph", values["cliques"]),
+        "widths": ("Critical widths on the lattice", True),
+        "search": ("Search", True),
+        "cells": ("At-risk cells and their bounds", True),
+        "likely": ("What is likely, beside what is possible", values["laws"]),
+        "checks": ("Checks made while this page was written", True),
+        "settings": ("Settings and digests", True),
+        "glossary": ("Glossary", True),
+    }
+    appendix = {
+        "all-variables": ("Variables and categories", True),
+        "all-frontier": ("Published tables", values["frontier"]),
+        "all-curve": ("Points of the curve", values["curve"]),
+        "all-graph": ("Cliques and separators", values["cliques"]),
+        "all-widths": ("Most dangerous sub-tables", values["dangerous"]),
+        "all-simulated": ("Decisions that tell nothing", values["simulated"]),
+        "all-chains": ("Annealing chains", values["traces"]),
+        "all-search": ("Sub-tables added", values["extension"].rows),
+        "all-border": ("Unreleasable frontier", values["border"]),
+        "all-blockers": ("Cells that stopped most", values["blockers"]),
+        "all-remedies": ("Recodes that were tried", values["remedies"]),
+        "all-cells": ("Most exposed cells", values["cells"]),
+        "all-likely": ("Cells whose true count is most probable", values["laws"] and values["likely"]),
+        "all-settings": ("All settings", True),
+    }
+    return {**_numbered(is_there, ""), **_numbered(appendix, "A")}
+
+
+def _numbered(sections: Mapping[str, tuple[str, Any]], before: str) -> dict[str, Section]:
+    there = [(key, title) for key, (title, is_there) in sections.items() if is_there]
+    return {key: Section(f"{before}{k}", title) for k, (key, title) in enumerate(there, 1)}
