@@ -1,4 +1,4 @@
-"""The page in a real browser: its elements are there, nothing overflows sideways, no script runs."""
+"""The page in a real browser: its elements are there, nothing overflows sideways, it prints on few pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,65 @@ def test_nothing_overflows_sideways(name: str, tmp_path: Path, request: pytest.F
     assert found is not None
     fits = {"scroll": 0, "out": 0, "clipped": [], "spilt": 0}
     assert json.loads(found[1]) == {str(width): fits for width in WIDTHS}
+
+
+def printed(text: str, folder: Path) -> list[bytes]:
+    """What is drawn on each printed page."""
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    pdf, page = folder / "page.pdf", folder / "page.html"
+    command = [str(BROWSER), *QUIET, f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={pdf}", page.as_uri()]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    content = pdf.read_bytes()
+    numbers = re.findall(rb"/Type /Page\b[^s].*?/Contents (\d+) 0 R", content, re.DOTALL)
+    streams = [re.search(rb"\n%s 0 obj.*?stream\r?\n(.*?)endstream" % n, content, re.DOTALL) for n in numbers]
+    return [zlib.decompressobj().decompress(stream[1]) for stream in streams if stream]
+
+
+def only(text: str, start: str, end: str, style: str = "") -> str:
+    """The page with nothing but what is between two marks."""
+    head, body = text.split("</style>", 1)
+    return (
+        f"{head}{style}</style></head><body><main>{start}{body.split(start, 1)[1].split(end, 1)[0]}{end}</main></body>"
+    )
+
+
+@pytest.mark.parametrize("name", ["czech", "large", "wide"])
+def test_prints_on_few_pages(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    text = render(request.getfixturevalue(name))
+    few = len(printed(text, tmp_path))
+    assert 4 <= few <= 16
+    assert len(printed(text.replace('id="print-all"', 'id="print-all" checked'), tmp_path)) > few
+
+
+@pytest.mark.parametrize("name", ["czech", "large"])
+def test_first_page_is_two_at_most(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    text = only(render(request.getfixturevalue(name)), '<section id="first">', "</section>\n\n<label")
+    assert 1 <= len(printed(text, tmp_path)) <= 2
+
+
+def test_headers_are_printed_again_on_every_page(large: Audit, tmp_path: Path) -> None:
+    # nothing else on the page has the colour
+    style = "thead th { color: rgb(255, 0, 255) }"
+    pages = printed(only(render(large), '<table class="search" id="cell-table">', "</table>", style), tmp_path)
+    assert len(pages) > 5
+    assert all(b"1 0 1 rg" in page for page in pages)
+
+
+SEARCHED = """<script>
+const box = document.querySelector("#added").closest(".wide").previousElementSibling.querySelector("input");
+box.value = "AGE race";
+box.dispatchEvent(new Event("input"));
+</script>"""
+
+
+def test_search_keeps_the_rows_with_all_words(large: Audit, tmp_path: Path) -> None:
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", render(large)) + SEARCHED
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    table = dumped(tmp_path / "page.html", tmp_path / "profile").split('id="added"', 1)
+    rows = re.findall(
+        r"<tr( hidden=\"\")?>(.*?)</tr>", table[1].split("<tbody>", 1)[1].split("</tbody>", 1)[0], re.DOTALL
+    )
+    kept = [row for hidden, row in rows if not hidden]
+    assert 0 < len(kept) < len(rows)
+    assert all(("age" in row and "race" in row) == (not hidden) for hidden, row in rows)
+    assert f"{len(kept)} of {len(rows)} rows" in table[0]
