@@ -1,0 +1,91 @@
+"""The first page: it has what the config says, leaves lines for what it does not say, and numbers what follows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from sdc.config import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.report import first_page
+from sdc.report.audit import Audit, render
+from sdc.report.published import published
+from sdc.version import VERSION
+from tests.report.test_audit import EMPTY_CELL, HOSTILE, Page
+
+LABELS = LabelsConfig(variables={"A": VariableLabelsConfig(label="Smoking", categories={"no": "does not smoke"})})
+
+
+def first(audit: Audit) -> str:
+    text = render(audit)
+    return text[text.index('<section id="first">') : text.index('<label class="all">')]
+
+
+def test_it_has_what_the_config_says(czech: Audit) -> None:
+    about = AuditConfig(purpose="tables for all", prepared_by="Jana Nová", date="1 May")
+    publication = PublicationConfig(title="Car workers", population="men", period="1980", source="PHS", contact="desk")
+    text = Page(first(replace(czech, about=about, publication=publication, labels=LABELS))).text
+    for said in ("Release audit: Car workers", "Purpose tables for all", "Population men", "Period 1980", "Source PHS"):
+        assert said in text
+    assert "Date 1 May Prepared by Jana Nová Contact desk" in text
+    assert f"Software sdc {VERSION}, code {'c3' * 8}" in text
+    assert "Smoking A does not smoke; yes" in text
+    assert "Prepared by Jana Nová Statistical disclosure control Data owner" in text
+
+
+def test_what_is_not_said_is_a_line_to_fill_in(czech: Audit) -> None:
+    # seven facts, and nine fields of three signatures
+    assert first(czech).count('<span class="fill"></span>') == 7 + 9
+    assert first(replace(czech, about=AuditConfig(date="1 May"))).count('<span class="fill"></span>') == 6 + 9
+
+
+def test_the_criterion_in_words(czech: Audit) -> None:
+    said = (
+        "Every cell with 1 to 2 records, of all 6 variables crossed, can still take values at least 6 apart, whatever"
+    )
+    assert said in Page(first(czech)).text
+    zeros = replace(czech, table=czech.table.with_zeros(EMPTY_CELL))
+    assert "from all published tables together and from the structural zeros." in Page(first(zeros)).text
+    assert "Knows the 1 pattern of impossible cells" in Page(first(zeros)).text
+
+
+def test_it_says_what_the_published_tables_show(czech: Audit) -> None:
+    tables = published(czech.table, czech.release.frontier, 2)
+    text = Page(first(czech)).text
+    small = sum(int((czech.table.marginal(s).counts <= 2).sum()) for s in czech.release.frontier)
+    assert f"{small} counts of 1 to 2 in" in text
+    assert f"{sum(one.groups for one in tables)} groups in" in text
+    assert ("Groups disclosed" in text) == any(one.groups for one in tables)
+
+
+def test_long_lists_are_cut_and_whole_in_the_appendix(czech: Audit) -> None:
+    many = Variable("A", ("no", "yes", *(f"other {k}" for k in range(30))))
+    schema = Schema((many, *czech.table.schema.variables[1:]))
+    audit = replace(czech, table=Table(schema, czech.table.codes, czech.table.counts))
+    text = Page(first(audit)).text
+    assert "no; yes; other 0; other 1; other 2; other 3 … and 26 more, see" in text
+    assert "other 29" not in text
+    assert "other 29" in Page(render(audit)).text
+
+
+def test_what_the_config_says_is_escaped(czech: Audit) -> None:
+    about = AuditConfig(purpose=HOSTILE, prepared_by=HOSTILE, date=HOSTILE)
+    publication = PublicationConfig(title=HOSTILE, population=HOSTILE, period=HOSTILE, source=HOSTILE, contact=HOSTILE)
+    labels = LabelsConfig(variables={"A": VariableLabelsConfig(label=HOSTILE, categories={"no": HOSTILE})})
+    text = render(replace(czech, about=about, publication=publication, labels=labels))
+    assert Page(text).open == []
+    assert text.count("<script") == 1
+
+
+def test_sections_are_numbered_as_they_come(decomposable: Audit) -> None:
+    text = render(decomposable)
+    listed = re.findall(r'<li[^>]*><a href="#([^"]+)"><b>(\w+)</b>', text)
+    assert listed == re.findall(r'<h2 id="([^"]+)"><span class="number">(\w+)</span>', text)
+    assert [number for _, number in listed][:2] == ["1", "2"]
+    assert "A1" in dict(listed).values()
+
+
+def test_nothing_is_required_yet(czech: Audit) -> None:
+    assert first_page.required_rows(czech) == []
+    assert 'id="required"' not in first(czech)
