@@ -1,1 +1,1 @@
-"""The audit report: one self-contained HTML page, figures as inline SVG. No network, no script but a search in tables."""
+"""The audit report: one self-contained HTML page, figures as inline SVG, no script but a search in tables."""
