@@ -1346,10 +1346,10 @@ def test_the_status_of_a_run(runs: tuple[Path, dict[str, Answer]], sdc: Sdc) -> 
     _, answers = runs
     folder = answers["good"].document["run_folder"]
     status = sdc("status", folder, "--json").document
-    assert (status["state"], status["stages_done"], status["running"], status["error"]) == ("released", 6, None, None)
+    assert (status["state"], status["stages_done"], status["running"], status["error"]) == ("finished", 6, None, None)
     assert [(stage["name"], stage["status"]) for stage in status["stages"]] == [(s.name, "reused") for s in STAGES]
     text = sdc("status", folder).out
-    assert text.startswith(f"czech_auto_workers {Path(folder).name}: released, started 20")
+    assert text.startswith(f"czech_auto_workers {Path(folder).name}: finished, started 20")
     assert re.search(r"^release +reused +\d+\.\d +\d+ MiB", text, re.MULTILINE)
 
 
@@ -1357,10 +1357,10 @@ def test_a_list_of_runs(runs: tuple[Path, dict[str, Answer]], sdc: Sdc) -> None:
     folder, answers = runs
     found = sdc("list", folder / "good" / "runs", "--json").document
     assert [(run["run_folder"], run["state"]) for run in found["runs"]] == [
-        (answers["good"].document["run_folder"], "released")
+        (answers["good"].document["run_folder"], "finished")
     ]
     text = sdc("list", folder / "good" / "runs").out.splitlines()
-    assert text[1].split()[:6] == ["czech_auto_workers", found["runs"][0]["digest"], "released", "6", "of", "6"]
+    assert text[1].split()[:6] == ["czech_auto_workers", found["runs"][0]["digest"], "finished", "6", "of", "6"]
 
 
 def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
@@ -1374,7 +1374,7 @@ def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
     assert (found["removed"], [run["digest"] for run in found["runs"]]) == (False, ["a", "b"])
     answer = sdc("clean", tmp_path / "runs", "--unfinished")
     assert answer.out.startswith("2 runs, 0.0 MB; --yes removes them")
-    assert answer.err.splitlines()[0] == f"would remove {tmp_path}/runs/build/a: unfinished"
+    assert answer.err.splitlines()[0] == f"would remove {tmp_path}/runs/build/a: killed"
     assert tree(tmp_path) == before
     assert sdc("clean", tmp_path / "runs", "--unfinished", "--yes", "--json").document["removed"] is True
     assert tree(tmp_path) == {"runs", "runs/build"}

@@ -221,9 +221,7 @@ class Build:
                 self.folder.begin({"name": self.config.name, **content}, list(stages))
                 yield
             except BaseException as error:
-                # a refusal is an answer about the data, which a rerun will give again; a failure is not
-                ended = "refused" if isinstance(error, ReleaseError) else "failed"
-                tell("run ended", str(error), outcome=ended, error=type(error).__name__)
+                tell("run ended", str(error), outcome=_outcome(error), error=type(error).__name__)
                 raise
             tell("run ended", outcome="finished")
 
@@ -239,6 +237,13 @@ def open_build(config: Path, data: str | Path | None = None, workers: int | None
 
 def _patterns(given: Sequence[PatternLike]) -> tuple[Pattern, ...]:
     return tuple(p if isinstance(p, str) else p.model_dump(exclude_none=True) for p in given)
+
+
+def _outcome(error: BaseException) -> str:
+    """A refusal answers about data and config, and a rerun will give it again; a failure is a fault; else a signal."""
+    if isinstance(error, ReleaseError | InputError | ConfigError):
+        return "refused"
+    return "failed" if isinstance(error, Exception) else "killed"
 
 
 @contextmanager

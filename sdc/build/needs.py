@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sdc.bounds.collapse import bytes_of_collapse
 from sdc.memory import MIB
-from sdc.model.errors import SdcError
+from sdc.model.errors import ConfigError
 from sdc.model.table import Table
 from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
@@ -19,18 +19,18 @@ WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
 
 
 def require_worker(needed: int, allowed: int) -> None:
-    """SdcError where a worker needs more than allowed."""
+    """ConfigError where a worker needs more than allowed."""
     _require("a worker", needed, allowed, "raise its memory_per_worker (a fifth stays free), lower cells_per_slice")
 
 
 def require_here(needed: int, allowed: int) -> None:
-    """SdcError where this process needs more than allowed."""
+    """ConfigError where this process needs more than allowed."""
     _require("this process", needed, allowed, "use fewer workers beside it, raise memory_per_worker where it has none")
 
 
 def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
     if needed > allowed:
-        raise SdcError(
+        raise ConfigError(
             f"the build does not fit: {who} needs {needed // MIB} MiB, {allowed // MIB} MiB are allowed; {remedy}, or "
             "use fewer variables"
         )

@@ -17,14 +17,16 @@ from sdc.storage.run_folder import RunFolder, StageRecord
 
 RELEASE = "release"
 REMOVED = ".removed"
+WITHOUT_RELEASE = ("refused", "failed", "killed")  # what the end of a run says of it; no end is said of one killed
 
 
 @dataclass(frozen=True)
 class Run:
     """What is known of a run folder, from its manifest, its log, its lock and the folders that are there.
 
-    state    released; running; refused: the release found was not safe; unfinished; damaged: a stage of the build is
-             not there, or not whole, beside its release; or unreadable: the manifest is
+    state    running; finished, with its release; refused: the data or the config allow none; failed: a fault; killed:
+             its process is gone, or was stopped; unfinished: it ended well before a release, as a sweep of widths does;
+             damaged: a stage of the build is not there, or not whole, beside its release; or unreadable: the manifest is
     planned  names of the stages of the whole build
     stages   records of those that are there
     """
@@ -118,9 +120,9 @@ def _state(folder: RunFolder, planned: Sequence[str], there: set[str], events: S
     if folder.held():
         return "running"
     if folder.stage(RELEASE).is_dir():
-        return "released" if there.issuperset(planned) else "damaged"
-    last = events[-1] if events else {}
-    return "refused" if last.get("outcome") == "refused" else "unfinished"
+        return "finished" if there.issuperset(planned) else "damaged"
+    outcome = events[-1].get("outcome", "killed") if events else "killed"
+    return "unfinished" if outcome == "finished" else outcome if outcome in WITHOUT_RELEASE else "killed"
 
 
 def read_runs(root: Path) -> list[Run]:
@@ -148,13 +150,13 @@ def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool =
 
 def _superfluous(runs: Sequence[Run], keep: int | None, unfinished: bool) -> Iterator[Run]:
     """Of the runs of one name, oldest first."""
-    released = [i for i, run in enumerate(runs) if run.state == "released"]
+    released = [i for i, run in enumerate(runs) if run.state == "finished"]
     kept = set(released if keep is None else released[max(0, len(released) - keep) :])
     # only what is older than a release is superseded by it: a later run without one may be the one that matters
     newest = released[-1] if released else -1
     for i, run in enumerate(runs):
         superseded = i < newest and run.state != "damaged"
-        may_go = i not in kept if run.state == "released" else unfinished or superseded
+        may_go = i not in kept if run.state == "finished" else unfinished or superseded
         if may_go and run.state not in ("running", "unreadable"):
             yield run
 

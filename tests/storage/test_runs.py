@@ -55,13 +55,20 @@ def chosen(root: Path, keep: int | None = None, unfinished: bool = False) -> lis
 
 def test_what_became_of_each(root: Path) -> None:
     assert states(root) == {
-        "births/a": "unfinished", "births/b": "released", "births/c": "refused", "births/d": "released",
-        "births/e": "unfinished", "deaths/a": "unfinished",
+        "births/a": "failed", "births/b": "finished", "births/c": "refused", "births/d": "finished",
+        "births/e": "failed", "deaths/a": "failed",
     }  # fmt: skip
     facts = read_run(root / "births" / "c").facts
     assert (facts["name"], facts["digest"], facts["stages_done"], facts["stages"]) == ("births", "c", 2, 3)
     assert facts["started"] <= facts["finished"]
     assert facts["size_bytes"] == sum(p.stat().st_size for p in (root / "births" / "c").rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize(("outcome", "state"), [("killed", "killed"), ("finished", "unfinished"), ("else", "killed")])
+def test_what_became_of_one_without_a_release(outcome: str, state: str, tmp_path: Path) -> None:
+    """A sweep of widths alone ends well without a release; nothing but the known ends is believed."""
+    make(tmp_path, "births", "a", "table", outcome=outcome)
+    assert states(tmp_path) == {"births/a": state}
 
 
 def test_a_release_beside_a_stage_that_is_not_whole_is_damaged(root: Path) -> None:
@@ -100,14 +107,16 @@ def test_a_run_at_work_says_what_it_does(root: Path) -> None:
         assert now["progress"] == {"units": 3, "of": 8, "seconds_left": 5.0}
         assert run.facts["finished"] is None
         assert chosen(root, 1, True) == ["births/a", "births/b", "births/c", "deaths/a"]
-    assert read_run(folder.path).state == "unfinished"
+    assert read_run(folder.path).state == "killed"
 
 
 HOLDING = """
 import os, sys
 from pathlib import Path
+from sdc.events import tell
 from sdc.storage.run_folder import RunFolder
 with RunFolder(Path(sys.argv[1])).locked():
+    tell("run started")
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -125,7 +134,7 @@ def test_the_lock_of_a_process_that_is_killed_is_free(root: Path) -> None:
         with pytest.raises(RunFolderError, match="another run of the same build is at work"):
             remove(run)
         process.kill()
-    assert read_run(path).state == "unfinished"
+    assert read_run(path).state == "killed"
 
 
 def test_damage_is_seen(root: Path) -> None:
@@ -160,7 +169,7 @@ def test_a_run_that_was_run_again_meanwhile_stays(root: Path) -> None:
     make(root, "births", "e", *STAGES)
     with pytest.raises(RunFolderError, match=r"births/e has changed meanwhile: it was run again"):
         remove(run)
-    assert read_run(root / "births" / "e").state == "released"
+    assert read_run(root / "births" / "e").state == "finished"
 
 
 def test_what_an_interrupted_removal_left_is_no_run_and_goes(root: Path) -> None:
