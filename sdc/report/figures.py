@@ -84,7 +84,7 @@ def _chain_of_squares(
     points = []
     for subtable, _ in chain:
         k = rows[st.dimension(subtable)]
-        x, y = place(k, levels[k].rank[subtable])
+        x, y = place(k, levels[k].rank(subtable))
         points += [(x + size / 2, y), (x + size / 2, y + size + (19 if _below(subtable, schema, size) else 0))]
     # down to the top of the last square, and not through it
     return svg.path(points[:-1], "chain")
@@ -170,7 +170,7 @@ def _chain_of_dots(levels: Sequence[Level], chain: Chain, left: float, wide: flo
     points = []
     for subtable, _ in chain:
         k = rows[st.dimension(subtable)]
-        points.append((left + wide * (levels[k].rank[subtable] + 0.5) / len(levels[k]), 32 + k * pitch))
+        points.append((left + wide * (levels[k].rank(subtable) + 0.5) / len(levels[k]), 32 + k * pitch))
     if points:
         yield svg.path(points, "chain")
     for (x, y), (_, width) in zip(points, chain, strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import comb
 
 import numpy as np
@@ -32,9 +31,8 @@ class Level:
         """The lower median."""
         return int(self.widths[(len(self) - 1) // 2])
 
-    @cached_property
-    def rank(self) -> dict[SubTable, int]:
-        return {subtable: rank for rank, subtable in enumerate(self.sub_tables.tolist())}
+    def rank(self, subtable: SubTable) -> int:
+        return int(np.flatnonzero(self.sub_tables == np.uint64(subtable))[0])
 
 
 def levels(widths: CriticalWidths, variables: int) -> tuple[Level, ...]:
@@ -58,13 +56,20 @@ def most_dangerous(
     """
     kept = widths.sub_tables != np.uint64(st.full(variables))
     if release is not None:
-        outside = [np.uint64(st.full(variables) & ~element) for element in release.frontier]
-        # within an element of the frontier: no variable outside of it
-        kept &= np.logical_or.reduce([widths.sub_tables & bits == 0 for bits in outside])
+        kept &= released(widths.sub_tables, release)
     sub_tables, narrow = widths.sub_tables[kept], widths.widths[kept]
     # signed before it is negated: minus a uint8 wraps
     order = np.lexsort((sub_tables, -np.bitwise_count(sub_tables).astype(np.int64), narrow))[:limit]
     return list(zip(sub_tables[order].tolist(), narrow[order].tolist(), strict=True))
+
+
+def released(sub_tables: npt.NDArray[np.uint64], release: Release) -> npt.NDArray[np.bool_]:
+    """(n,) which of the sub-tables the release has."""
+    found = np.zeros(len(sub_tables), bool)
+    # one element at a time: 2^23 sub-tables beside hundreds of them are gigabytes
+    for element in release.frontier:
+        found |= sub_tables & ~np.uint64(element) == 0
+    return found
 
 
 def most_dangerous_chain(widths: CriticalWidths, variables: int) -> tuple[tuple[SubTable, int], ...]:

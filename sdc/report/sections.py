@@ -18,7 +18,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import exposure, figures, graphs
 from sdc.report.evidence import Audit
-from sdc.report.lattice import Level, most_dangerous
+from sdc.report.lattice import Level, most_dangerous, released
 from sdc.report.published import PublishedTable
 from sdc.report.scale import Scale
 from sdc.risk.min_width import MinWidth
@@ -186,7 +186,7 @@ def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTab
 def bisection(audit: Audit) -> list[StepRow]:
     """The prefixes asked about, in order, with the lengths that were still open."""
     steps = [step for step in audit.search_steps if step.phase == "bisection"]
-    candidates = len(audit.widths.reaching(audit.min_width)) or len(audit.widths.widths)
+    candidates = audit.widths.number_reaching(audit.min_width) or len(audit.widths)
     limit = max([candidates, *[step.length for step in steps]])
     return list(_bisection(audit, steps, limit))
 
@@ -262,10 +262,11 @@ def few(subtables: Sequence[st.SubTable], schema: Schema) -> str:
 
 
 def _just_outside(audit: Audit) -> list[st.SubTable]:
-    """Listed sub-tables below the required width with one variable more than some released one."""
-    narrow = audit.widths.sub_tables[audit.widths.widths < audit.min_width].tolist()
-    sizes = {st.dimension(element) + 1 for element in audit.release.frontier}
-    return [t for t in narrow if st.dimension(t) <= max(sizes)]
+    """Listed sub-tables below the required width with one variable more than a released one."""
+    narrow = audit.widths.sub_tables[audit.widths.widths < audit.min_width]
+    # without its first variable each of them is released; of all that are narrow a list would take gigabytes
+    found: list[st.SubTable] = narrow[released(narrow & (narrow - np.uint64(1)), audit.release)].tolist()
+    return found
 
 
 def _unjoined(audit: Audit) -> list[st.SubTable]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, groupby
 
 import numpy as np
@@ -61,18 +62,44 @@ class CriticalWidths:
 
     def of(self, subtable: SubTable) -> int:
         """w* of one sub-table; KeyError where the floor left it out."""
-        row = np.flatnonzero(self.sub_tables == np.uint64(subtable))
-        if not len(row):
-            raise KeyError(subtable)
-        return int(self.widths[row[0]])
+        return self.by_sub_table()[subtable]
 
-    def by_sub_table(self) -> dict[SubTable, int]:
-        """w* of every listed sub-table, in order; made anew each time, for it may be large."""
-        return dict(zip(self.sub_tables.tolist(), self.widths.tolist(), strict=True))
+    def by_sub_table(self) -> Mapping[SubTable, int]:
+        """w* of every listed sub-table, in order; looked up, because a dictionary of 2^23 takes more than 1 GB."""
+        return self._by_sub_table
+
+    @cached_property
+    def _by_sub_table(self) -> _BySubTable:
+        return _BySubTable(self.sub_tables, self.widths)
+
+    def number_reaching(self, width: int) -> int:
+        """How many sub-tables are `reaching` the width."""
+        return int(np.count_nonzero(self.widths >= width))
 
     def reaching(self, width: int) -> tuple[SubTable, ...]:
         """The sub-tables whose critical width is at least `width`, in order; some are missing below the floor."""
         return tuple(int(t) for t in self.sub_tables[self.widths >= width])
+
+
+class _BySubTable(Mapping[SubTable, int]):
+    """Widths by sub-table, found by bisection."""
+
+    def __init__(self, sub_tables: npt.NDArray[np.uint64], widths: Counts) -> None:
+        self._sub_tables, self._widths = sub_tables, widths
+        self._order = np.argsort(sub_tables)
+
+    def __getitem__(self, subtable: SubTable) -> int:
+        wanted = np.uint64(subtable)
+        place = int(np.searchsorted(self._sub_tables, wanted, sorter=self._order))
+        if place == len(self) or self._sub_tables[row := self._order[place]] != wanted:
+            raise KeyError(subtable)
+        return int(self._widths[row])
+
+    def __iter__(self) -> Iterator[SubTable]:
+        return iter(self._sub_tables.tolist())
+
+    def __len__(self) -> int:
+        return len(self._widths)
 
 
 def critical_widths(

@@ -12,10 +12,10 @@ import csv
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,6 +32,8 @@ from sdc.run_format import COUNT, PART, PARTS, SCHEMA, STRUCTURAL_ZEROS, TABLE_F
 from sdc.storage.whole_file import replacing
 
 CODES, COUNTS = "codes.npy", "counts.npy"
+# no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
+FORM: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -96,8 +98,7 @@ def named_columns(variables: Sequence[Variable], codes: Codes) -> dict[str, pa.D
 
 def _write_parquet(path: Path, content: pa.Table) -> None:
     with replacing(path) as temporary:
-        # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
-        pq.write_table(content, temporary, compression="zstd", dictionary_pagesize_limit=1 << 30)
+        pq.write_table(content, temporary, **FORM)
 
 
 def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.ParquetFile:
@@ -288,8 +289,21 @@ def write_columns(
     path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write columns of equal length, one-dimensional, to one Parquet file, with text metadata."""
-    content = pa.table({name: pa.array(column) for name, column in columns.items()})
-    _write_parquet(Path(path), content.replace_schema_metadata(dict(metadata or {})))
+    write_row_groups(path, [columns], metadata)
+
+
+def write_row_groups(
+    path: str | Path,
+    parts: Iterable[Mapping[str, Sequence[Any] | npt.NDArray[Any]]],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """As `write_columns`, of columns in parts, at least one, of which one at a time is in memory."""
+    told = dict(metadata or {})
+    tables = (pa.table({k: pa.array(v) for k, v in part.items()}).replace_schema_metadata(told) for part in parts)
+    first = next(tables)
+    with replacing(Path(path)) as temporary, pq.ParquetWriter(temporary, first.schema, **FORM) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
 def read_columns(path: str | Path, only: Sequence[str] | None = None) -> tuple[Columns, dict[str, str]]:

@@ -48,12 +48,13 @@ from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
 from sdc.search.required import Required
 from sdc.search.simulatable import SimulatedStep
-from sdc.storage.parquet import named_columns, read_columns, write_columns
+from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
 
 LIKELY_CURVE = "likely_curve.json"
 WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
+ROWS = 1 << 20  # of a part of a long list
 REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
 _OF_SUMMARY = (
@@ -90,14 +91,20 @@ class SearchRecord(NamedTuple):
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
     """Sub-tables as names and as uint64 bit sets, with their critical widths in records, in the list's order."""
-    named = [st.label(t, schema) for t in widths.sub_tables.tolist()]
-    columns: dict[str, Any] = {"sub_table": named, "bits": widths.sub_tables, "critical_width": widths.widths}
-    write_columns(folder / WIDTHS, columns, {"floor": str(widths.floor), "visited": str(widths.visited)})
+
+    def part(start: int) -> dict[str, Any]:
+        bits = widths.sub_tables[start : start + ROWS]
+        named = [st.label(t, schema) for t in bits.tolist()]
+        return {"sub_table": named, "bits": bits, "critical_width": widths.widths[start : start + ROWS]}
+
+    # in parts: the names of 2^23 sub-tables at once take more than 1 GB
+    parts = map(part, range(0, max(1, len(widths)), ROWS))
+    write_row_groups(folder / WIDTHS, parts, {"floor": str(widths.floor), "visited": str(widths.visited)})
 
 
 def read_widths(folder: Path) -> CriticalWidths:
     """What `write_widths` wrote; InputError where it cannot be read, KeyError where it is another file."""
-    columns, metadata = read_columns(folder / WIDTHS)
+    columns, metadata = read_columns(folder / WIDTHS, ["bits", "critical_width"])
     bits, widths = columns["bits"].astype(np.uint64), columns["critical_width"].astype(np.int64)
     return CriticalWidths(bits, widths, int(metadata["floor"]), int(metadata["visited"]))
 

@@ -26,7 +26,7 @@ class Run:
 
     state    running; finished, with its release; refused: the data or the config allow none; failed: a fault; killed:
              its process is gone, or was stopped; unfinished: it ended well before a release, as a sweep of widths does;
-             damaged: a stage of the build is not there, or not whole, beside its release; or unreadable: the manifest is
+             damaged: a stage of the build is not there, or not whole, beside its release; unreadable: the manifest is
     planned  names of the stages of the whole build
     stages   records of those that are there
     """
