@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,14 @@ from sdc.cli_options import (
 from sdc.model.errors import RunFolderError
 
 builds = typer.Typer()
+
+SIZES = {
+    "records": "records",
+    "full table": "full_table_cells",
+    "non-zero cells": "cells",
+    "at-risk cells": "at_risk_cells",
+    "sub-tables": "sub_tables",
+}
 
 
 @builds.command()
@@ -51,28 +60,40 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
 
 
 @builds.command()
-def plan(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
+def plan(
+    config: ConfigPath,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Try nothing: sizes and memory in seconds, no times.")] = False,
+    as_json: Json = False,
+) -> None:
     """What a build would run and need, from a short trial; writes nothing. Refuses what does not fit."""
     from sdc.build.build import open_build
     from sdc.build.plan import one_worker, plan_build
     from sdc.execution.cluster import open_executor
+    from sdc.executor import IN_PROCESS
 
     build = open_build(config, data, workers)
-    with open_executor(one_worker(build.config.execution)) as executor:
-        result = plan_build(build, executor)
+    with nullcontext(IN_PROCESS) if quick else open_executor(one_worker(build.config.execution)) as executor:
+        result = plan_build(build, executor, quick=quick)
     if as_json:
         print_json(result)
         return
+    for name, key in SIZES.items():
+        print(f"{name:20}{result[key]:,}")
+    if result["floor"]:
+        print(f"of the sub-tables only those of critical width {result['floor']} or more are listed")
     print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = f"{'budget ' if stage['budgeted'] else ''}{stage['seconds']:.0f}"
+        seconds = "not tried" if stage["seconds"] is None else f"{stage['seconds']:.0f}"
+        seconds = f"{'budget ' if stage['budgeted'] and not quick else ''}{seconds}"
         sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
         print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
     print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
-    print(f"time          about {result['seconds']:.0f} s")
+    print("time          not tried; leave out --quick" if quick else f"time          about {result['seconds']:.0f} s")
 
 
 @builds.command()

@@ -812,10 +812,12 @@ def write_config(folder: Path, settings: dict[str, Any] | None = None, **section
 def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
     found = sdc("plan", write_config(tmp_path), "--json").document
     assert list(found) == [
-        "run_folder", "records", "cells", "at_risk_cells", "stages", "memory_needed_mib", "memory_allowed_mib",
-        "here_needed_mib", "here_allowed_mib", "disk_needed_mib", "disk_free_mib", "seconds",
+        "run_folder", "records", "full_table_cells", "cells", "at_risk_cells", "sub_tables", "floor", "stages",
+        "memory_needed_mib", "memory_allowed_mib", "here_needed_mib", "here_allowed_mib", "disk_needed_mib",
+        "disk_free_mib", "seconds",
     ]  # fmt: skip
-    assert (found["records"], found["cells"], found["at_risk_cells"]) == (1841, 63, 3)
+    sizes = ("records", "full_table_cells", "cells", "at_risk_cells", "sub_tables", "floor")
+    assert [found[size] for size in sizes] == [1841, 64, 63, 3, 64, 0]
     assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in STAGES]
     assert all(list(stage) == list(StagePlan.__annotations__) for stage in found["stages"])
     assert {stage["status"] for stage in found["stages"]} == {"to do"}
@@ -826,12 +828,42 @@ def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
 
 def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
     lines = sdc("plan", write_config(tmp_path)).out.splitlines()
+    sizes, lines = lines[:5], lines[5:]
+    assert [line.split()[-1] for line in sizes] == ["1,841", "64", "63", "3", "64"]
     assert lines[0].split() == ["stage", "status", "units", "way", "a", "worker", "here", "disk", "seconds"]
     assert [line.split()[0] for line in lines[1:-4]] == [stage.name for stage in STAGES]
     assert re.fullmatch(r"memory +\d+ MiB needed per worker, \d+ MiB allowed", lines[-4])
     assert re.fullmatch(r"memory +\d+ MiB needed here, \d+ MiB allowed", lines[-3])
     assert re.fullmatch(r"disk +[\d.]+ MiB needed, \d+ MiB free", lines[-2])
     assert re.fullmatch(r"time +about \d+ s", lines[-1])
+
+
+def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a trial nor a worker; the same sizes and keys, memory that is needed, and no times."""
+    config = write_config(tmp_path)
+    tried = sdc("plan", config, "--json").document
+    for name in ("sdc.build.plan.trials", "sdc.execution.cluster.open_executor"):
+        monkeypatch.setattr(name, lambda *given: pytest.fail("something was tried"))
+    found = sdc("plan", config, "--quick", "--json").document
+    assert list(found) == list(tried)
+    assert {key: found[key] for key in list(found)[:7]} == {key: tried[key] for key in list(tried)[:7]}
+    assert [stage["units"] for stage in found["stages"]] == [stage["units"] for stage in tried["stages"]]
+    assert {found["seconds"], *(stage["seconds"] for stage in found["stages"])} == {None}
+    assert all(0 < stage["memory_mib"] <= found["memory_needed_mib"] for stage in found["stages"])
+    text = sdc("plan", config, "--quick").out
+    assert "not tried; leave out --quick" in text
+    assert tree(tmp_path) == {"build.yaml"}
+
+
+def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:
+    columns = {f"v{k:02d}": [0, 1, 1, 0] for k in range(27)}
+    pq.write_table(pa.table(columns), tmp_path / "records.parquet")
+    table = {"path": str(tmp_path / "records.parquet")}
+    config = write_config(tmp_path, {"table": table, "widths": {"floor": 0}}, risk={"min_width": 7})
+    refusal = r"widths.floor = 0: 27 variables have 2\^27 sub-tables, at most 2\^26 are listed; set widths.floor to 7"
+    sdc("plan", config, "--quick", "--json").assert_refused(refusal)
+    listed = write_config(tmp_path, {"table": table}, risk={"min_width": 7})
+    assert "only those of critical width 7 or more are listed" in sdc("plan", listed, "--quick").out
 
 
 @pytest.mark.parametrize(("cells", "way"), [(40, "slices"), (1000, "whole")])

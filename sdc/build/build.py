@@ -29,7 +29,7 @@ from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.publish.gate import Subject
 from sdc.risk.criterion import Budget, Effort
-from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.critical_width import MAX_LISTED_VARIABLES, CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
@@ -79,10 +79,21 @@ class Build:
     @cached_property
     def floor(self) -> int:
         """Only critical widths that reach it are listed; columns are counted for it, no records are read."""
-        config, (_, variables) = self.config, read_layouts(self.source, self.config.table)
-        # the curve asks for other widths too: the list must reach down to the least of all
-        least = min([config.risk.min_width, *(config.curve.min_width if config.curve else ())])
-        return floor_of(config.widths.floor, len(variables), least)
+        _, variables = read_layouts(self.source, self.config.table)
+        return floor_of(self.config.widths.floor, len(variables), self._least_width)
+
+    @property
+    def _least_width(self) -> int:
+        """The curve asks for other widths too: the list of widths must reach down to the least of all."""
+        return min([self.config.risk.min_width, *(self.config.curve.min_width if self.config.curve else ())])
+
+    def require_listed(self, variables: int) -> None:
+        """ConfigError where so many sub-tables would have to be listed that no memory would do."""
+        if self.floor == 0 and variables > MAX_LISTED_VARIABLES:
+            raise ConfigError(
+                f"widths.floor = 0: {variables} variables have 2^{variables} sub-tables, at most "
+                f"2^{MAX_LISTED_VARIABLES} are listed; set widths.floor to {self._least_width}, the least min_width"
+            )
 
     def here_bytes(self, table: Table) -> int:
         """What this process needs for the table; in-process it is a worker besides."""
@@ -95,7 +106,8 @@ class Build:
         return worker_bytes(table, release.cells_per_slice, grows=release.method == "best")
 
     def require_memory(self, table: Table) -> None:
-        """SdcError where the table is too much for this process, or a slice of it for a worker."""
+        """ConfigError where the table is too much for this process, or a slice of it for a worker."""
+        self.require_listed(len(table.schema))
         require_here(self.here_bytes(table), self.own_memory)
         require_worker(self.worker_bytes(table), self.memory)
 

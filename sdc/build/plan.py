@@ -51,7 +51,7 @@ class StagePlan:
     memory_mib  of the worker that needs most; a worker keeps what stages before have needed
     here_mib    of this process, likewise
     disk_mib    in the run folder
-    seconds     of wall time; where `budgeted`, of the whole budget, which a search may not need
+    seconds     of wall time; where `budgeted`, of the whole budget, which a search may not need; None without trials
     """
 
     name: str
@@ -61,12 +61,14 @@ class StagePlan:
     memory_mib: int
     here_mib: int
     disk_mib: float
-    seconds: float
+    seconds: float | None
     budgeted: bool
 
 
-def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
-    """Stages with their units, memory, disk and time, projected from trials on a worker of the executor.
+def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict[str, Any]:
+    """Sizes, then stages with their units, memory, disk and time, projected from trials on a worker of the executor.
+
+    Where it is `quick` nothing is tried: memory follows from the sizes alone, and there are no times.
 
     Reads the table, and touches nothing but temporary files. SdcError, with what is needed and what is allowed, where
     a worker would need more memory than `execution.memory_per_worker`, this process more than workers of this machine
@@ -81,8 +83,8 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     build.check_names(table.schema)
     build.require_memory(table)
     sweep = sweep_plan(table, floor=build.floor, memory=needs.sweep_bytes_allowed(table, build.memory))
-    projection = _Projection(build, table, seconds, sweep, trials(table, _kinds(build, sweep), executor))
-    stages = projection.stages()
+    tried = {} if quick else trials(table, _kinds(build, sweep), executor)
+    stages = _Projection(build, table, seconds, sweep, tried).stages()
     needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.memory)
     needed = sum(s.disk_mib for s in stages if s.status == "to do")
     free = _free_bytes(Path(build.config.output.folder)) // MIB
@@ -94,8 +96,11 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
     return {
         "run_folder": str(build.folder.path),
         "records": table.total,
+        "full_table_cells": table.schema.cells,
         "cells": len(table),
         "at_risk_cells": at_risk,
+        "sub_tables": 1 << len(table.schema),
+        "floor": build.floor,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
         "memory_allowed_mib": build.memory // MIB,
@@ -103,7 +108,7 @@ def plan_build(build: Build, executor: Executor) -> dict[str, Any]:
         "here_allowed_mib": build.own_memory // MIB,
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
-        "seconds": round(sum(stage.seconds for stage in stages), 1),
+        "seconds": None if quick else round(sum(stage.seconds or 0.0 for stage in stages), 1),
     }
 
 
@@ -142,7 +147,7 @@ def _may_draw(config: BuildConfig) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """From what was tried, in the order of a build, to its stages; seconds and bytes."""
+    """From what was tried, in the order of a build, to its stages; seconds and bytes. Without trials no seconds."""
 
     build: Build
     table: Table
@@ -174,7 +179,7 @@ class _Projection:
             0 if reused else self._worker_bytes(name) // MIB,
             0 if reused else self.build.here_bytes(self.table) // MIB,
             0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
-            0.0 if reused else round(seconds, 1),
+            0.0 if reused else round(seconds, 1) if self.tried else None,
             budgeted,
         )
 
@@ -200,11 +205,15 @@ class _Projection:
     def _worker_bytes(self, name: str) -> int:
         """The trials are in the order of a build, and the stages after the widths use all of them."""
         if name == "table":
-            return self.tried["start"].bytes  # the worker has counted the records before
+            return self._tried_bytes("start", needs.WORKER_BYTES)  # the worker has counted the records before
+        widths = self._tried_bytes("widths", needs.WORKER_BYTES + self.sweep.bytes_per_unit)
         if name == "widths":
-            return self.tried["widths"].bytes
-        tried = max(trial.bytes for trial in self.tried.values()) + SEARCH_BYTES
+            return widths
+        tried = max([widths, *(trial.bytes for trial in self.tried.values())]) + SEARCH_BYTES
         return max(tried, self.build.worker_bytes(self.table))  # a growth is tried by no trial
+
+    def _tried_bytes(self, kind: str, untried: int) -> int:
+        return self.tried[kind].bytes if kind in self.tried else untried
 
     def _seconds(self, name: str) -> tuple[float, bool]:
         # at an address one, for its scheduler is not asked: a time that more of them shorten
@@ -212,7 +221,7 @@ class _Projection:
         if name == "table":
             return self.read_seconds, False
         if name == "widths":
-            return START_SECONDS + self.tried["widths"].seconds * self.sweep.units / workers, False
+            return START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers, False
         if name in ("search", "curve"):
             return self._chains_seconds(workers) + self._proof_seconds(workers), True
         if name == "posterior":
