@@ -36,12 +36,15 @@ SIZES = {
 @builds.command()
 def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
     """The whole build, from microdata to a published release and its audit report."""
+    # before all else: what is imported for a build takes seconds
+    print(f"{config}: reads the config", file=sys.stderr, flush=True)
     from sdc.build.build import open_build
     from sdc.execution.cluster import check_cluster
 
     build = open_build(config, data, workers)
     build.check_source()  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
+    print(f"{build.config.name}: config and columns are right, Prefect starts", file=sys.stderr, flush=True)
     # after the refusals, because Prefect takes seconds to start
     from flows.embedded import embedded_server
 

@@ -14,6 +14,7 @@ from typing import Any
 LOGGER = logging.getLogger("sdc")
 LOGGER.propagate = False  # a progress says what is for people; others ask this logger
 LOGGER.addHandler(logging.NullHandler())
+STEP = "step"  # the event of one step of a search, of which there may be thousands
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
 
 
@@ -51,14 +52,15 @@ class EventLog(logging.Handler):
 
 
 class EventText(logging.Handler):
-    """Calls a function with the text of each event."""
+    """Calls a function with the text of each event, or of those of one kind."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], only: str = "") -> None:
         super().__init__()
-        self._say = say
+        self._say, self._only = say, only
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._say(record.getMessage())
+        if self._only in ("", _parts(record)[0]):
+            self._say(record.getMessage())
 
 
 def _for_this_user(path: str, flags: int) -> int:

@@ -7,32 +7,36 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, update_wrapper
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sdc.events import EXECUTION, EventText, heard, tell
+from sdc.events import EXECUTION, STEP, EventText, heard, tell
 from sdc.executor import Executor, Input, Result, Unit
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
 
-SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
 
 
 class Progress:
     """Says what happens, how many units of the current call are done, and how long the rest will take.
 
-    A bar on a terminal; otherwise a line now and then, which goes to the log of the run in either case.
+    A bar on a terminal; otherwise a line now and then, which goes to the log of the run in either case. Of the steps of
+    a search the last one is said as often.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._bar: Any = None
-        self._last_line = time.monotonic()
+        self._clock = clock
+        self._last_line = clock()
 
     def __enter__(self) -> Progress:
         self._stack = ExitStack()
         if sys.stderr.isatty():
             self._bar = self._stack.enter_context(_bar())
         self._stack.enter_context(heard(EventText(self.say), EXECUTION))
+        self._stack.enter_context(heard(EventText(self._step, STEP)))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -45,16 +49,28 @@ class Progress:
         else:
             print(text, file=sys.stderr, flush=True)
 
+    def _step(self, text: str) -> None:
+        if self._bar is not None or self._is_due():
+            self.say(text)
+
+    def _is_due(self) -> bool:
+        """Whether it is time for another line, which is then said."""
+        now = self._clock()
+        is_due = now - self._last_line >= SECONDS_BETWEEN_LINES
+        self._last_line = now if is_due else self._last_line
+        return is_due
+
     @contextmanager
-    def units(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A function to call with the number of units done; the bar goes when the block ends."""
-        begun = time.monotonic()
-        task = None if self._bar is None else self._bar.add_task(name, total=total)
+    def units(self, name: str, sizes: Sequence[int]) -> Iterator[Callable[[int], None]]:
+        """A function to call with the number of units done, of these sizes; the bar goes when the block ends."""
+        begun, total, work = self._clock(), len(sizes), list(accumulate(sizes))
+        task = None if self._bar is None else self._bar.add_task(name, total=total, left="")
 
         def done(number: int) -> None:
+            left = seconds_left(work[number - 1], work[-1], self._clock() - begun)
             if task is not None:
-                self._bar.update(task, completed=number)
-            self._line(name, number, total, time.monotonic() - begun)
+                self._bar.update(task, completed=number, left=f"about {left:.0f} s left")
+            self._line(name, number, total, left)
 
         try:
             yield done
@@ -62,11 +78,9 @@ class Progress:
             if task is not None:
                 self._bar.remove_task(task)
 
-    def _line(self, name: str, done: int, total: int, seconds: float) -> None:
-        if done >= total or time.monotonic() - self._last_line < SECONDS_BETWEEN_LINES:
+    def _line(self, name: str, done: int, total: int, left: float) -> None:
+        if done >= total or not self._is_due():
             return
-        self._last_line = time.monotonic()
-        left = seconds_left(done, total, seconds)
         line = f"{name}: {done} of {total} units, about {left:.0f} s left"
         tell("progress", line, units=done, of=total, seconds_left=round(left, 1))
         if self._bar is None:
@@ -74,16 +88,18 @@ class Progress:
 
 
 def seconds_left(done: int, total: int, seconds: float) -> float:
-    """Time that the rest takes if it goes on as so far; `done` is at least 1."""
+    """Time that the rest of the work takes if it goes on as so far; `done` is at least 1."""
     return seconds / done * (total - done)
 
 
 def _bar() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    # rich's own time left follows the last few units, and so jumps with their sizes
+    said = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    columns = *said, TimeElapsedColumn(), TextColumn("{task.fields[left]}")
     return Bar(*columns, console=Console(stderr=True), transient=True)
 
 
@@ -100,10 +116,15 @@ class Watched:
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         name = function.__name__.replace("_", " ")
-        with self._progress.units(name, len(units)) as done:
+        with self._progress.units(name, [size_of(unit) for unit in units]) as done:
             for number, result in enumerate(self._executor.run(function, table, units), start=1):
                 done(number)
                 yield result
+
+
+def size_of(unit: object) -> int:
+    """Its work beside that of other units of one call: its cells, which are fewer in later units, or 1."""
+    return max(1, len(getattr(unit, "cells", ())))
 
 
 # Memory and time

@@ -1369,6 +1369,8 @@ def test_a_plan_after_a_run_reuses_every_stage(runs: tuple[Path, dict[str, Answe
 def test_a_run_ends_with_where_time_and_memory_went(runs: tuple[Path, dict[str, Answer]]) -> None:
     _, answers = runs
     lines = answers["good"].err.splitlines()
+    assert lines[0].endswith(".yaml: reads the config")
+    assert lines[1] == "czech_auto_workers: config and columns are right, Prefect starts"
     table = lines[lines.index(next(line for line in lines if line.startswith("stage  "))) :]
     assert [line.split()[:2] for line in table[1:]] == [*([stage.name, "done"] for stage in STAGES), ["in", "all"]]
     assert all(re.search(r" \d+%  +\d+ MiB", line) for line in table[1:-1])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,12 @@ import pytest
 
 from sdc import progress
 from sdc.config import ExecutionConfig
-from sdc.events import EventLog, heard, read_events
+from sdc.events import STEP, EventLog, heard, read_events, tell
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
-from sdc.progress import Measured, Progress, Watched, seconds_left, summary
+from sdc.progress import Measured, Progress, Watched, seconds_left, size_of, summary
 from sdc.storage.run_folder import StageRecord
 
 
@@ -35,7 +37,7 @@ def test_the_time_left_is_said_and_logged(
     czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    with Progress() as shown, heard(EventLog(tmp_path / "log.jsonl")):
+    with Progress(lambda: 0.0) as shown, heard(EventLog(tmp_path / "log.jsonl")):
         assert list(Watched(IN_PROCESS, shown).run(double, czech, [1, 2, 3])) == [2, 4, 6]
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["double: 1 of 3 units, about 0 s left", "double: 2 of 3 units, about 0 s left"]
@@ -48,6 +50,49 @@ def test_the_time_left_is_said_and_logged(
 @pytest.mark.parametrize(("done", "total", "seconds", "left"), [(1, 4, 10, 30), (4, 4, 10, 0), (3, 4, 9, 3)])
 def test_the_rest_takes_as_long_as_so_far(done: int, total: int, seconds: float, left: float) -> None:
     assert seconds_left(done, total, seconds) == left
+
+
+@dataclass
+class Clock:
+    """Time that passes when a test says so."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_time_left_is_weighed_by_the_sizes_of_units(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guided chunks get smaller: after the first, half of the work, as much time is left as it took."""
+    clock = Clock()
+    with Progress(clock) as shown, shown.units("move cells", [40, 20, 10, 10]) as done:
+        for number, seconds in enumerate((40, 20, 10, 10), start=1):
+            clock.now += seconds
+            done(number)
+    assert capsys.readouterr().err.splitlines() == [
+        f"move cells: {number} of 4 units, about {left} s left" for number, left in ((1, 40), (2, 20), (3, 10))
+    ]
+
+
+def test_units_are_as_large_as_they_have_cells() -> None:
+    assert [size_of(unit) for unit in (SimpleNamespace(cells=np.zeros((7, 3))), SimpleNamespace(cells=()), 3)] == [
+        7,
+        1,
+        1,
+    ]
+
+
+def test_of_the_steps_of_a_search_few_are_said_and_all_are_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    with Progress(clock), heard(EventLog(tmp_path / "log.jsonl")):
+        for second in range(25):
+            clock.now = second
+            tell(STEP, f"search: step {second}")
+        tell("note", "what others hear of")
+    assert capsys.readouterr().err.splitlines() == ["search: step 10", "search: step 20"]
+    assert len(read_events(tmp_path / "log.jsonl")) == 26
 
 
 def test_a_terminal_gets_a_bar(

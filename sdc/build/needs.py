@@ -10,6 +10,7 @@ from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
+SEARCHING_BYTES = 120 * MIB  # measured: kernels of a search and the room of its walks, of a worker
 HERE_BYTES = 500 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
 GROWTH_BYTES = 490 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
 KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-risk cells that a search keeps
@@ -45,7 +46,10 @@ def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:
     # a slice is copied out of its component, which is then in memory beside it
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
-    needs = [in_slice, bytes_of_collapse(table), MARGINAL_BYTES * len(table)]
+    # measured: of a collapsed table half as much again, beside what other units leave
+    needs = [
+        SEARCHING_BYTES + most for most in (in_slice, bytes_of_collapse(table) * 3 // 2, MARGINAL_BYTES * len(table))
+    ]
     if grows and fits_a_worker(table):
         needs.append(GROWTH_BYTES + _search_bytes(table, len(table)) + bytes_of_collapse(table))
     return WORKER_BYTES + _table_bytes(table) + max(needs)
@@ -64,8 +68,8 @@ def _table_bytes(table: Table) -> int:
 
 
 def here_bytes(table: Table, small_count: int, floor: int) -> int:
-    """Of this process: cells and at-risk cells column by column, marginals kept, a collapsed table, the widths."""
-    searched = _search_bytes(table, len(table.at_risk(small_count))) + bytes_of_collapse(table)
+    """Of this process: cells and at-risk cells column by column, marginals kept, the widths; the rest are units."""
+    searched = _search_bytes(table, len(table.at_risk(small_count)))
     return HERE_BYTES + searched + WIDTH_BYTES * listed(table, floor)
 
 

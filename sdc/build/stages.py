@@ -30,7 +30,7 @@ from sdc.build.describe import (
 from sdc.build.needs import sweep_bytes_allowed
 from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
-from sdc.events import tell
+from sdc.events import STEP, tell
 from sdc.executor import Executor
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
@@ -183,9 +183,9 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
         table,
         settings,
         build.widths,
-        lambda step: say_step(step, say),
+        lambda step: say_step(step, lambda text: tell(STEP, text)),
         keep,
-        lambda step: say(describe_simulated(step, table.schema)),
+        lambda step: tell(STEP, describe_simulated(step, table.schema)),
     )
     found = search.run(build.config.release.method, results.read_checkpoint(path, key))
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
