@@ -189,6 +189,18 @@ def test_the_list_is_ordered_by_width_then_dimension_then_number(czech: Table) -
     keys = [(-w, -st.dimension(t), t) for t, w in zip(found.sub_tables.tolist(), found.widths.tolist(), strict=True)]
     assert keys == sorted(keys)
     assert found.reaching(61) == tuple(t for t in found.sub_tables.tolist() if found.of(t) >= 61)
+    assert found.number_reaching(61) == len(found.reaching(61))
+
+
+@pytest.mark.parametrize("floor", [0, 61])
+def test_widths_are_found_by_their_sub_tables(floor: int, czech: Table) -> None:
+    found = critical_widths(czech, floor=floor)
+    expected = dict(zip(found.sub_tables.tolist(), found.widths.tolist(), strict=True))
+    known = found.by_sub_table()
+    assert list(known.items()) == list(expected.items())
+    assert [known.get(t) for t in range(1 << 7)] == [expected.get(t) for t in range(1 << 7)]
+    with pytest.raises(KeyError):
+        found.of(1 << 6)
 
 
 def test_forty_variables_need_a_floor() -> None:

@@ -36,8 +36,13 @@ from sdc.utility.measures import Weights, utility_of
 from tests.strategies import inquiry_of
 
 
+@pytest.mark.parametrize("rows", [7, 1 << 20])
 @pytest.mark.parametrize("floor", [0, 20, 1000])
-def test_widths_come_back_in_their_order(floor: int, czech: Table, tmp_path: Path) -> None:
+def test_widths_come_back_in_their_order(
+    floor: int, rows: int, czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one part or in several."""
+    monkeypatch.setattr(results, "ROWS", rows)
     widths = critical_widths(czech, floor=floor)
     results.write_widths(widths, czech.schema, tmp_path)
     found = results.read_widths(tmp_path)
