@@ -302,6 +302,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         threshold=config.posterior.threshold if config.posterior else 0.0,
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
+        required=found.required,
         about=config.report,
         publication=config.publication,
         labels=config.labels,

@@ -22,6 +22,7 @@ from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 
 
@@ -47,6 +48,7 @@ class Audit:
     about             what the config says of this report: purpose, date, who prepared it
     publication       and of what is published: population, period, source, ...
     labels            how variables and categories are called
+    required          what became of the required sub-tables; None where none were
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
@@ -75,6 +77,7 @@ class Audit:
     groups: Groups | None = None
     threshold: float = 0.9
     bad_records: Mapping[str, Any] | None = None
+    required: RequiredRecord | None = None
     about: AuditConfig = field(default_factory=AuditConfig)
     publication: PublicationConfig = field(default_factory=PublicationConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)

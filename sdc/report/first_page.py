@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sdc.model import subtable as st
 from sdc.report.evidence import Audit
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
@@ -14,6 +15,7 @@ from sdc.version import VERSION
 MOST_VARIABLES = 12
 MOST_NAMED = 6
 MOST_LISTED = 4
+MOST_REQUIRED = 20
 MOST_CATEGORIES = 200  # of a variable in the appendix
 SIGNATURES = ("Prepared by", "Statistical disclosure control", "Data owner")
 
@@ -123,7 +125,14 @@ def assumptions(audit: Audit) -> Iterator[str]:
 
 def required_rows(audit: Audit) -> list[tuple[str, str, str]]:
     """What the config required of the release: sub-table, whether it is published, and why not."""
-    return []
+    if audit.required is None:
+        return []
+    schema, refused = audit.table.schema, set(audit.required.refused)
+    first = sorted(audit.required.sub_tables, key=lambda t: t not in refused)[:MOST_REQUIRED]
+    return [
+        (st.label(t, schema), "refused" if t in refused else "published", audit.required.why(t) if t in refused else "")
+        for t in first
+    ]
 
 
 def shown(tables: list[PublishedTable], small_count: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError
@@ -54,6 +55,19 @@ class Required:
     refused: Conflicting = ()
     conflicts: tuple[Conflict, ...] = ()
     is_best: bool = True
+
+
+class RequiredRecord(NamedTuple):
+    """What is kept of that: all of the required sub-tables, those refused, and what is said of each conflict."""
+
+    sub_tables: Conflicting
+    refused: Conflicting
+    conflicts: tuple[tuple[Conflicting, str], ...]
+    is_best: bool
+
+    def why(self, subtable: SubTable) -> str:
+        """Why a required sub-table was refused: the conflicts that it is in."""
+        return "; ".join(text for together, text in self.conflicts if subtable in together)
 
 
 @dataclass(eq=False)

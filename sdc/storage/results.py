@@ -46,7 +46,7 @@ from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState, TraceRow
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
-from sdc.search.required import Required
+from sdc.search.required import Required, RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
@@ -66,15 +66,6 @@ _OF_SUMMARY = (
     "log_probability",
     "equals_released",
 )
-
-
-class RequiredRecord(NamedTuple):
-    """What became of the required sub-tables, see `Required`: those refused, and what is said of each conflict."""
-
-    sub_tables: tuple[SubTable, ...]
-    refused: tuple[SubTable, ...]
-    conflicts: tuple[str, ...]
-    is_best: bool
 
 
 class SearchRecord(NamedTuple):
@@ -170,7 +161,8 @@ def _required(content: dict[str, Any] | None, schema: Schema) -> RequiredRecord 
     if content is None:
         return None
     sub_tables, refused = (tuple(_bits(names, schema) for names in content[key]) for key in ("required", "refused"))
-    return RequiredRecord(sub_tables, refused, tuple(c["text"] for c in content["conflicts"]), content["is_best"])
+    conflicts = tuple((tuple(_bits(t, schema) for t in c["sub_tables"]), c["text"]) for c in content["conflicts"])
+    return RequiredRecord(sub_tables, refused, conflicts, content["is_best"])
 
 
 def write_utility(utility: Utility, folder: Path) -> None:

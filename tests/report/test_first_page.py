@@ -11,6 +11,7 @@ from sdc.model.table import Table
 from sdc.report import first_page
 from sdc.report.audit import Audit, render
 from sdc.report.published import published
+from sdc.search.required import RequiredRecord
 from sdc.version import VERSION
 from tests.report.test_audit import EMPTY_CELL, HOSTILE, Page
 
@@ -89,3 +90,12 @@ def test_sections_are_numbered_as_they_come(decomposable: Audit) -> None:
 def test_nothing_is_required_yet(czech: Audit) -> None:
     assert first_page.required_rows(czech) == []
     assert 'id="required"' not in first(czech)
+
+
+def test_it_says_what_was_required_and_why_it_was_refused(czech: Audit) -> None:
+    assert 'id="required"' not in first(czech)
+    pair, triple = 0b11, 0b111
+    required = RequiredRecord((pair, triple), (triple,), (((triple,), "A*B*C is not releasable"),), is_best=True)
+    text = Page(first(replace(czech, required=required))).text
+    assert "1 of 2 required sub-tables are published" in text
+    assert "A*B*C refused A*B*C is not releasable A*B published" in text

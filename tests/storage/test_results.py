@@ -64,7 +64,7 @@ def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
 def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
     found = find_release(czech, "ordered", min_width=min_width)
     results.write_search(found, czech.schema, tmp_path)
-    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, ())
+    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, (), None)
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
     assert content["sub_tables_with_total"] == found.release.sub_tables_with_total
@@ -76,6 +76,20 @@ def test_decisions_that_tell_nothing_come_back(czech: Table, tmp_path: Path) -> 
     told = results.read_search(tmp_path, czech.schema)
     assert (told.release, told.simulated, told.reason) == (found.release, found.simulated, found.reason)
     assert len(told.simulated) > 10
+
+
+def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], best_subset=True)
+    results.write_search(found, czech.schema, tmp_path)
+    told = results.read_search(tmp_path, czech.schema).required
+    assert told is not None
+    assert found.required is not None
+    refused = st.parse("A*B*C*D*F", czech.schema)
+    assert (told.sub_tables, told.refused, told.is_best) == (found.required.sub_tables, (refused,), True)
+    assert told.why(refused) == "A*B*C*D*F is not releasable"
+    assert told.why(st.parse("E*F", czech.schema)) == ""
+    conflict = json.loads((tmp_path / "search.json").read_text())["required"]["conflicts"][0]
+    assert (conflict["proven"], conflict["witness"]["count"] in (1, 2)) == (True, True)
 
 
 def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) -> None:
@@ -96,7 +110,7 @@ def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, 
     for folder in (tmp_path / "one", tmp_path / "other"):
         folder.mkdir()
         results.write_search(found, czech.schema, folder)
-    expected = (found.release, found.steps, found.graph, found.trace, found.reason, found.simulated)
+    expected = (found.release, found.steps, found.graph, found.trace, found.reason, found.simulated, None)
     assert results.read_search(tmp_path / "one", czech.schema) == expected
     assert len(found.trace) >= 4
     assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
