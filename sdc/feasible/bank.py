@@ -243,6 +243,8 @@ class Bank:
 
 def require_at_risk(table: Table, small_count: int) -> CellRows:
     """The at-risk cells; InputError where there is none: then no width is defined, and nothing needs protecting."""
+    if small_count < 1:
+        raise InputError(f"small_count is {small_count}; give at least 1, or nothing is protected")
     rows = table.at_risk(small_count)
     if not len(rows):
         raise InputError(

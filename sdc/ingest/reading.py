@@ -33,6 +33,7 @@ from sdc.config import BuildConfig, CsvConfig, TableConfig
 from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
+from sdc.ingest.frames import arrow_of
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Part, Source, open_source
 from sdc.ingest.structural_zeros import read_structural_zeros
@@ -45,11 +46,13 @@ COUNT = "count"
 MEMORY = 1 << 30
 """Bytes for the cells that are counted, where nothing else is said."""
 
+FRAME = "the data frame"
+_FRAME_ROWS = 1 << 17
 _UNIT_ROWS = 1 << 22  # rows from which a part is cut into several units
 
 
 def read_table(
-    path: str | Path,
+    source: Any,
     *,
     variables: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -65,7 +68,8 @@ def read_table(
 ) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
-    path              a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; or a URL
+    source            a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; a URL; or a
+                      data frame of pandas, Polars or Arrow
     variables         columns to use, in this order; default all
     columns           the column of each variable that is not called as its column
     csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
@@ -94,11 +98,14 @@ def read_table(
         "max_categories": max_categories,
         "structural_zeros": None if structural_zeros is None else str(structural_zeros),
     }
+    is_path = isinstance(source, str | Path)
     try:
-        settings = TableConfig.model_validate({"path": str(path), **given})
+        settings = TableConfig.model_validate({"path": str(source) if is_path else FRAME, **given})
     except ValidationError as error:
         raise InputError(faults_of(error, BuildConfig, "table")) from error
-    return count_records(open_source(path), settings, executor, memory).table
+    if not is_path:
+        return count_frame(arrow_of(source), settings, memory).table
+    return count_records(open_source(source), settings, executor, memory).table
 
 
 @dataclass(frozen=True)
@@ -150,6 +157,23 @@ def count_records(
             tally.unite(found)
         _check(tally, settings, source.path)
         return _settled(tally.close(memory), settings, runner, source.path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
+    """The same of a table that is in memory."""
+    part, names = Part(FRAME, None, ""), frame.column_names
+    codings = _codings(names, settings, FRAME)
+    columns = list(dict.fromkeys([*(coding.column for coding in codings), *([COUNT] if COUNT in names else [])]))
+    folder = scratch_of(IN_PROCESS)
+    unit = PartUnit(part, None, codings, COUNT in names, memory, folder, memory, settings.csv)
+    tally = Tally(codings, memory, folder)
+    try:
+        for batch in frame.select(columns).to_batches(max_chunksize=_FRAME_ROWS):
+            _count_batch(batch, tally, unit)
+        _check(tally, settings, FRAME)
+        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -270,7 +294,9 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
 def _counts(column: pa.Array, part: Part) -> tuple[Counts, int]:
     """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
     if pa.types.is_nested(column.type):
-        raise InputError(f"{part}: column {COUNT!r} has the type {column.type}; a count is a whole number")
+        raise InputError(
+            f"{part}: column {COUNT!r} has the type {str(column.type).partition('<')[0]}; a count is a whole number"
+        )
     if column.null_count:
         raise InputError(f"{part}: column {COUNT!r} has {column.null_count} missing values; give each cell its count")
     if not pa.types.is_dictionary(column.type):

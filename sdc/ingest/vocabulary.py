@@ -260,9 +260,10 @@ def kind_of(kind: pa.DataType, column: str) -> str:
     for name, tests in kinds.items():
         if any(is_kind(kind) for is_kind in tests):
             return name
+    # of a nested type no more than its name: its fields may be called after what is in the data
     raise InputError(
-        f"column {column!r} has the type {kind}, which has no categories; recode it as strings or integers, "
-        "or leave it out with --variables"
+        f"column {column!r} has the type {str(kind).partition('<')[0]}, which has no categories; recode it as "
+        "strings or integers, or leave it out with --variables"
     )
 
 

@@ -15,6 +15,7 @@ from sdc.feasible.proof import Proof
 from sdc.feasible.walk import can_search
 from sdc.intruder.limit import Identification, PosteriorLimit
 from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
@@ -53,6 +54,11 @@ class MinWidth:
     small_count: int
     min_width: int
     limit: PosteriorLimit | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("small_count", "min_width"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least 1, or nothing is protected")
 
     @property
     def monotone(self) -> bool:

@@ -1,0 +1,70 @@
+"""Data frames as Arrow tables: pandas, Polars, Arrow, and whatever else gives an Arrow stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sdc.model.errors import InputError
+
+
+def arrow_of(frame: Any) -> pa.Table:
+    """The columns of a data frame. No message quotes what it holds.
+
+    InputError for what is no data frame, for columns of one name, for an index that would be lost, and for a column of
+    mixed types.
+    """
+    if isinstance(frame, pa.Table):
+        table = frame
+    elif isinstance(frame, pa.RecordBatch | pa.RecordBatchReader):
+        table = pa.table(frame) if isinstance(frame, pa.RecordBatch) else frame.read_all()
+    elif type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+        table = _of_pandas(frame)
+    elif hasattr(frame, "__arrow_c_stream__"):
+        table = pa.table(frame)
+    else:
+        raise InputError(
+            f"a table is read from a path or from a data frame of pandas, Polars or Arrow; this is a "
+            f"{type(frame).__name__}"
+        )
+    names = table.column_names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"the data frame has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
+    return table
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    names = list(frame.columns)
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise InputError(
+            f"the data frame has {len(odd)} columns whose names are no text, such as one of the type "
+            f"{type(odd[0]).__name__}; name them by text"
+        )
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"the data frame has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
+    index = frame.index
+    # a range without a name is what pandas counts rows by; anything else is a variable that somebody may miss
+    if type(index).__name__ != "RangeIndex" or index.name is not None:
+        called = ", ".join(repr(name) for name in index.names)
+        raise InputError(
+            f"the index of the data frame ({called}) would be lost; call reset_index(), with drop=True if it is not "
+            "needed"
+        )
+    for name in names:
+        _check_types(name, frame[name])
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError("the data frame has a column that Arrow cannot hold; store it as text", str(error)) from None
+
+
+def _check_types(name: str, column: Any) -> None:
+    """InputError where a column of objects has values of several types, missing ones aside."""
+    if str(column.dtype) != "object":
+        return
+    kinds = sorted({type(value).__name__ for value in column[column.notna()]})
+    if len(kinds) > 1:
+        raise InputError(
+            f"column {name!r} of the data frame has values of the types {', '.join(kinds)}; give it one, such as text"
+        )

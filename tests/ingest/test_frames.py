@@ -1,0 +1,93 @@
+"""Data frames: the same table as from a file, and refusals that quote nothing of what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import sdc
+from sdc.model.errors import InputError
+
+SECRET = "Vanda Nováková"
+names = some.text(some.characters(categories=["L", "N", "S"], exclude_characters="\u2028"), min_size=1, max_size=3)
+columns = some.integers(1, 12).flatmap(
+    lambda rows: some.tuples(
+        some.lists(names, min_size=rows, max_size=rows),
+        some.lists(some.integers(-3, 3), min_size=rows, max_size=rows),
+        some.lists(some.booleans(), min_size=rows, max_size=rows),
+    )
+)
+
+
+@given(columns)
+@settings(max_examples=25)
+def test_a_frame_is_the_same_table_as_a_file(
+    tmp_path_factory: pytest.TempPathFactory, found: tuple[list[str], list[int], list[bool]]
+) -> None:
+    tmp_path = tmp_path_factory.mktemp("frames")
+    plain = dict(zip("abc", found, strict=True))
+    arrow = pa.table(plain)
+    pq.write_table(arrow, tmp_path / "t.parquet")
+    expected = sdc.read_table(tmp_path / "t.parquet")
+    frames = [pd.DataFrame(plain), pl.DataFrame(plain), arrow, arrow.to_batches()[0], arrow.to_reader()]
+    for frame in frames:
+        assert sdc.read_table(frame) == expected
+
+
+def test_a_frame_of_counted_cells_and_settings() -> None:
+    frame = pd.DataFrame({"age": [3, 20, 70, 71], "sex": ["f", None, "m", "m"], "count": [2, 1, 4, 0]})
+    bins = {"age": {"bins": {"young": (None, 18), "old": (18, None)}}}
+    table = sdc.read_table(frame, recodes=bins, missing={"sex": "unknown"})
+    assert table.total == 7
+    assert table.schema.variables[0].categories == ("young", "old")
+    assert table.schema.variables[1].categories == ("f", "m", "unknown")
+    with pytest.raises(InputError, match="the data frame has bad records"):
+        sdc.read_table(frame)
+
+
+def refused(frame: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as info:
+        sdc.read_table(frame)
+    assert SECRET not in str(info.value)
+
+
+def test_an_index_that_would_be_lost() -> None:
+    frame = pd.DataFrame({"a": ["x", "y"]}, index=pd.Index([SECRET, "b"], name="person"))
+    refused(frame, r"the index of the data frame \('person'\) would be lost; call reset_index\(\)")
+    refused(pd.DataFrame({"a": ["x", "y"]}, index=[4, 2]), r"\(None\) would be lost")
+    assert sdc.read_table(pd.DataFrame({"a": ["x", "y", "z"]})).total == 3
+
+
+def test_columns_of_one_name_and_of_none() -> None:
+    frame = pd.DataFrame([[SECRET, "b"]], columns=["a", "a"])
+    refused(frame, "the data frame has 2 columns called 'a'; rename or drop one")
+    refused(pa.table([[SECRET], ["b"]], names=["a", "a"]), "the data frame has 2 columns called 'a'")
+    refused(pd.DataFrame([[SECRET]]), "1 columns whose names are no text, such as one of the type int")
+
+
+def test_columns_of_mixed_types() -> None:
+    refused(
+        pd.DataFrame({"a": np.array([1, SECRET], object)}),
+        "column 'a' of the data frame has values of the types int, str",
+    )
+    refused(pd.DataFrame({"a": np.array([{SECRET: 1}, None], object)}), "column 'a' has the type struct, which")
+    assert sdc.read_table(pd.DataFrame({"a": np.array(["x", None, "y"], object)}), missing={"a": "?"}).total == 3
+
+
+@pytest.mark.parametrize("other", [[SECRET], {"a": [SECRET]}, 7, np.array([[1]])])
+def test_what_is_no_frame(other: object) -> None:
+    refused(other, f"from a data frame of pandas, Polars or Arrow; this is a {type(other).__name__}")
+
+
+def test_a_frame_without_records() -> None:
+    refused(pd.DataFrame({"a": []}), "the data frame has no records")
+    refused(pa.table({"a": pa.array([], pa.string())}), "no records: no rows")
