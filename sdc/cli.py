@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdc import __version__
 from sdc.cli_builds import builds
 from sdc.cli_options import (
+    NOT_RELEASABLE,
     Floor,
     Json,
     MaxIdentified,
@@ -29,6 +31,7 @@ from sdc.cli_options import (
     print_posterior,
     print_release,
     print_required,
+    status_of_release,
 )
 from sdc.cli_server import served
 from sdc.cli_simulation import simulations
@@ -46,6 +49,7 @@ UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
 )
@@ -55,9 +59,16 @@ app.add_typer(simulations)
 
 
 def main() -> None:
-    """Runs a command; 0 done, 1 a clean refusal in one message, 2 wrong usage, 130 interrupted."""
-    with as_command():
+    """Runs a command; 0 done, 1 refused or failed, 2 wrong usage, 3 nothing that may be released, 130 interrupted."""
+    with as_command("--json" in sys.argv):
         app()
+
+
+@app.callback()
+def _common(version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+    if version:
+        print(f"sdc {__version__}")
+        raise typer.Exit
 
 
 @app.command()
@@ -174,7 +185,7 @@ def assess(
     facts = assessment_facts(answer, data.schema)
     if as_json:
         print_json(facts)
-        return
+        raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
     print({True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
@@ -183,6 +194,7 @@ def assess(
     for witness in facts["witnesses"]:
         cell = " ".join(f"{name}={value}" for name, value in witness["cell"].items())
         print(f"witness       count {witness['count']} outer {list(witness['outer'])} {cell}")
+    raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
 
 
 @app.command()
@@ -263,7 +275,7 @@ def release(
     facts = _release_facts(data, found, weights)
     if as_json:
         print_json(facts)
-        return
+        raise typer.Exit(status_of_release(facts))
     print_release(facts)
     print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
     if found.assessment.identification is not None:
@@ -273,6 +285,7 @@ def release(
         print(f"reason        {found.reason}")
     if found.required is not None:
         print_required(facts["required"])
+    raise typer.Exit(status_of_release(facts))
 
 
 @app.command("enumerate")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sdc.cli_options import (
+    NOT_RELEASABLE,
     BuildWorkers,
     ConfigPath,
     Data,
@@ -19,6 +20,7 @@ from sdc.cli_options import (
     first_of,
     print_json,
     print_release,
+    status_of_release,
 )
 from sdc.model.errors import RunFolderError
 
@@ -55,11 +57,12 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
         result = release_build(str(config), data, workers)
     if as_json:
         print_json(result)
-        return
+        raise typer.Exit(status_of_release(result["release"]))
     folder = result["run_folder"]
     print_release(result["release"])
     print(f"to publish    {folder}/release")
     print(f"audit report  {folder}/confidential/report.html")
+    raise typer.Exit(status_of_release(result["release"]))
 
 
 @builds.command()
@@ -127,7 +130,9 @@ def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
     if not found.verified:
-        raise RunFolderError(f"{run_folder} is not verified: {first_of(found.failures)}")
+        print(f"sdc: {run_folder} is not verified: {first_of(found.failures)}", file=sys.stderr)
+        raise typer.Exit(1)
+    raise typer.Exit(NOT_RELEASABLE if found.uncertified else 0)
 
 
 @builds.command()

@@ -14,6 +14,7 @@ from sdc.paths import checked_path
 if TYPE_CHECKING:
     from sdc.intruder.limit import PosteriorLimit
 
+NOT_RELEASABLE = 3  # exit status: not releasable, undecided, not certified, nothing but the total released
 MOST_FAILURES = 5  # that a message names
 
 HISTORY_FILE = "history.db"  # in a server's folder
@@ -71,6 +72,11 @@ def posterior_limit(
     if max_identified is None and max_probability is None:
         return None
     return PosteriorLimit(law, threshold=threshold, max_identified=max_identified, max_probability=max_probability)
+
+
+def status_of_release(facts: dict[str, Any]) -> int:
+    """0, or 3 where nothing but the grand total is released."""
+    return 0 if facts["sub_tables"] else NOT_RELEASABLE
 
 
 def print_release(facts: dict[str, Any]) -> None:

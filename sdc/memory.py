@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -37,3 +38,8 @@ def peak_bytes() -> int:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # bytes on macOS, KiB elsewhere
     return most if sys.platform == "darwin" else most << 10
+
+
+def physical_bytes() -> int:
+    """All memory that this machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -44,10 +45,11 @@ def file_detail(error: SdcError, folder: Path) -> None:
 
 
 @contextmanager
-def as_command() -> Iterator[None]:
+def as_command(as_json: bool = False) -> Iterator[None]:
     """A process that is a command: what is raised ends it with one message on standard error.
 
-    Status 1, and 130 where a signal has interrupted it.
+    Status 1, or 3 where the answer is that nothing may be released, and 130 where a signal has interrupted it. With
+    `as_json` what refuses is a document on standard output too.
     """
     said = _Said()
     try:
@@ -63,8 +65,10 @@ def as_command() -> Iterator[None]:
     except Exception as error:
         refusal = error if isinstance(error, SdcError) else _unforeseen(error)
         file_detail(refusal, _state_folder())
-        said.say(f"sdc: {refusal}", 1)
-        sys.exit(1)
+        if as_json:
+            print(json.dumps({"error": str(refusal), "status": refusal.status}), flush=True)
+        said.say(f"sdc: {refusal}", refusal.status)
+        sys.exit(refusal.status)
 
 
 class _Said(threading.Event):

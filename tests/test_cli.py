@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc import api, cli
+from sdc import __version__, api, cli
 from sdc.bounds.method import method_names
 from sdc.build.build import open_build
 from sdc.build.plan import StagePlan
@@ -91,14 +91,15 @@ class Answer:
     @property
     def document(self) -> Any:
         """Standard output as exactly one JSON document on one line."""
-        assert self.status == 0, self.err
+        assert self.status in (0, 3), self.err
         assert self.out.count("\n") == 1
         return json.loads(self.out)
 
-    def assert_refused(self, message: str) -> None:
-        """Exit status 1, one message, nothing on standard output and no traceback."""
-        assert self.status == 1, (self.status, self.out, self.err)
-        assert self.out == ""
+    def assert_refused(self, message: str, status: int = 1) -> None:
+        """Exit status 1, one message, nothing on standard output but a document where asked for, and no traceback."""
+        assert self.status == status, (self.status, self.out, self.err)
+        if self.out:
+            assert json.loads(self.out) == {"error": self.err.splitlines()[-1].removeprefix("sdc: "), "status": status}
         assert "Traceback" not in self.err
         assert "| ERROR" not in self.err
         messages = [line for line in self.err.splitlines() if line.startswith("sdc: ")]
@@ -211,6 +212,18 @@ def test_wrong_usage_has_status_2(words: list[str], sdc: Sdc) -> None:
     assert "Usage" in answer.out + answer.err
     if words:
         assert answer.out == ""
+
+
+def test_the_version(sdc: Sdc) -> None:
+    answer = sdc("--version")
+    assert (answer.status, answer.out) == (0, f"sdc {__version__}\n")
+
+
+def test_a_refusal_is_a_document_too(sdc: Sdc) -> None:
+    answer = sdc("assess", CZECH, "--release", "A*Q", "--min-width", 3, "--json")
+    answer.assert_refused("'Q'")
+    assert json.loads(answer.out)["status"] == 1
+    assert sdc("assess", CZECH, "--release", "A*Q", "--min-width", 3).out == ""
 
 
 def test_an_interrupt_is_one_line(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +418,7 @@ def test_the_published_assessments(more: list[str], min_width: int, releasable: 
 def test_assess_as_text(sdc: Sdc) -> None:
     assert sdc("assess", CZECH, *RELEASE, "--min-width", "6").out.splitlines()[0] == "releasable"
     refused = sdc("assess", CZECH, *RELEASE, "--min-width", "10")
-    assert refused.status == 0  # the answer no is an answer
+    assert refused.status == 3  # the answer no is an answer, which scripts must see
     assert refused.out.splitlines()[0] == "not releasable"
     assert refused.out.count("witness ") >= 1
 
@@ -628,7 +641,9 @@ def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) 
     found = sdc(*words, "--out", tmp_path / "public", "--json").document
     assert (found["frontier"], found["sub_tables"], found["sub_tables_with_total"]) == ([[]], 0, 1)
     assert tree(tmp_path / "public") == {"README.txt", "data_dictionary.csv", "datapackage.json"}
-    assert "(total)" in sdc(*words).out
+    total = sdc(*words)
+    assert "(total)" in total.out
+    assert total.status == 3
 
 
 def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path) -> None:
@@ -688,7 +703,7 @@ def test_a_release_that_is_not_proven_is_not_published(
     monkeypatch.setattr(api, "find_release", undecided)
     words = ["release", tmp_path / "table.csv", "--method", "ordered", "--min-width", "3", "--out", tmp_path / "public"]
     message = r"the release found is not proven safe \(\d+ cells are undecided, .*required 3\); nothing is published"
-    sdc(*words).assert_refused(message)
+    sdc(*words).assert_refused(message, 3)
     assert tree(tmp_path) == {"table.csv"}
 
 

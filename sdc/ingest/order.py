@@ -51,7 +51,7 @@ def _by_number(names: Collection[str], column: str) -> tuple[list[str], dict[str
     if fractions:
         raise InputError(
             f"column {column!r} has {len(fractions)} values that are not whole numbers; bin the column, "
-            "list its values under `categories`, or leave it out with --variables",
+            "list its values under `categories`, or leave it out of `variables`",
             f"column {column!r} has the values {', '.join(fractions[:MOST_QUOTED])}",
         )
     return sorted(set(known.values()), key=int), known

@@ -230,8 +230,8 @@ def _check_lines(name: str, column: str) -> None:
 
 def _too_many(coding: Coding) -> InputError:
     return InputError(
-        f"column {coding.column!r} has more than {coding.limit} categories; group or bin its values, leave it out with "
-        f"--variables, or raise max_categories (at most {MAX_CATEGORIES})"
+        f"column {coding.column!r} has more than {coding.limit} categories; group or bin its values, leave it out of "
+        f"`variables`, or raise max_categories (at most {MAX_CATEGORIES})"
     )
 
 
@@ -263,7 +263,7 @@ def kind_of(kind: pa.DataType, column: str) -> str:
     # of a nested type no more than its name: its fields may be called after what is in the data
     raise InputError(
         f"column {column!r} has the type {str(kind).partition('<')[0]}, which has no categories; recode it as "
-        "strings or integers, or leave it out with --variables"
+        "strings or integers, or leave it out of `variables`"
     )
 
 

@@ -2,11 +2,13 @@
 
 
 class SdcError(Exception):
-    """A clean refusal; the command line prints its message and exits with status 1.
+    """A clean refusal; the command line prints its message and exits with its status.
 
     The message goes to screens, logs and other people's databases: it names columns, settings and numbers of records.
     What it quotes of the data, a value or a cell, is its `detail`; see `sdc.refusal`.
     """
+
+    status = 1
 
     def __init__(self, message: str = "", detail: str = "") -> None:
         super().__init__(message)
@@ -25,7 +27,13 @@ class ReleaseError(SdcError):
     """A release that names what the table does not have, or that a method cannot treat."""
 
 
-class NothingReleasableError(ReleaseError):
+class NotReleasableError(ReleaseError):
+    """A release that is not proven safe, or makes too much likely: an answer about the data, and no failure."""
+
+    status = 3
+
+
+class NothingReleasableError(NotReleasableError):
     """A table of which not even the least release that its search begins with may be public."""
 
 

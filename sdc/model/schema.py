@@ -72,7 +72,7 @@ class Schema:
             raise InputError(f"variable {twice[0]!r} occurs {names.count(twice[0])} times; rename or drop one")
         # one at least: a table without variables would be its total, and a cell without codes
         if not 1 <= len(names) <= MAX_VARIABLES:
-            raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them with --variables")
+            raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them by `variables`")
 
     def __len__(self) -> int:
         return len(self.variables)

@@ -11,7 +11,7 @@ from dataclasses import InitVar, dataclass, replace
 from typing import NoReturn
 
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -91,10 +91,10 @@ def clear(
         answer = _refuted(table, knowledge, certificate, criterion, effort or Effort())
         # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
-            raise ReleaseError(_refusal(answer, unproven))
+            raise NotReleasableError(_refusal(answer, unproven))
     likely = criterion.identification(table, knowledge)
     if likely is not None and not likely.is_kept:
-        raise ReleaseError(f"the release makes too much likely: {likely.text}; nothing is published")
+        raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
     return _cleared(subject, table, certificate.release, unproven)
 
 

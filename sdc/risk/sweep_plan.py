@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from sdc.memory import physical_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
@@ -133,8 +134,16 @@ def _too_little(rows: int, table: Table, floor: int, memory: int) -> InputError:
     needed = rows * _row_bytes(len(table.schema), floor) + _chunk_bytes(len(table), len(table.schema))
     return InputError(
         f"the smallest partition of {len(table)} cells needs {-(-needed >> 20)} MiB for its critical widths, "
-        f"{memory >> 20} MiB are allowed; raise execution.memory_per_worker, use fewer workers, or fewer variables"
+        f"{memory >> 20} MiB are allowed; {_remedy(needed)}"
     )
+
+
+def _remedy(needed: int) -> str:
+    """Fewer workers leave each of them more memory, which does not help where all that there is would not do."""
+    less, machine = "fewer variables, or a higher floor or min_width", physical_bytes()
+    if needed > machine:
+        return f"this machine has {machine >> 20} MiB in all: use {less}"
+    return f"raise execution.memory_per_worker, use fewer workers, {less}"
 
 
 def sweep_order(schema: Schema) -> tuple[int, ...]:
