@@ -2,7 +2,7 @@
 
 The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
 `assess`, `ordered_release`, `decomposable_release`, `best_release`, `simulatable_release`, `risk_utility_curve`,
-`enumerate_tables`, `posterior`, `publish_release`; and `PosteriorLimit`, which some of them take.
+`enumerate_tables`, `posterior`, `publish_release`, `why`; and `PosteriorLimit`, which some of them take.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "read_table",
     "risk_utility_curve",
     "simulatable_release",
+    "why",
 ]
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         read_table,
         risk_utility_curve,
         simulatable_release,
+        why,
     )
 
 

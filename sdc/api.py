@@ -36,6 +36,8 @@ from sdc.search.found import Found
 from sdc.search.ordered import OrderedRelease, SearchStep
 from sdc.search.simulatable import SimulatedStep, Simulation
 from sdc.search.wishes import Pattern, Wishes
+from sdc.search.why import Reason
+from sdc.search.why import why as reason_of
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ __all__ = [
     "release_of",
     "risk_utility_curve",
     "simulatable_release",
+    "why",
 ]
 
 ReleaseLike: TypeAlias = Release | Sequence[str]
@@ -127,6 +130,29 @@ def assess(
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     return Inquiry(table, criterion, effort=effort).ask(release_of(table, release)).assessment
+
+
+def why(
+    table: Table,
+    release: ReleaseLike,
+    sub_table: str,
+    *,
+    min_width: int,
+    small_count: int = 2,
+    posterior_limit: PosteriorLimit | None = None,
+    refute_cells: int = 16,
+    budget: Budget | None = None,
+    executor: Executor = IN_PROCESS,
+) -> Reason:
+    """Why a sub-table `age*race` is in the release or not, and with which released ones it breaks the criterion.
+
+    Errors as for `assess`; InputError for a sub-table that the table does not have.
+    """
+    effort = Effort(budget or Budget(), refute_cells, executor=executor)
+    settings = _settings(table, MinWidth(small_count, min_width, posterior_limit), effort)
+    asked, held = st.parse(sub_table, table.schema), release_of(table, release)
+    width = settings.widths(table).by_sub_table().get(asked)
+    return reason_of(Inquiry(table, settings.criterion, effort=effort), held, asked, width)
 
 
 def ordered_release(

@@ -30,6 +30,7 @@ VERBS = [
     "read_table",
     "risk_utility_curve",
     "simulatable_release",
+    "why",
 ]
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 

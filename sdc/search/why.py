@@ -1,0 +1,94 @@
+"""Why a sub-table is released or not: what it is alone, with the one-way sub-tables, and with what is released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.risk.criterion import Assessment, Witness
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What the criterion says of one sub-table beside a release; assessments are None where nothing asks for them.
+
+    within          the sub-table of the released frontier that contains it, None where it is not released
+    critical_width  None beyond what is listed
+    alone           of the sub-table and its own sub-tables
+    one_way         of it and all one-way sub-tables
+    together        of it and all that is released
+    conflicts       the least released sub-tables with which together it breaks the criterion: without any of them,
+                    or with only part of one, it is no longer refuted. Empty where it is not refuted, or refuted alone
+    """
+
+    sub_table: SubTable
+    released: bool
+    within: SubTable | None
+    critical_width: int | None
+    alone: Assessment
+    one_way: Assessment
+    together: Assessment
+    conflicts: tuple[SubTable, ...]
+
+    @property
+    def witness(self) -> Witness | None:
+        """The narrowest cell that refutes it, or leaves it undecided, together with what is released."""
+        return next(iter(self.together.witnesses), None)
+
+    def text(self, schema: Schema) -> str:
+        """The answer in one sentence."""
+        name = st.label(self.sub_table, schema)
+        if self.within is not None:
+            return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
+        if self.together.verdict is Verdict.SAFE:
+            return f"{name} is not released, and could be: it satisfies the criterion with all that is released"
+        if self.together.verdict is Verdict.UNDECIDED:
+            return f"{name} is not released: with what is released it is undecided, which counts as not releasable"
+        if self.conflicts:
+            others = ", ".join(st.label(other, schema) for other in self.conflicts)
+            return f"{name} breaks the criterion together with {others}"
+        return f"{name} breaks the criterion alone"
+
+
+def why(inquiry: Inquiry, release: Release, sub_table: SubTable, critical_width: int | None = None) -> Reason:
+    """Judges a sub-table alone, with the one-way sub-tables, and with a release; and finds the least that it meets."""
+    singles = [1 << variable for variable in range(len(inquiry.table.schema))]
+    alone, one_way, together = (
+        _asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier))
+    )
+    within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
+    conflicts = () if together.verdict is not Verdict.UNSAFE else conflict(inquiry, release, sub_table)
+    return Reason(sub_table, within is not None, within, critical_width, alone, one_way, together, conflicts)
+
+
+def conflict(inquiry: Inquiry, release: Release, sub_table: SubTable) -> tuple[SubTable, ...]:
+    """Sub-tables of a release that refute another one with it, minimal under inclusion of what they release.
+
+    One is left out, or gives way to its own sub-tables, as long as the rest still refutes; by deletion, so that the
+    set is minimal, not the smallest that there is. It depends on the order of the frontier alone.
+    """
+    kept = [held for held in release.frontier if not st.is_within(held, sub_table)]
+    open_ = list(kept)
+    while open_:
+        tried = open_.pop(0)
+        rest = [held for held in kept if held != tried]
+        least = st.maximal([*rest, *(child for child in st.children(tried) if child)])
+        if _refuted(inquiry, [*least, sub_table]):
+            # what is within the sub-table itself, it brings along
+            added = [held for held in least if held not in rest and not st.is_within(held, sub_table)]
+            kept, open_ = [*rest, *added], [*open_, *added]
+    return tuple(sorted(kept))
+
+
+def _refuted(inquiry: Inquiry, sub_tables: list[SubTable]) -> bool:
+    return _asked(inquiry, sub_tables).verdict is Verdict.UNSAFE
+
+
+def _asked(inquiry: Inquiry, sub_tables: list[SubTable]) -> Assessment:
+    """Each question with a budget of its own, so that no answer depends on those before."""
+    return inquiry.anew().ask(Release.of(sub_tables)).assessment
