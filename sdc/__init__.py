@@ -1,8 +1,9 @@
 """sdc decides which marginal sub-tables of a table of counts may be published, and proves it.
 
-The verbs of the command line, for notebooks: `read_table`, `critical_widths`, `cell_bounds`,
-`assess`, `ordered_release`, `decomposable_release`, `best_release`, `simulatable_release`, `risk_utility_curve`,
-`enumerate_tables`, `posterior`, `publish_release`, `why`; and `PosteriorLimit`, which some of them take.
+The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)` has their signatures; those that are
+called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
+`enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages: their verbs are `cell_bounds`,
+`publish_release` and, on the command line, `sdc verify`. `PosteriorLimit` is what limits what is likely.
 """
 
 from __future__ import annotations
@@ -19,15 +20,20 @@ __all__ = [
     "cell_bounds",
     "critical_widths",
     "decomposable_release",
+    "enumerate",
     "enumerate_tables",
+    "find_release",
     "ordered_release",
     "posterior",
     "publish_release",
     "read_table",
+    "release",
     "risk_utility_curve",
     "simulatable_release",
     "why",
+    "widths",
 ]
+_COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths": "critical_widths"}
 
 if TYPE_CHECKING:
     from sdc.api import (
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
         critical_widths,
         decomposable_release,
         enumerate_tables,
+        find_release,
         ordered_release,
         posterior,
         publish_release,
@@ -47,6 +54,8 @@ if TYPE_CHECKING:
         why,
     )
 
+    enumerate, release, widths = enumerate_tables, find_release, critical_widths
+
 
 def __getattr__(name: str) -> Any:
     """Imports the verbs when they are first asked for, so that `sdc --help` answers at once."""
@@ -54,4 +63,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'sdc' has no attribute {name!r}")
     from sdc import api
 
-    return getattr(api, name)
+    return getattr(api, _COMMANDS.get(name, name))
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

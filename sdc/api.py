@@ -35,9 +35,9 @@ from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
 from sdc.search.ordered import OrderedRelease, SearchStep
 from sdc.search.simulatable import SimulatedStep, Simulation
-from sdc.search.wishes import Pattern, Wishes
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
+from sdc.search.wishes import Pattern, Wishes
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def cell_bounds(
     """
     chosen = _cells(table, cells, small_count)
     known = Knowledge.of(table, release_of(table, release))
-    return bounds_in_units(table, known, chosen, method, executor)
+    return bounds_in_units(table, known, chosen, method, executor).named_by(table.schema)
 
 
 def _cells(table: Table, cells: str, small_count: int) -> Codes:
@@ -129,7 +129,7 @@ def assess(
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     criterion = MinWidth(small_count, min_width, posterior_limit)
-    return Inquiry(table, criterion, effort=effort).ask(release_of(table, release)).assessment
+    return Inquiry(table, criterion, effort=effort).ask(release_of(table, release)).assessment.named_by(table.schema)
 
 
 def why(
@@ -448,6 +448,7 @@ def posterior(
     known, asked = Knowledge.of(table, release_of(table, release)), _cells(table, cells, small_count)
     held, sampling = groups(CellMarginals(table, asked), known, share), Sampling(draws, chains, seed)
     if law == intruder.AVERAGE:
-        return replace(average(table, known, priors or {}, asked, alpha, sampling, executor), groups=held)
-    chosen = law_of(law, table.schema, alpha)
-    return replace(intruder.posterior(table, known, chosen, asked, sampling, executor), groups=held)
+        found = average(table, known, priors or {}, asked, alpha, sampling, executor)
+    else:
+        found = intruder.posterior(table, known, law_of(law, table.schema, alpha), asked, sampling, executor)
+    return replace(found, groups=held).named_by(table.schema)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import inspect
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sdc
@@ -23,14 +26,18 @@ VERBS = [
     "cell_bounds",
     "critical_widths",
     "decomposable_release",
+    "enumerate",
     "enumerate_tables",
+    "find_release",
     "ordered_release",
     "posterior",
     "publish_release",
     "read_table",
+    "release",
     "risk_utility_curve",
     "simulatable_release",
     "why",
+    "widths",
 ]
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 
@@ -170,3 +177,73 @@ def test_a_width_that_nothing_reaches(czech: Table) -> None:
         sdc.ordered_release(czech, min_width=1842)
     with pytest.raises(ReleaseError, match=r"minimum width 261 is not reached even when only the one-way.*at most 260"):
         sdc.decomposable_release(czech, min_width=261)
+
+
+# What results say of themselves
+
+
+def test_help_and_dir_list_the_verbs_with_their_signatures() -> None:
+    assert dir(sdc) == sorted([*VERBS, "__version__"])
+    text = pydoc.render_doc(sdc, renderer=pydoc.plaintext)
+    assert "critical_widths(table: 'Table', *, small_count: 'int' = 2" in text
+    assert "publish_release(" in text
+    assert sdc.widths is sdc.critical_widths
+    assert sdc.release is sdc.find_release
+
+
+def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
+    found = sdc.ordered_release(czech, min_width=6)
+    assert found.frontier == FRONTIER
+    widths, bounds = sdc.widths(czech), sdc.cell_bounds(czech, found.release)
+    answer = sdc.assess(czech, FRONTIER, min_width=10)
+    likely = sdc.posterior(czech, FRONTIER)
+    assert repr(found).startswith("OrderedRelease: 59 sub-tables and the grand total, within A*B*C*D*E, A*B*D*E*F, ")
+    assert repr(answer).startswith("Assessment: unsafe, min width ")
+    assert repr(widths) == str(widths) == "Critical widths of 64 sub-tables, in records"
+    assert repr(bounds) == f"Bounds of 3 cells by {bounds.method}, 3 of them exact"
+    assert repr(likely) == "Posterior of 3 cells under released, by enumeration"
+    assert repr(found.judgement).startswith("Judgement(Assessment: safe")
+    for result in (found, widths, bounds, answer, likely):
+        table = result.to_arrow()
+        assert table.to_pylist() == result.to_pandas().to_dict("records")
+        page = result._repr_html_()
+        assert page.count("<tr>") == 1 + min(50, len(table))
+        assert html.escape(result.headline) in page
+    assert widths.to_arrow().to_pylist()[-1] == {
+        "sub_table": "A*B*C*D*E*F",
+        "critical_width": widths.of(63),
+    }
+    assert "… and 14 more rows" in widths._repr_html_()
+    row = bounds.to_arrow().to_pylist()[0]
+    assert list(row)[:7] == [*"ABCDEF", "count"]
+    assert (row["outer_lower"], row["outer_upper"], row["exact"]) == (0, 10, True)
+
+
+def test_a_result_without_names_says_so(czech: Table) -> None:
+    answer = sdc.ordered_release(czech, min_width=6).assessment
+    with pytest.raises(InputError, match=r"this Assessment has no names of its own; call named_by\(table\.schema\)"):
+        answer.to_arrow()
+    assert answer._repr_html_().startswith("<p>Assessment: safe")
+    assert len(answer.named_by(czech.schema).to_arrow()) == 0
+
+
+def test_names_are_escaped_on_the_page() -> None:
+    table = sdc.read_table(pa.table({"<b>": ["<i>", "x", "x"], "c": ["1", "2", "2"]}))
+    page = sdc.cell_bounds(table, ["<b>"])._repr_html_()
+    assert "<th>&lt;b&gt;</th>" in page
+    assert "<i>" not in page
+
+
+@pytest.mark.parametrize("verb", ["ordered_release", "decomposable_release", "best_release", "simulatable_release"])
+def test_a_width_below_one_is_refused_everywhere(verb: str, czech: Table) -> None:
+    with pytest.raises(InputError, match="min_width is 0; give at least 1, or nothing is protected"):
+        getattr(sdc, verb)(czech, min_width=0)
+    with pytest.raises(InputError, match="small_count is 0; give at least 1"):
+        getattr(sdc, verb)(czech, min_width=3, small_count=0)
+
+
+def test_a_width_below_one_is_refused_in_an_assessment(czech: Table) -> None:
+    with pytest.raises(InputError, match="min_width is -1; give at least 1"):
+        sdc.assess(czech, ["A"], min_width=-1)
+    with pytest.raises(InputError, match="small_count is 0; give at least 1"):
+        sdc.widths(czech, small_count=0)

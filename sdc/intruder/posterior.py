@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.depth_first import MAX_CELLS
@@ -14,6 +16,8 @@ from sdc.intruder.enumerated import MAX_TABLES, TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, check_zeros
 from sdc.intruder.measures import Groups
 from sdc.model.knowledge import Knowledge
+from sdc.model.named import Named, named_cells
+from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
 AVERAGE = "average"
@@ -21,8 +25,8 @@ ENGINES = ENUMERATION, HYPERGEOMETRIC, CHAINS = "enumeration", "hypergeometric",
 FEW_TABLES = 1 << 16  # where there is another exact way, no more of a part are listed
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Named):
     """What the released marginals make probable.
 
     law              its name, or `average`
@@ -54,6 +58,18 @@ class Posterior:
     diagnostics: Diagnostics | None = None
     log_evidence_error: float | None = None
     groups: Groups | None = None
+
+    @property
+    def headline(self) -> str:
+        return f"Posterior of {len(self.cells):,} cells under {self.law}, by {self.engine}"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The cells by names, with their counts and how probable these are, and what is most likely instead."""
+        laws = self.cells
+        likely, highest = laws.most_likely
+        cells, counts = named_cells(laws.cells, schema), laws.counts.tolist()
+        told = {"probability": laws.at_truth.tolist(), "most_likely": likely.tolist(), "highest": highest.tolist()}
+        return {**cells, "count": counts, **told}
 
     @property
     def exact(self) -> bool:

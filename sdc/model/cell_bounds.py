@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.model.named import Named, named_cells
+from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, freeze
 
 Intervals = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class CellBounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class CellBounds(Named):
     """What is known of the sharp bounds of some cells under a release.
 
     cells   (n, variables) uint16 codes
@@ -49,6 +52,19 @@ class CellBounds:
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    @property
+    def headline(self) -> str:
+        return f"Bounds of {len(self):,} cells by {self.method}, {int(self.exact.sum()):,} of them exact"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The cells by names, with their counts and bounds."""
+        ends = {
+            f"{kind}_{end}": both[:, at].tolist()
+            for kind, both in (("outer", self.outer), ("inner", self.inner))
+            for at, end in enumerate(("lower", "upper"))
+        }
+        return {**named_cells(self.cells, schema), "count": self.counts.tolist(), **ends, "exact": self.exact.tolist()}
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:

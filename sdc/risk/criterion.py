@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import Bank
@@ -13,7 +16,9 @@ from sdc.feasible.proof import Proof
 from sdc.intruder.limit import Identification, PosteriorLimit
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.named import Named, named_cells
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import Support
@@ -98,8 +103,8 @@ class Witness:
     method: str
 
 
-@dataclass(frozen=True)
-class Assessment:
+@dataclass(frozen=True, repr=False)
+class Assessment(Named):
     """Whether a release satisfies min width >= min_width_required ([KDSF] eq. 6), as documents have it.
 
     verdict          safe: every inner width reaches it; unsafe: some outer width does not; else undecided
@@ -122,8 +127,22 @@ class Assessment:
         """True, False, or None where nothing could decide."""
         return self.verdict.releasable
 
+    @property
+    def headline(self) -> str:
+        low, high = self.min_width
+        return (
+            f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "
+            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided"
+        )
 
-@dataclass(frozen=True, eq=False)
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The witnesses by names, with their counts and bounds."""
+        cells = np.array([w.cell for w in self.witnesses], np.int64).reshape(-1, len(schema))
+        bounds = {name: [list(getattr(w, name)) for w in self.witnesses] for name in ("outer", "inner")}
+        return {**named_cells(cells, schema), "count": [w.count for w in self.witnesses], **bounds}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Judgement:
     """The answer to one question, with all it rests on: it stays proven whatever is asked later.
 
@@ -138,6 +157,10 @@ class Judgement:
     bank: Bank
     spent: int = 0
     blockers: tuple[tuple[int, ...], ...] = ()
+
+    def __repr__(self) -> str:
+        """Without a cell: what is printed may be logged."""
+        return f"Judgement({self.assessment!r})"
 
     @property
     def release(self) -> Release:

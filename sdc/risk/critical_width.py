@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.named import Named
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 from sdc.risk.partitions import BitSets, Partitions, Widths, renumbered, walked
@@ -42,8 +45,8 @@ class Above:
     most: int = 1
 
 
-@dataclass(frozen=True, eq=False)
-class CriticalWidths:
+@dataclass(frozen=True, eq=False, repr=False)
+class CriticalWidths(Named):
     """Critical widths in the ordered list's order: widest first, ties by decreasing dimension, then by number.
 
     sub_tables  (n,) uint64 bit sets
@@ -59,6 +62,16 @@ class CriticalWidths:
 
     def __len__(self) -> int:
         return len(self.widths)
+
+    @property
+    def headline(self) -> str:
+        reaching = f" that reach {self.floor}" if self.floor else ""
+        return f"Critical widths of {len(self):,} sub-tables{reaching}, in records"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Labels of the sub-tables, and their critical widths."""
+        labels = [st.label(t, schema) for t in self.sub_tables.tolist()]
+        return {"sub_table": labels, "critical_width": self.widths.tolist()}
 
     def of(self, subtable: SubTable) -> int:
         """w* of one sub-table; KeyError where the floor left it out."""
@@ -138,7 +151,7 @@ def critical_widths(
     found = renumbered(found, sweep_order(table.schema))
     # signed before it is negated: minus a uint8 wraps
     order = np.lexsort([found, -np.bitwise_count(found).astype(np.int64), -widths])
-    return CriticalWidths(found[order], widths[order], max(floor, 0), visited)
+    return CriticalWidths(found[order], widths[order], max(floor, 0), visited).named_by(table.schema)
 
 
 # Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:

@@ -24,7 +24,7 @@ from sdc.utility.measures import Weights, weighted_sub_tables
 METHODS = ("ordered", "decomposable", "best", "simulatable")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FoundRelease(Found):
     """A release with the judgement that accepted it, and how it was found.
 

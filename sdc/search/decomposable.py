@@ -69,7 +69,7 @@ def _graph_of(found: dict[str, Any]) -> DecomposableGraph:
     return DecomposableGraph(tuple(found["neighbours"]), found["complete_sets"])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DecomposableRelease(Found):
     """The release found, its graph with the value that was maximised, and every round that led to it.
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.named import Named
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.risk.criterion import Assessment, Judgement
 
+MOST_NAMED = 6
 
-@dataclass(frozen=True, eq=False)
-class Found:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Found(Named):
     """A release with its judgement, as it was when the search accepted it."""
 
     judgement: Judgement
@@ -18,6 +26,28 @@ class Found:
     @property
     def release(self) -> Release:
         return self.judgement.release
+
+    @property
+    def names(self) -> Schema:
+        """The schema of the table that it was found for."""
+        return self.judgement.knowledge.schema
+
+    @property
+    def frontier(self) -> list[str]:
+        """Labels of the released frontier."""
+        return [st.label(t, self.names) for t in self.release.frontier]
+
+    @property
+    def headline(self) -> str:
+        many = self.release.sub_tables
+        shown = ", ".join(self.frontier[:MOST_NAMED]) + (", …" if len(self.frontier) > MOST_NAMED else "")
+        return f"{type(self).__name__}: {many:,} sub-tables and the grand total, within {shown}; {self.assessment!r}"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The released frontier: labels, variables and cells of each sub-table."""
+        elements = self.release.frontier
+        cells = [prod(schema.sizes[v] for v in st.members(t)) for t in elements]
+        return {"sub_table": self.frontier, "variables": [st.dimension(t) for t in elements], "cells": cells}
 
     @property
     def assessment(self) -> Assessment:

@@ -49,7 +49,7 @@ class SearchStep:
     blockers: tuple[tuple[int, ...], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OrderedRelease(Found):
     """The release found, and every step that led to it.
 

@@ -73,7 +73,7 @@ class SimulatedStep:
     breaking: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SimulatableRelease(Found):
     """The release that grew, and every decision that led to it."""
 

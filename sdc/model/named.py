@@ -1,0 +1,84 @@
+"""Results by names: as Arrow, as pandas, and as a table on a notebook's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_SHOWN = 50
+
+Self = TypeVar("Self", bound="Named")
+
+
+class Named:
+    """A result in codes and bit sets, whose names are those of the schema that a verb has told it.
+
+    Its `repr`, its text and the first line of its page are its `headline`, which has no count of a cell; the rows of
+    the page and what `to_arrow` and `to_pandas` give may have some, and are then as confidential as the table.
+    """
+
+    _schema: Schema | None = None
+
+    def named_by(self: Self, schema: Schema) -> Self:
+        """Itself, with the names of this schema from here on."""
+        object.__setattr__(self, "_schema", schema)
+        return self
+
+    @property
+    def names(self) -> Schema:
+        """The schema whose names it has; InputError where nobody has told it one."""
+        if self._schema is None:
+            raise InputError(f"this {type(self).__name__} has no names of its own; call named_by(table.schema) first")
+        return self._schema
+
+    @property
+    def headline(self) -> str:
+        """What it is, in a line."""
+        return type(self).__name__
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Its rows, column by column, by names."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """Its rows by names."""
+        import pyarrow as arrow
+
+        return arrow.table(dict(self.columns(self.names)))
+
+    def to_pandas(self) -> Any:
+        """Its rows by names, as a pandas DataFrame; InputError where pandas is not installed."""
+        try:
+            import pandas  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise InputError("pandas is not installed; install it, or call to_arrow()") from error
+        return pandas.DataFrame(dict(self.columns(self.names)))
+
+    def __repr__(self) -> str:
+        return self.headline
+
+    def _repr_html_(self) -> str:
+        """The headline, and the first rows of the table by names."""
+        try:
+            columns = self.columns(self.names)
+        except InputError:
+            return f"<p>{escape(self.headline)}</p>"
+        rows = list(zip(*(column[:MOST_SHOWN] for column in columns.values()), strict=True))
+        more = len(next(iter(columns.values()), ())) - len(rows)
+        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>" for row in rows)
+        rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
+        return f"<p>{escape(self.headline)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def named_cells(cells: Any, schema: Schema) -> dict[str, list[str]]:
+    """Categories of (n, variables) codes, a column for each variable."""
+    columns = zip(schema.variables, cells.T.tolist(), strict=True)
+    return {variable.name: [variable.categories[code] for code in codes] for variable, codes in columns}
