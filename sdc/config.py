@@ -398,11 +398,7 @@ class PatternConfig(Section):
     """Sub-tables named by how many variables they have."""
 
     all: Annotated[Positive | None, Field(le=63, description="every sub-table of so many variables")] = None
-    of: Annotated[
-        tuple[Text, ...] | None,
-        AfterValidator(lambda of: of and _not_empty(of)),
-        Field(description="a list of variables"),
-    ] = None
+    of: Annotated[tuple[Text, ...] | None, Field(min_length=1, description="a list of variables")] = None
     up_to: Annotated[Positive | None, Field(le=63, description="of these, every so many; default all at once")] = None
 
     @model_validator(mode="after")

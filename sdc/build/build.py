@@ -204,12 +204,12 @@ class Build:
         settings = self.settings()
         self.check_labels(schema)
         # made, and not kept: what is wanted is the refusal
+        with _fault_of("release.demand"):
+            settings.requests(schema)
         with _fault_of("release.weights"):
             settings.weights(schema)
         with _fault_of("release.require and release.forbid"):
             settings.wished(schema)
-        with _fault_of("release.demand"):
-            settings.requests(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
             settings.start_graph(schema)
         if (asked := self.config.posterior) is not None:
