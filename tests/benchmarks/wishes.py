@@ -1,7 +1,7 @@
 """Breadth first beside the rule that keeps components small, and every pair required, on three files of microdata.
 
-`python tests/benchmarks/wishes.py [census] [acs16] [acs23] [cps]`: sub-tables found, two-way and three-way ones of those
-whose critical width suffices, questions, seconds and memory under each rule; which two-way sub-tables only one of them
+`python tests/benchmarks/wishes.py [census] [acs16] [acs23] [cps]`: sub-tables found, by their numbers of variables,
+questions, seconds and memory under each rule; which two-way sub-tables only one of them
 has; and with every pair required, how many fit and which sets conflict.
 """
 
@@ -11,7 +11,6 @@ import resource
 import sys
 from collections.abc import Callable
 from multiprocessing import get_context
-from pathlib import Path
 from time import perf_counter
 
 import yaml
