@@ -239,7 +239,7 @@ def find_release(
     forbid: Sequence[Pattern] = (),
     best_subset: bool = False,
     breadth: int | None = None,
-    questions: int = 200,
+    questions: int | None = None,
     posterior_limit: PosteriorLimit | None = None,
     draws: int = 100,
     share: float = 0.05,

@@ -455,9 +455,12 @@ class ReleaseConfig(Section):
         ),
     ] = None
     questions: Annotated[
-        Positive,
-        Field(description="the most releases that an ordered search asks about; what is left then is not released"),
-    ] = 200
+        Positive | None,
+        Field(
+            description="the most releases that an ordered search asks about, what is left then is not released; "
+            "default 200, or 2000 with a breadth of 1"
+        ),
+    ] = None
     extend: Annotated[
         StrictBool,
         Field(

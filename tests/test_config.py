@@ -61,7 +61,7 @@ def test_defaults(file: Path) -> None:
             "conflicts": "refuse",
             "demand": {},
             "breadth": None,
-            "questions": 200,
+            "questions": None,
             "extend": True,
             "refute_cells": 16,
             "seconds_per_cell": Budget().seconds_per_cell,

@@ -109,6 +109,10 @@ class OrderedSearch:
         self.inquiry.resume(judgement)
         return self._grown(judgement, self._candidates(), "extension", None)
 
+    @property
+    def _most(self) -> int:
+        return self.wishes.questions_for(len(self.inquiry.bank.at_risk))
+
     def _found(self, judgement: Judgement, required: Required | None, unasked: int = 0) -> OrderedRelease:
         if is_small(self.inquiry.table.schema):
             # exact methods answer at once: what is told of the release is then sharp, not only enough
@@ -141,7 +145,7 @@ class OrderedSearch:
         if breadth < 2:
             judgement, refused = self._by_components(judgement, candidates, refused, phase)
         size, begin = FIRST_TRIED, 0
-        while begin < len(candidates) and len(self._steps) < self.wishes.questions:
+        while begin < len(candidates) and len(self._steps) < self._most:
             asked, some = len(self._steps), candidates[begin : begin + size]
             judgement, refused = self._extend(judgement, some, refused, phase)
             begin += size
@@ -240,7 +244,7 @@ class OrderedSearch:
     ) -> tuple[Judgement, Refused]:
         """The candidates all at once, and where that is refused one half after the other; no question too many."""
         release, left = judgement.release, self._left(judgement.release, candidates, refused)
-        if not left or len(self._steps) >= self.wishes.questions:
+        if not left or len(self._steps) >= self._most:
             return judgement, refused
         larger = self._ask(Release.of([*release.frontier, *left]), phase, release.sub_tables, tuple(left))
         if self.inquiry.accepts(larger):

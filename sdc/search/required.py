@@ -155,7 +155,8 @@ def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
         f"the required sub-tables do not fit together: {told}"
         f"{f'; and {more} more conflicts' if more > 0 else ''}; drop "
         f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
-        f"{' and others' if len(found.refused) > MOST_TOLD else ''}, or set release.conflicts to best_subset",
+        f"{' and others' if len(found.refused) > MOST_TOLD else ''}, or ask for "
+        "the best subset of them (release.conflicts: best_subset, or --best-subset)",
         "\n".join(
             f"{text}: the cell {schema.written(w.cell)} (count {w.count}) has bounds within {list(w.outer)}"
             for text, w in witnesses

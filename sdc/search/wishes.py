@@ -27,14 +27,15 @@ class Wishes:
     forbid       sub-tables that it must not have, nor any that contains one
     best_subset  where the required ones do not fit together: release those that are worth most, else refuse
     breadth      sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table
-    questions    the most that an ordered search puts to the criterion; what is not asked about is not released
+    questions    the most that an ordered search puts to the criterion, what is not asked about is not released; by
+                 default 200, or 2,000 with a breadth of 1, which makes them cheap
     """
 
     require: tuple[SubTable, ...] = ()
     forbid: tuple[SubTable, ...] = ()
     best_subset: bool = False
     breadth: int | None = None
-    questions: int = 200
+    questions: int | None = None
 
     @staticmethod
     def of(schema: Schema, require: Sequence[Pattern] = (), forbid: Sequence[Pattern] = (), **settings: Any) -> Wishes:
@@ -54,6 +55,12 @@ class Wishes:
         if self.breadth is not None:
             return self.breadth
         return 2 if at_risk_cells <= MOST_CELLS_OF_PAIRS else 1
+
+    def questions_for(self, at_risk_cells: int) -> int:
+        """The most questions; where none are wished for, what takes minutes of a table with so many at-risk cells."""
+        if self.questions is not None:
+            return self.questions
+        return 200 if self.breadth_for(at_risk_cells) > 1 else 2_000
 
     def allows(self, subtable: SubTable) -> bool:
         """Whether nothing forbidden is within it."""
