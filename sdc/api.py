@@ -235,6 +235,7 @@ def find_release(
     steps: int = 200_000,
     start: str | None = None,
     weights: Mapping[str, float] | None = None,
+    demand: Mapping[str, float] | None = None,
     require: Sequence[Pattern] = (),
     forbid: Sequence[Pattern] = (),
     best_subset: bool = False,
@@ -252,6 +253,7 @@ def find_release(
 ) -> FoundRelease:
     """The release that a method finds: ordered, decomposable, best or simulatable; errors as for its own verb.
 
+    demand           how often each sub-table is asked for, which is added to its weight
     require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
                      `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
                      those that are worth most, else NothingReleasableError says which conflict
@@ -269,6 +271,7 @@ def find_release(
     settings = replace(
         _settings(table, criterion, effort, annealing, start, weights),
         simulation=Simulation(draws, share, seed),
+        demand=demand or {},
         require=require,
         forbid=forbid,
         wishes=Wishes(best_subset=best_subset, breadth=breadth, questions=questions),

@@ -22,7 +22,7 @@ from sdc.cli_options import (
     ReleaseOption,
     SmallCount,
     StructuralZeros,
-    TablePath,
+    SubjectPath,
     Threshold,
     Variables,
     Workers,
@@ -40,10 +40,12 @@ from sdc.paths import checked_path
 from sdc.refusal import as_command
 
 if TYPE_CHECKING:
+    from sdc.build.subject import Subject
     from sdc.executor import Executor
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
 
+VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
 UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
 
 app = typer.Typer(
@@ -73,7 +75,7 @@ def _common(version: Annotated[bool, typer.Option("--version", help="Print the v
 
 @app.command()
 def widths(
-    table: TablePath,
+    subject: SubjectPath,
     floor: Floor = 0,
     out: Annotated[
         Path | None,
@@ -81,7 +83,7 @@ def widths(
     ] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = 2,
+    small_count: SmallCount = None,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
@@ -90,7 +92,8 @@ def widths(
     from sdc.risk.critical_width import critical_widths
 
     _require_suffix(out)
-    data = _read(table, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros)
+    data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
     pairs = list(found.by_sub_table().items())[::-1]
@@ -113,13 +116,13 @@ def widths(
 
 @app.command()
 def bounds(
-    table: TablePath,
-    release: ReleaseOption,
+    subject: SubjectPath,
+    release: ReleaseOption = None,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
     method: Annotated[str, typer.Option(help="auto, or the name of a method")] = "auto",
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = 2,
+    small_count: SmallCount = None,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
@@ -127,9 +130,12 @@ def bounds(
     from sdc import api
     from sdc.storage.results import release_facts
 
-    data = _read(table, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros)
+    data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
-        found = api.cell_bounds(data, release, cells=cells, small_count=small_count, method=method, executor=executor)
+        found = api.cell_bounds(
+            data, about.release(release), cells=cells, small_count=small_count, method=method, executor=executor
+        )
     rows = [
         {
             "cell": data.schema.named(cell),
@@ -148,7 +154,7 @@ def bounds(
         )
     ]
     if as_json:
-        frontier = release_facts(api.release_of(data, release), data.schema)["frontier"]
+        frontier = release_facts(api.release_of(data, about.release(release)), data.schema)["frontier"]
         print_json({"release": frontier, "method": found.method, "cells": rows})
         return
     print(f"method {found.method}\n{'count':>9} {'outer':>17} {'inner':>17}  cell")
@@ -159,16 +165,16 @@ def bounds(
 
 @app.command()
 def assess(
-    table: TablePath,
-    release: ReleaseOption,
-    min_width: MinWidth,
+    subject: SubjectPath,
+    release: ReleaseOption = None,
+    min_width: MinWidth = None,
     law: Annotated[str, typer.Option(help="Of the limits: released, uniform, saturated, or [a,b][b,c].")] = "released",
     threshold: Threshold = 0.5,
     max_identified: MaxIdentified = None,
     max_probability: MaxProbability = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = 2,
+    small_count: SmallCount = None,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
@@ -177,16 +183,23 @@ def assess(
     from sdc.storage.results import assessment_facts
 
     limit = posterior_limit(law, threshold, max_identified, max_probability)
-    data = _read(table, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros)
+    min_width, limit = about.min_width(min_width), about.limit(limit)
+    data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         answer = api.assess(
-            data, release, min_width=min_width, small_count=small_count, posterior_limit=limit, executor=executor
+            data,
+            about.release(release),
+            min_width=min_width,
+            small_count=small_count,
+            posterior_limit=limit,
+            executor=executor,
         )
     facts = assessment_facts(answer, data.schema)
     if as_json:
         print_json(facts)
         raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
-    print({True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}[answer.releasable])
+    print(VERDICTS[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
     if answer.identification is not None:
@@ -197,20 +210,65 @@ def assess(
     raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
 
 
+@app.command("why")
+def why_command(
+    subject: SubjectPath,
+    sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
+    release: ReleaseOption = None,
+    min_width: MinWidth = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    workers: Workers = 1,
+    as_json: Json = False,
+) -> None:
+    """Why a sub-table is released or not; of a table or config without --release, beside the one-way sub-tables."""
+    from sdc import api
+    from sdc.storage.results import reason_facts
+
+    about = _read(subject, variables, structural_zeros)
+    min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
+    held = about.release(release) if release or about.released is not None else about.one_way
+    if held == about.one_way:
+        print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
+    with _executor(workers) as executor:
+        found = api.why(
+            about.table,
+            held,
+            sub_table,
+            min_width=min_width,
+            small_count=count,
+            posterior_limit=limit,
+            executor=executor,
+        )
+    facts = reason_facts(found, about.table.schema)
+    if as_json:
+        print_json(facts)
+        return
+    print(facts["text"])
+    print(f"critical width {facts['critical_width']}, required {min_width}")
+    for what in ("alone", "one_way", "together"):
+        answer = facts[what]
+        print(f"{what:14} {VERDICTS[answer['releasable']]}, min width {list(answer['min_width'])}")
+    if (witness := found.witness) is not None:
+        cell = " ".join(f"{name}={value}" for name, value in about.table.schema.named(witness.cell).items())
+        print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
+
+
 @app.command()
 def release(
-    table: TablePath,
+    subject: SubjectPath,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(help="ordered, decomposable, best of both, or simulatable: refusals tell nothing"),
-    ],
-    min_width: MinWidth,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of annealing and draws; ordered needs none.")] = 0,
-    chains: Annotated[int, typer.Option(min=1, max=1024, help="Annealing chains.")] = 4,
-    steps: Annotated[int, typer.Option(min=1, help="Proposals of each annealing chain.")] = 200_000,
+    ] = None,
+    min_width: MinWidth = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of annealing and draws; ordered needs none.")] = None,
+    chains: Annotated[int | None, typer.Option(min=1, max=1024, help="Annealing chains.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Proposals of each annealing chain.")] = None,
     start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Tables drawn for each decision of simulatable.")] = 100,
-    share: Annotated[float, typer.Option(help="Of these draws, how many may break the criterion.")] = 0.05,
+    draws: Annotated[int | None, typer.Option(min=1, help="Tables drawn for each decision of simulatable.")] = None,
+    share: Annotated[float | None, typer.Option(help="Of these draws, how many may break the criterion.")] = None,
     weight: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
@@ -234,7 +292,7 @@ def release(
     max_probability: MaxProbability = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = 2,
+    small_count: SmallCount = None,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
@@ -243,28 +301,25 @@ def release(
     from sdc.build.describe import describe_round, describe_simulated, say_step
     from sdc.search.best import require_method
 
-    require_method(method)
+    if method is not None:
+        require_method(method)
     _require_new(out)
     weights = _numbers(weight or [], "--weight", "age=2")
     limit = posterior_limit("released", threshold, max_identified, max_probability)
-    data = _read(table, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros)
+    method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
+    given = {"seed": seed, "chains": chains, "steps": steps, "start": start, "draws": draws, "share": share}
+    wished = {"require": require, "forbid": forbid, "best_subset": best_subset or None}
+    settings = about.search(method, {**given, **wished}, weights)
+    data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = api.find_release(
             data,
             method,
             min_width=min_width,
             small_count=small_count,
-            seed=seed,
-            chains=chains,
-            steps=steps,
-            start=start,
-            weights=weights,
-            require=require or (),
-            forbid=forbid or (),
-            best_subset=best_subset,
             posterior_limit=limit,
-            draws=draws,
-            share=share,
+            **settings,
             executor=executor,
             on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
@@ -272,7 +327,7 @@ def release(
         )
     if out is not None:
         api.publish_release(data, found, out, title=title or out.absolute().name)
-    facts = _release_facts(data, found, weights)
+    facts = _release_facts(data, found, settings["weights"])
     if as_json:
         print_json(facts)
         raise typer.Exit(status_of_release(facts))
@@ -290,8 +345,8 @@ def release(
 
 @app.command("enumerate")
 def enumerate_command(
-    table: TablePath,
-    release: ReleaseOption,
+    subject: SubjectPath,
+    release: ReleaseOption = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Stop at so many tables, default after some seconds.")
     ] = None,
@@ -302,8 +357,8 @@ def enumerate_command(
     """Counts the integer tables that agree with a release."""
     from sdc import api
 
-    steps = UNASKED_STEPS if limit is None else None
-    found = api.enumerate_tables(_read(table, variables, structural_zeros), release, limit=limit, max_steps=steps)
+    steps, about = UNASKED_STEPS if limit is None else None, _read(subject, variables, structural_zeros)
+    found = api.enumerate_tables(about.table, about.release(release), limit=limit, max_steps=steps)
     if limit is None and not found.complete:
         print("the search was left after some seconds; give --limit to have it go on", file=sys.stderr)
     if as_json:
@@ -314,8 +369,8 @@ def enumerate_command(
 
 @app.command("posterior")
 def posterior_command(
-    table: TablePath,
-    release: ReleaseOption,
+    subject: SubjectPath,
+    release: ReleaseOption = None,
     law: Annotated[
         str, typer.Option(help="released, uniform, saturated, a model such as [a,b][b,c], or average")
     ] = "released",
@@ -336,7 +391,7 @@ def posterior_command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the chains.")] = 0,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = 2,
+    small_count: SmallCount = None,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
@@ -348,11 +403,12 @@ def posterior_command(
     check_threshold(threshold)
     check_share(share)
     priors = _numbers(prior or [], "--prior", "saturated=0.5")
-    data = _read(table, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros)
+    data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = api.posterior(
             data,
-            release,
+            about.release(release),
             law=law,
             alpha=alpha,
             priors=priors,
@@ -364,7 +420,7 @@ def posterior_command(
             share=share,
             executor=executor,
         )
-        bounded = api.cell_bounds(data, release, cells=cells, small_count=small_count, executor=executor)
+        bounded = api.cell_bounds(data, about.release(release), cells=cells, small_count=small_count, executor=executor)
     facts = posterior_facts(found, bounded, data.schema, threshold)
     if as_json:
         print_json(facts)
@@ -372,13 +428,14 @@ def posterior_command(
     print_posterior(facts)
 
 
-def _read(path: str, variables: str | None, structural_zeros: Path | None) -> Table:
-    from sdc.ingest.reading import read_table
+def _read(path: str, variables: str | None, structural_zeros: Path | None) -> Subject:
+    from sdc.build.subject import Subject
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
-    table = read_table(path, variables=chosen, structural_zeros=structural_zeros)
+    subject = Subject.open(path, chosen, structural_zeros)
+    table = subject.table
     print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
-    return table
+    return subject
 
 
 @contextmanager

@@ -19,8 +19,11 @@ MOST_FAILURES = 5  # that a message names
 
 HISTORY_FILE = "history.db"  # in a server's folder
 
-TablePath = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts; or a URL.")
+SubjectPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="Parquet or CSV, a file or a folder of parts, or a URL; or a config; or a run folder."
+    ),
 ]
 ConfigPath = Annotated[
     Path, typer.Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, such as those in configs/.")
@@ -39,13 +42,17 @@ StructuralZeros = Annotated[
         parser=checked_path, metavar="FILE", help="YAML list of patterns that everybody knows to be impossible."
     ),
 ]
-SmallCount = Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")]
+SmallCount = Annotated[
+    int | None,
+    typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk; default the config's, or 2."),
+]
 Workers = Annotated[int, typer.Option(min=1, max=1024, help="Worker processes; 1 works in this process.")]
 BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
 Floor = Annotated[int, typer.Option(min=0, max=1 << 53, help="Only sub-tables whose critical width reaches it.")]
 Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
 ReleaseOption = Annotated[
-    list[str], typer.Option("--release", help="A frontier sub-table such as age*sex; once for each.")
+    list[str] | None,
+    typer.Option("--release", help="A frontier sub-table such as age*sex; once for each; default the run's."),
 ]
 Data = Annotated[str | None, typer.Option(help="The table to read instead of the config's.")]
 MaxIdentified = Annotated[
@@ -55,7 +62,9 @@ MaxProbability = Annotated[
     float | None, typer.Option(help="Largest probability that any one's true count may have; default any.")
 ]
 Threshold = Annotated[float, typer.Option(help="A true count is probable above this.")]
-MinWidth = Annotated[int, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds.")]
+MinWidth = Annotated[
+    int | None, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds; default the config's.")
+]
 
 
 def history_url(history: str) -> str:

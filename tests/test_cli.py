@@ -48,6 +48,7 @@ COMMANDS = (
     "widths",
     "bounds",
     "assess",
+    "why",
     "release",
     "enumerate",
     "posterior",
@@ -198,10 +199,7 @@ def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> N
         ["widths", CZECH, "--floor", "-1"],
         ["widths", CZECH, "--workers", "0"],
         ["widths", CZECH, "--small-count", "0"],
-        ["bounds", CZECH],
-        ["assess", CZECH, "--release", "A*B"],
         ["assess", CZECH, "--release", "A*B", "--min-width", "0"],
-        ["release", CZECH, "--min-width", "6"],
         ["enumerate", CZECH, "--release", "A*B", "--limit", "0"],
     ],
     ids=lambda words: " ".join(words[:1] + words[2:]) or "nothing",
@@ -230,10 +228,28 @@ def test_an_interrupt_is_one_line(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(*args: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sdc.ingest.reading.read_table", interrupted)
+    monkeypatch.setattr("sdc.build.subject.read_table", interrupted)
     answer = sdc("widths", CZECH)
     assert answer.status == 130
     assert answer.err.strip() == "sdc: interrupted; nothing was published"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bounds", CZECH], "is no run with a release; give --release"),
+        (["assess", CZECH, "--release", "A*B"], "says nothing of the criterion; give --min-width"),
+        (["release", CZECH, "--min-width", "6"], "names no method; give --method"),
+    ],
+)
+def test_what_no_config_says_is_asked_for(words: list[str], message: str, sdc: Sdc) -> None:
+    sdc(*words).assert_refused(message)
+
+
+def test_a_config_says_what_its_table_needs(sdc: Sdc) -> None:
+    by_options = sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--json").document
+    assert sdc("assess", CZECH_YAML, *RELEASE, "--min-width", 6, "--json").document == by_options
+    assert sdc("why", CZECH_YAML, "A*B*C*D*F", "--min-width", 6, "--json").document["conflicts"] == []
 
 
 # widths
@@ -776,7 +792,8 @@ def test_weights_and_a_start_graph(sdc: Sdc) -> None:
     ],
 )
 def test_faulty_annealing_is_one_message(words: list[str], message: str, sdc: Sdc) -> None:
-    sdc(*ANNEALED, "--min-width", "6", *words).assert_refused(message)
+    status = 3 if "not releasable" in message or "not reached" in message else 1
+    sdc(*ANNEALED, "--min-width", "6", *words).assert_refused(message, status)
 
 
 @pytest.mark.parametrize("words", [["--chains", "0"], ["--steps", "0"], ["--seed", "-1"]])
@@ -969,6 +986,7 @@ class Fault:
     text: str | None = None  # the config, as it stands
     zeros: str | None = None  # the file of structural zeros
     commands: tuple[str, ...] = ("widths", "plan", "run")
+    status: int = 1
 
     def words(self, command: str, folder: Path) -> list[str]:
         table = str(folder / self.file)
@@ -1118,6 +1136,7 @@ FAULTS = [
         r"and the clique a\*b shows it best; drop edges of that clique, or choose a minimum width of at most 0",
         sections={"release": {"method": "decomposable", "annealing": {"start": "[a,b]"}}},
         commands=("run",),
+        status=3,
     ),
     Fault(
         "too wide a width for one-way sub-tables",
@@ -1125,6 +1144,7 @@ FAULTS = [
         r"\(count 1\) has the width 12; choose a minimum width of at most 12, or drop a variable",
         sections={"risk": {"min_width": 40}, "release": {"method": "decomposable"}},
         commands=("run",),
+        status=3,
     ),
     in_config(
         "no such cluster", r"cluster = 'none\.yaml': there is no file", sections={"execution": {"cluster": "none.yaml"}}
@@ -1166,6 +1186,7 @@ FAULTS = [
         r"minimum width 1000 is not reached even when only the grand total 44 is public; choose",
         sections={"risk": {"min_width": 1000}},
         commands=("run",),
+        status=3,
     ),
     Fault(
         "a floor above the width",
@@ -1334,7 +1355,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answ
 def test_bad_input_of_a_build_is_one_message(fault: Fault, command: str, runs: tuple[Path, dict[str, Answer]]) -> None:
     folder, answers = runs
     assert_nothing_half_written(folder / fault.name)
-    answers[fault.name].assert_refused(fault.message)
+    answers[fault.name].assert_refused(fault.message, fault.status)
 
 
 def test_a_run_answers_with_one_document(runs: tuple[Path, dict[str, Answer]]) -> None:

@@ -48,6 +48,7 @@ from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
 from sdc.search.required import Required, RequiredRecord
 from sdc.search.simulatable import SimulatedStep
+from sdc.search.why import Reason
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.measures import Utility
@@ -397,6 +398,19 @@ def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     if assessment.identification is None:
         del facts["identification"]  # of most criteria it is no part
     return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
+
+
+def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
+    """Why a sub-table is released or not, as a document."""
+    return {
+        "sub_table": st.names(reason.sub_table, schema),
+        "released": reason.released,
+        "within": None if reason.within is None else st.names(reason.within, schema),
+        "critical_width": reason.critical_width,
+        "text": reason.text(schema),
+        "conflicts": [st.names(other, schema) for other in reason.conflicts],
+        **{name: assessment_facts(getattr(reason, name), schema) for name in ("alone", "one_way", "together")},
+    }
 
 
 def _identification(found: dict[str, Any]) -> Identification:

@@ -1,0 +1,139 @@
+"""What a command is about: a table, or that of a config or of a run, with the settings that come with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sdc.build.build import Build
+from sdc.config import BuildConfig
+from sdc.config_file import read_config
+from sdc.executor import IN_PROCESS, Executor
+from sdc.ingest.reading import read_table
+from sdc.intruder.limit import PosteriorLimit
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Budget
+from sdc.run_format import MANIFEST
+from sdc.storage.parquet import read_written_table
+from sdc.storage.results import read_search
+from sdc.storage.run_folder import RunFolder, folder_digest
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A table, and where a config or a run says them, the settings and the release that go with it.
+
+    build     None where the subject is a table alone
+    released  what a run has found
+    """
+
+    name: str
+    table: Table
+    build: Build | None = None
+    released: Release | None = None
+
+    @staticmethod
+    def open(
+        path: str,
+        variables: Sequence[str] | None = None,
+        structural_zeros: Path | None = None,
+        executor: Executor = IN_PROCESS,
+    ) -> Subject:
+        """Reads it; ConfigError for options that a run's table cannot follow, RunFolderError for a damaged run."""
+        if path.endswith((".yaml", ".yml")):
+            return _of_config(path, variables, structural_zeros, executor)
+        if "\0" not in path and len(path) < 3000 and Path(path, MANIFEST).is_file():
+            if variables is not None or structural_zeros is not None:
+                raise ConfigError(f"{path} is a run, whose table is made; leave out --variables and --structural-zeros")
+            return _of_run(Path(path))
+        return Subject(path, read_table(path, variables=variables, structural_zeros=structural_zeros))
+
+    def min_width(self, given: int | None) -> int:
+        """The width given, or the config's; ConfigError where there is neither."""
+        if given is None and self.build is None:
+            raise ConfigError(f"{self.name} says nothing of the criterion; give --min-width, or a config or run folder")
+        return given or self.config.risk.min_width
+
+    def small_count(self, given: int | None) -> int:
+        """The small count given, or the config's, or 2."""
+        return given or (2 if self.build is None else self.build.config.risk.small_count)
+
+    def limit(self, given: PosteriorLimit | None) -> PosteriorLimit | None:
+        """The limit given, or the config's."""
+        return given if given is not None or self.build is None else self.build.criterion.limit
+
+    def method(self, given: str | None) -> str:
+        """The method given, or the config's; ConfigError where there is neither."""
+        if given is None and self.build is None:
+            raise ConfigError(f"{self.name} names no method; give --method, or a config or run folder")
+        return given or self.config.release.method
+
+    def release(self, given: Sequence[str] | None) -> Release | list[str]:
+        """The release given, or the run's; ConfigError where there is neither."""
+        if given:
+            return list(given)
+        if self.released is None:
+            raise ConfigError(f"{self.name} is no run with a release; give --release, such as --release 'age*sex'")
+        return self.released
+
+    def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
+        """How `sdc.find_release` searches: as given, else as the config has it, else by default."""
+        found: dict[str, Any] = {"weights": dict(weights)}
+        if self.build is not None:
+            release = self.config.release
+            chains = release.annealing
+            found |= {"seed": chains.seed, "chains": chains.chains, "steps": chains.steps, "start": chains.start}
+            if method == "simulatable":
+                found["seed"] = release.simulatable.seed
+            found |= {"draws": release.simulatable.draws, "share": release.simulatable.share}
+            found |= {"refute_cells": release.refute_cells, "budget": Budget(release.seconds_per_cell, release.seconds)}
+            wishes = self.build.settings()
+            found |= {"require": wishes.require, "forbid": wishes.forbid, "demand": wishes.demand}
+            found |= {name: getattr(wishes.wishes, name) for name in ("best_subset", "breadth", "questions")}
+            found["weights"] = {**release.weights.variables, **release.weights.sub_tables, **weights}
+        return found | {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def one_way(self) -> Release:
+        """The one-way sub-tables alone."""
+        return Release.of(1 << variable for variable in st.members(st.full(len(self.table.schema))))
+
+    @property
+    def config(self) -> BuildConfig:
+        """Of the build; only where there is one."""
+        assert self.build is not None
+        return self.build.config
+
+
+def _of_config(
+    path: str, variables: Sequence[str] | None, structural_zeros: Path | None, executor: Executor
+) -> Subject:
+    config, changed = read_config(path), dict[str, object]()
+    if variables is not None:
+        changed["variables"] = tuple(variables)
+    if structural_zeros is not None:
+        changed["structural_zeros"] = str(structural_zeros)
+    build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
+    return Subject(path, build.counted(executor).table, build)
+
+
+def _of_run(path: Path) -> Subject:
+    folder = RunFolder(path)
+    manifest, records = folder.manifest(), folder.records()
+    for stage in {"table", "search"} & set(records):
+        if folder_digest(folder.stage(stage)) != records[stage].output:
+            raise RunFolderError(f"{path}/{stage} is not what the manifest recorded; make it again with sdc run")
+    try:
+        build = Build(BuildConfig.model_validate(manifest["config"]))
+    except (KeyError, ValidationError) as error:
+        raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
+    table = read_written_table(path / "table")
+    there = "search" in records
+    return Subject(str(path), table, build, read_search(path / "search", table.schema)[0] if there else None)
