@@ -117,8 +117,8 @@ class ReleaseSearch:
             return None
         most = self.ordered.wishes.questions_for(len(self.ordered.inquiry.bank.at_risk))
         return (
-            f"After {most} questions {unasked} sub-tables were left that nobody asked about; more questions may release "
-            "more."
+            f"After {most} questions {unasked} sub-tables were left that nobody asked about; more questions may "
+            "release more."
         )
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
