@@ -92,7 +92,7 @@ def _moves(table: Table, kind: Kind) -> float:
 
     Where that is no search to speak of, a node takes what it takes on a reference core.
     """
-    if not can_search(table):
+    if not can_search(table) or not len(table.at_risk(kind.criterion.small_count)):
         return 1 / STEPS_PER_SECOND
     cells, everything = table.codes[table.at_risk(kind.criterion.small_count)[:1]], st.full(len(table.schema))
     held = next(part for part in slices(table, kind.cells_per_slice) if part.holds(cells, table.schema).all())
@@ -108,11 +108,15 @@ def _moves(table: Table, kind: Kind) -> float:
 def _bounds(table: Table, kind: Kind) -> float:
     """Of one at-risk cell beside all pairs, which no separator splits."""
     cells = table.codes[table.at_risk(kind.criterion.small_count)[:1]]
+    if not len(cells):
+        return 0.0
     unit = EndsUnit(st.full(len(table.schema)), Knowledge.of(table, _pairs(table)), cells)
     return _timed(find_ends, table, unit)[0]
 
 
 def _annealing(table: Table, kind: Kind) -> float:
+    if not len(table.at_risk(kind.criterion.small_count)):
+        return 0.0
     chain = Chain(kind.criterion)
     try:
         # a step before the clock: it loads the kernels and counts the first marginals

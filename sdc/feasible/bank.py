@@ -186,8 +186,8 @@ class Bank:
 
     @staticmethod
     def of(table: Table, small_count: int) -> Bank:
-        """An empty one; InputError where no cell is at risk."""
-        return Bank(AtRisk(table, require_at_risk(table, small_count)), small_count)
+        """An empty one; InputError for a small count below 1."""
+        return Bank(AtRisk(table, at_risk_rows(table, small_count)), small_count)
 
     @property
     def table(self) -> Table:
@@ -241,15 +241,20 @@ class Bank:
         return sum(len(evidence.differences) for evidence in self.evidence.values())
 
 
-def require_at_risk(table: Table, small_count: int) -> CellRows:
-    """The at-risk cells; InputError where there is none: then no width is defined, and nothing needs protecting."""
+def at_risk_rows(table: Table, small_count: int) -> CellRows:
+    """The at-risk cells, which may be none; InputError for a small count below 1."""
     if small_count < 1:
         raise InputError(f"small_count is {small_count}; give at least 1, or nothing is protected")
-    rows = table.at_risk(small_count)
+    return table.at_risk(small_count)
+
+
+def require_at_risk(table: Table, small_count: int) -> CellRows:
+    """The at-risk cells; InputError where there is none: then nothing needs protecting, and no cell is asked about."""
+    rows = at_risk_rows(table, small_count)
     if not len(rows):
         raise InputError(
-            f"no at-risk cell: no count is between 1 and the small count {small_count}; raise the small count, or "
-            "publish the table without this tool",
+            f"no at-risk cell: no count is between 1 and the small count {small_count}, so every sub-table may be "
+            "released; raise the small count, or ask about all cells",
             f"the smallest count is {int(table.counts.min())}",
         )
     return rows

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import require_at_risk
+from sdc.feasible.bank import at_risk_rows
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.named import Named
@@ -131,11 +131,11 @@ def critical_widths(
 
     memory  bytes that a unit may use; where the whole table needs more, units are partitions of its cells
 
-    InputError without an at-risk cell, where all sub-tables of more than 26 variables would have to be listed, or
-    where the smallest partition needs more memory.
+    Without an at-risk cell every width is the number of records. InputError where all sub-tables of more than 26
+    variables would have to be listed, or where the smallest partition needs more memory.
     """
     variables = len(table.schema)
-    require_at_risk(table, small_count)
+    at_risk_rows(table, small_count)  # refuses a small count that is none
     if floor <= 0 and variables > MAX_LISTED_VARIABLES:
         raise InputError(
             f"{variables} variables have 2^{variables} sub-tables, at most 2^{MAX_LISTED_VARIABLES} are listed; "
@@ -150,6 +150,7 @@ def critical_widths(
         found, widths, visited = _reaching(table, small_count, floor, plan, executor)
     found = renumbered(found, sweep_order(table.schema))
     # signed before it is negated: minus a uint8 wraps
+    widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
     order = np.lexsort([found, -np.bitwise_count(found).astype(np.int64), -widths])
     return CriticalWidths(found[order], widths[order], max(floor, 0), visited).named_by(table.schema)
 

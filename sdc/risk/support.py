@@ -187,6 +187,8 @@ class Support:
         return inner, self._narrowest(lambda c: c.cheap.outer[:, 1], self.outer_at)
 
     def _narrowest(self, upper: Callable[[Component], Counts], ends: Callable[[CellRows], Intervals]) -> int:
+        if not len(self.bank.at_risk):
+            return self.knowledge.total  # nothing is narrow, and no cell is wider
         uppers = [upper(component) for component in self._all]
         # the lower end of an at-risk cell is at most its count. So whose upper end exceeds the least one by more than
         # the small count is wider than the cell that has the least

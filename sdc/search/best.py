@@ -71,6 +71,8 @@ class ReleaseSearch:
         require_method(method)
         if method in ("ordered", "best"):
             self.ordered.require_monotone()
+        if not len(self.ordered.inquiry.bank.at_risk):
+            return self._everything(method)
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
         if required is None:
             return self._by(method, resume)
@@ -78,6 +80,14 @@ class ReleaseSearch:
         kept = tuple(t for t in self.ordered.wishes.require if t not in required.refused)
         found = self._wishing(replace(self.ordered.wishes, require=kept))._by(method, resume)
         return replace(found, required=required)
+
+    def _everything(self, method: str) -> FoundRelease:
+        """All that is not forbidden: where no cell is at risk nothing needs protecting."""
+        table = self.ordered.inquiry.table
+        public = Release.of(self.ordered.wishes.largest(len(table.schema)))
+        small = self.ordered.inquiry.criterion.small_count
+        reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
+        return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
 
     def _required(self, method: str) -> Required | None:
         if method == "simulatable":

@@ -66,6 +66,16 @@ class Wishes:
         """Whether nothing forbidden is within it."""
         return not any(st.is_within(forbidden, subtable) for forbidden in self.forbid)
 
+    def largest(self, variables: int) -> tuple[SubTable, ...]:
+        """The largest sub-tables that have nothing forbidden within."""
+        found: tuple[SubTable, ...] = (st.full(variables),)
+        for forbidden in self.forbid:
+            kept = [t for t in found if not st.is_within(forbidden, t)]
+            # without any one of its variables it is not within any more
+            cut = [t & ~(1 << v) for t in found if st.is_within(forbidden, t) for v in st.members(forbidden)]
+            found = st.maximal([*kept, *cut])
+        return found
+
     def allowed(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         """Those that may be released, in their order."""
         return tuple(t for t in subtables if self.allows(t)) if self.forbid else tuple(subtables)

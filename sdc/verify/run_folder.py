@@ -237,7 +237,7 @@ def _check_assessment(evidence: EvidenceFolder, min_width: int, low: Array, high
         "claims a wider inner interval": (inner_low < low) | (inner_high > high),
         "claims an outer interval that feasible tables leave": (outer_low > low) | (outer_high < high),
     }.items():
-        first = flags.argmax()
+        first = flags.argmax() if cells else 0
         evidence.holds((f"{where}: row {first} {what}; so {flags.sum()} of {cells} rows", flags.any()))
 
 

@@ -1200,13 +1200,16 @@ def test_a_refuted_release_is_never_published(undecided: str, config: Config, mo
     assert_nothing_published(build)
 
 
-def test_no_at_risk_cell_leaves_the_table_alone(config: Config, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["ordered", "decomposable"])
+def test_without_an_at_risk_cell_the_table_is_published(method: str, config: Config, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a,b,count\nx,y,10\nw,z,20\n")
-    build = open_build(config(table={"path": str(tmp_path / "table.csv"), "categories": {}}))
-    with pytest.raises(InputError, match=r"no at-risk cell: .*small count 2; raise"):
-        run_all(build, IN_PROCESS)
-    assert_nothing_published(build)
-    assert list(build.folder.records()) == ["table"]
+    table = {"path": str(tmp_path / "table.csv"), "categories": {}}
+    build = open_build(config(table=table, release={"method": method}))
+    run_all(build, IN_PROCESS)
+    assert build.found.release == Release.of([0b11])
+    assert build.found.reason == "No cell is at risk: no count is from 1 to 2, so every sub-table may be released."
+    assert verify(build.folder.path, lambda line: None).verified
+    assert "no at-risk cell" in (build.folder.stage("confidential") / "report.html").read_text()
 
 
 # The same release whoever computes it, from whatever parts

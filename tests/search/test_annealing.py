@@ -183,10 +183,17 @@ def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
     assert sum((times - mean) ** 2 / mean for times in found.values()) < 3 * len(expected)
 
 
+def no_width() -> MinWidth:
+    """Of no user: every graph may be released, so that all moves are met."""
+    criterion = MinWidth(2, 1)
+    object.__setattr__(criterion, "min_width", 0)
+    return criterion
+
+
 def test_the_kernel_knows_the_legal_moves() -> None:
     """What is left as it was after a move is what has not changed: every status against the graph's own lists."""
     table = random_table(6, [2] * 8, 60)
-    chain = Chain(MinWidth(2, 0), HOT)
+    chain = Chain(no_width(), HOT)
     state = chain.init(table, 3)
     workspace = chain._workspace(table)
     workspace.place(state.graph, Weights.equal(8))
@@ -201,7 +208,7 @@ def test_the_kernel_knows_the_legal_moves() -> None:
 
 def test_one_variable_has_no_move() -> None:
     table = Table.of(schema_of([3]), np.array([[0], [1], [1], [2], [2], [2]]))
-    chain = Chain(MinWidth(2, 0), HOT)
+    chain = Chain(no_width(), HOT)
     state = chain.step(table, chain.init(table, 1), 50)
     assert (state.step, state.accepted, state.graph.cliques) == (50, 0, (1,))
 
@@ -249,8 +256,9 @@ def test_a_width_that_no_release_reaches(czech: Table) -> None:
     )
     with pytest.raises(ReleaseError, match=message):
         Chain(MinWidth(2, 261)).init(czech, 1)
+    ample = Table.of(czech.schema, czech.codes, czech.counts + 2)
     with pytest.raises(InputError, match=r"no at-risk cell"):
-        Chain(MinWidth(0, 1)).init(czech, 1)
+        Chain(MinWidth(2, 1)).init(ample, 1)
 
 
 def test_a_start_that_is_not_releasable(czech: Table) -> None:
