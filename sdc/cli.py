@@ -12,6 +12,7 @@ import typer
 
 from sdc import __version__
 from sdc.cli_builds import builds
+from sdc.cli_config import configs
 from sdc.cli_options import (
     NOT_RELEASABLE,
     Floor,
@@ -56,6 +57,7 @@ app = typer.Typer(
     help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
 )
 app.add_typer(builds)
+app.add_typer(configs)
 app.add_typer(served)
 app.add_typer(simulations)
 

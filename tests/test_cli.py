@@ -61,10 +61,12 @@ COMMANDS = (
     "migrate",
     "simulate",
     "replay",
+    "config",
 )
 ARGUMENTS = {
     **dict.fromkeys(("run", "plan", "serve", "simulate"), "CONFIG"),
     "replay": "HISTORY",
+    "config": "CONFIG|KEY",
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),
