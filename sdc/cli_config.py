@@ -1,4 +1,4 @@
-"""The command about configs: what every key is, and what a config comes to with its defaults."""
+"""The commands about configs: a first one from a table, what every key is, what a config comes to with its defaults."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 configs = typer.Typer()
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts, or a URL.")
+]
 
 
 @configs.command("config")
@@ -71,3 +74,40 @@ def _write_page(path: Path) -> None:
         path.write_text(page(), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--page {path} cannot be written: {error.strerror}; name another file") from error
+
+
+@configs.command()
+def init(
+    table: TablePath,
+    out: Annotated[
+        Path | None, typer.Option(parser=checked_path, metavar="FILE", help="Write the config to this new file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """A first config from a table, with comments: variables, bins, missing values, likely structural zeros."""
+    from sdc.ingest.profile import config_name, written
+    from sdc.ingest.source import open_source
+
+    if out is not None and out.exists():
+        raise ConfigError(f"--out {out} exists already; name a file that does not")
+    # absolute, so that the config may lie anywhere
+    source = open_source(table if "://" in table else checked_path(table).absolute())
+    text, facts = written(source, config_name(table))
+    if out is not None:
+        _write_confidential(out, text)
+    if as_json:
+        print_json({**facts, "config": None if out is not None else text})
+    elif out is None:
+        print(text, end="")
+    else:
+        print(f"{out}: {sum(v['used'] for v in facts['variables'])} variables; read it, then: sdc plan {out}")
+
+
+def _write_confidential(path: Path, text: str) -> None:
+    from sdc.storage.whole_file import replacing
+
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error

@@ -62,6 +62,7 @@ COMMANDS = (
     "simulate",
     "replay",
     "config",
+    "init",
 )
 ARGUMENTS = {
     **dict.fromkeys(("run", "plan", "serve", "simulate"), "CONFIG"),

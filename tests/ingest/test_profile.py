@@ -1,0 +1,146 @@
+"""A first config from a data file: it loads, it reads the table, and says what it left out and why."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from sdc.config_file import read_config
+from sdc.ingest.profile import config_name, written
+from sdc.ingest.reading import count_records
+from sdc.ingest.source import open_source
+from sdc.model.errors import InputError
+
+REGIONS = {"north": ["Aa", "Bb"], "south": ["Cc", "Dd", "Ee"]}
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """400 records: an identifier, ages, missing values, places within regions, and nobody young who is widowed."""
+    rng, file = random.Random(5), tmp_path / "people of 2024.csv"
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["id", "age", "wage", "sex", "place", "region", "marital", "state", "town"])
+        for k in range(400):
+            region = rng.choice(list(REGIONS))
+            age, wage = rng.randrange(0, 90), rng.choice([0, 0, 0, 0, 0, 0, 0, 0, 0, rng.randrange(1, 5000)])
+            marital = rng.choice(["single", "married", "widowed"]) if age >= 50 else "single"
+            town = f"t{rng.randrange(90)}"
+            sex = rng.choice(["no", "yes", ""])
+            rows.writerow([1000 + k, age, wage, sex, rng.choice(REGIONS[region]), region, marital, "open", town])
+    return file
+
+
+def first(path: Path, tmp_path: Path) -> tuple[str, dict[str, Any], Any]:
+    source = open_source(path)
+    text, facts = written(source, config_name(str(path)))
+    config = tmp_path / "first.yaml"
+    config.write_text(text)
+    settings = read_config(config)
+    return text, facts, count_records(source, settings.table).table
+
+
+def test_it_loads_and_reads_the_table(people: Path, tmp_path: Path) -> None:
+    text, facts, table = first(people, tmp_path)
+    assert text.startswith("# A first config, made from 400 records. Confidential: it lists categories of the data.\n")
+    assert config_name(str(people)) == "people_of_2024"
+    assert table.schema.names == ("age", "wage", "sex", "place", "region", "marital", "town")
+    assert (table.total, len(table), table.schema.cells) == (400, facts["non_zero_cells"], facts["cells"])
+    age, wage, sex, *_ = table.schema.variables
+    assert len(age.categories) == 5
+    assert age.categories[0].startswith("under ")
+    assert age.categories[-1].endswith(" and over")
+    assert len(wage.categories) >= 2
+    assert sex.categories == ("no", "yes", "missing")
+
+
+def test_it_says_what_was_left_out_and_why(people: Path, tmp_path: Path) -> None:
+    text, facts, _ = first(people, tmp_path)
+    why = {one["name"]: one["why_not"] for one in facts["variables"]}
+    assert why["id"] == "400 whole numbers, each once: an identifier"
+    assert why["state"] == "one value for all records"
+    assert "    # - id  # text, 400 values, 0 missing; left out: 400 whole numbers, each once: an identifier" in text
+    groups = next(one["recode"]["groups"] for one in facts["variables"] if one["name"] == "town")
+    assert (len(groups), groups["other"]) == (10, "*")
+
+
+def test_it_names_nested_variables_and_empty_cells(people: Path, tmp_path: Path) -> None:
+    text, facts, _ = first(people, tmp_path)
+    assert ["region", "place"] in facts["nested"]
+    assert "# levels of one variable? each value of place has records in one of region alone" in text
+    empty = [one["cell"] for one in facts["empty_two_way_cells"]]
+    assert {"place": "Aa", "region": "south"} in empty
+    assert any(cell.get("marital") == "widowed" and str(cell.get("age", "")).startswith("under") for cell in empty)
+    assert all(one["expected"] >= 5 for one in facts["empty_two_way_cells"])
+
+
+def test_the_same_of_parquet_and_of_counted_cells(people: Path, tmp_path: Path) -> None:
+    _, facts, table = first(people, tmp_path)
+    pq.write_table(pyarrow.csv.read_csv(people), tmp_path / "people.parquet")
+    _, typed, same = first(tmp_path / "people.parquet", tmp_path)
+    assert typed["nested"] == facts["nested"]
+    assert same.schema.names == table.schema.names
+    counted = tmp_path / "counted.csv"
+    counted.write_text("a,b,count\nx,1,3\ny,2,0\n")
+    _, facts, _ = first(counted, tmp_path)
+    assert [one["name"] for one in facts["variables"]] == ["a", "b"]
+
+
+def test_no_more_than_twelve_variables_are_switched_on(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    pq.write_table(
+        pa.table({f"v{k}": [rng.choice("ab") for _ in range(50)] for k in range(15)}), tmp_path / "t.parquet"
+    )
+    _, facts, table = first(tmp_path / "t.parquet", tmp_path)
+    assert len(table.schema) == 12
+    assert facts["variables"][12]["why_not"].startswith("beyond the first 12")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n", "has no records; give a table with at least one"),
+        ("a,b\nx,y\nx,y\n", "no column makes a variable: each has one value"),
+        ("count\n3\n", "has no column that makes a variable"),
+    ],
+)
+def test_tables_that_make_no_config(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        written(open_source(tmp_path / "t.csv"), "t")
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('"no","a: b # c","x{y}"\n"yes","1","q"\n"no","2","r"\n"no","1","r"\n')
+    text, _, table = first(tmp_path / "t.csv", tmp_path)
+    assert table.schema.names == ("no", "a: b # c", "x{y}")
+    assert json.dumps("a: b # c") in text
+
+
+def test_the_command_writes_a_file_once_and_for_its_user_alone(people: Path, tmp_path: Path) -> None:
+    def sdc(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sdc.cli", "init", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    out = tmp_path / "made.yaml"
+    done = sdc(people, "--out", out)
+    assert (done.returncode, done.stdout) == (0, f"{out}: 7 variables; read it, then: sdc plan {out}\n")
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert sdc(people).stdout == out.read_text()
+    again = sdc(people, "--out", out)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert f"--out {out} exists already; name a file that does not" in again.stderr
+    facts = json.loads(sdc(people, "--json").stdout)
+    assert facts["config"] == out.read_text()
+    missing = sdc(tmp_path / "nothing.csv")
+    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
