@@ -232,6 +232,13 @@ class TableConfig(Section):
     structural_zeros: Annotated[
         Text | None, Field(description="a YAML file of impossible patterns, relative to the config file; default none")
     ] = None
+    hierarchies: Annotated[
+        dict[Text, tuple[Text, ...]],
+        Field(
+            description="variables that are levels of one, a list from the coarsest to the finest under a name; in "
+            "which coarser category each category is, is taken to be public"
+        ),
+    ] = {}
     max_categories: Annotated[
         StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
     ] = 256

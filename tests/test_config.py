@@ -50,6 +50,7 @@ def test_defaults(file: Path) -> None:
             "recodes": {},
             "bad_records": "refuse",
             "structural_zeros": None,
+            "hierarchies": {},
             "max_categories": 256,
             "partitions": 1,
         },

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sdc.ingest.hierarchies import hierarchies_of
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -40,6 +41,7 @@ class SearchSettings:
     require      patterns of what the release must have, forbid of what it must not have, see `wishes.named`
     wishes       what else is wished
     demand       how often each sub-table `a*b` is asked for, which is added to its weight
+    hierarchies  levels of one variable by names, coarsest first: two of them count once
     """
 
     criterion: MinWidth
@@ -56,6 +58,7 @@ class SearchSettings:
     forbid: Sequence[Pattern] = ()
     wishes: Wishes = field(default_factory=Wishes)
     demand: Mapping[str, float] = field(default_factory=dict)
+    hierarchies: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def inquiry(self, table: Table) -> Inquiry:
         """What asks the criterion about the table; InputError where it has no at-risk cell."""
@@ -63,7 +66,9 @@ class SearchSettings:
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
-        return self.requests(schema).added_to(Weights.of(schema, self.by_variable, self.by_sub_table))
+        named = Weights.of(schema, self.by_variable, self.by_sub_table)
+        levels = hierarchies_of(self.hierarchies, schema)
+        return self.requests(schema).added_to(replace(named, hierarchies=levels))
 
     def requests(self, schema: Schema) -> Demand:
         """What users ask for; InputError as `weights`."""

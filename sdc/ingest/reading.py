@@ -34,6 +34,7 @@ from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
 from sdc.ingest.frames import arrow_of
+from sdc.ingest.hierarchies import implied_zeros
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Part, Source, open_source
 from sdc.ingest.structural_zeros import read_structural_zeros
@@ -63,6 +64,7 @@ def read_table(
     bad_records: str = "refuse",
     max_categories: int = 256,
     structural_zeros: str | Path | None = None,
+    hierarchies: Mapping[str, Sequence[str]] | None = None,
     executor: Executor = IN_PROCESS,
     memory: int = MEMORY,
 ) -> Table:
@@ -82,6 +84,8 @@ def read_table(
     max_categories    a variable with more is refused: it is an identifier or wants binning
     structural_zeros  a YAML file of impossible patterns, see `sdc.ingest.structural_zeros`; refused where
                       a record is in one
+    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}: in
+                      which coarser category each category is becomes known, as structural zeros
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk
 
@@ -96,6 +100,7 @@ def read_table(
         "recodes": recodes or {},
         "bad_records": bad_records,
         "max_categories": max_categories,
+        "hierarchies": hierarchies or {},
         "structural_zeros": None if structural_zeros is None else str(structural_zeros),
     }
     is_path = isinstance(source, str | Path)
@@ -366,6 +371,8 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     if settings.structural_zeros is not None:
         # last: only now are the categories known that the patterns name
         table = table.with_zeros(read_structural_zeros(settings.structural_zeros, schema))
+    if settings.hierarchies:
+        table = table.with_zeros(table.zeros.join(implied_zeros(table, settings.hierarchies)))
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
     return CountedRecords(table, aside)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.hierarchy import Hierarchy, independent
 from sdc.model.marginal import check_release
 from sdc.model.release import Release, sum_of_products
 from sdc.model.schema import Schema
@@ -30,10 +31,12 @@ class Weights:
 
     variables   one weight a variable; a sub-table has the product of its variables' weights ...
     sub_tables  ... unless it is given a value of its own here
+    hierarchies  variables that are levels of one: a sub-table with two of them counts nothing, for it is known already
     """
 
     variables: tuple[Fraction, ...]
     sub_tables: tuple[tuple[SubTable, Fraction], ...] = ()
+    hierarchies: tuple[Hierarchy, ...] = ()
 
     @staticmethod
     def equal(variables: int) -> Weights:
@@ -102,8 +105,9 @@ def weighted_sub_tables(release: Release, weights: Weights) -> float:
 
     The weights are of as many variables as the table has: IndexError where the release has more.
     """
-    total = sum_of_products(release, weights.variables) - 1
-    return float(total + sum(correction for subtable, correction in weights.corrections if subtable in release))
+    counted = independent(release, weights.hierarchies)
+    total = sum_of_products(counted, weights.variables) - 1
+    return float(total + sum(correction for subtable, correction in weights.corrections if subtable in counted))
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Demand:
         """The weights, where each request for a sub-table counts 1 more."""
         own = dict(weights.sub_tables)
         own.update((t, weights.of_sub_table(t) + frequency) for t, frequency in self.requests)
-        return Weights(weights.variables, tuple(sorted(own.items())))
+        return Weights(weights.variables, tuple(sorted(own.items())), weights.hierarchies)
 
     def served(self, release: Release) -> Fraction:
         """The share of the requests whose sub-table is released."""
