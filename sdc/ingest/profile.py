@@ -279,7 +279,8 @@ def _lines(
         yield "  missing:  # a category for records without a value; without it they are refused"
         yield from (f"    {_text(name)}: {_text(category)}" for name, category in settings.missing.items())
     for coarse, fine in levels:
-        yield f"  # levels of one variable? each value of {_text(fine)} has records in one of {_text(coarse)} alone"
+        named = _text(f"{fine}_levels")
+        yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
     at_risk = f"{len(table.at_risk(2)):,} of {len(table):,} cells"
     yield f"risk: {{small_count: 2, min_width: 3}}  # counts of 1 and 2 are at risk, {at_risk}"
     yield "release:"

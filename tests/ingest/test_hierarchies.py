@@ -35,7 +35,7 @@ def nested_table(counts: list[int], hierarchies: dict[str, list[str]] | None = L
 
 
 def ranges(table: Table, counts: list[int], release: Release) -> dict[tuple[int, ...], tuple[int, int]]:
-    """Smallest and largest count of each nested cell, over all tables on the nested cells that agree with the release."""
+    """Smallest and largest count of each nested cell, over all tables on the nested cells that agree."""
     names = table.schema.variables
     cells = [
         (names[0].categories.index(PLACES[t]), names[1].categories.index(t), names[2].categories.index(s))

@@ -77,7 +77,7 @@ def test_it_says_what_was_left_out_and_why(people: Path, tmp_path: Path) -> None
 def test_it_names_nested_variables_and_empty_cells(people: Path, tmp_path: Path) -> None:
     text, facts, _ = first(people, tmp_path)
     assert ["region", "place"] in facts["nested"]
-    assert "# levels of one variable? each value of place has records in one of region alone" in text
+    assert "  # hierarchies: {place_levels: [region, place]}  # are they levels of one variable?" in text
     empty = [one["cell"] for one in facts["empty_two_way_cells"]]
     assert {"place": "Aa", "region": "south"} in empty
     assert any(cell.get("marital") == "widowed" and str(cell.get("age", "")).startswith("under") for cell in empty)
