@@ -59,7 +59,7 @@ def _first_page(audit: Audit) -> dict[str, Any]:
         "published": tables,
         "frontier": sections.frontier(audit, {one.subtable: one for one in tables}),
         "disclosing": sum(one.groups > 0 for one in tables),
-        "required": first_page.required_rows(audit),
+        "required_refused": first_page.refused_rows(audit),
         "required_of": len(audit.required.sub_tables) if audit.required else 0,
         "required_released": len(audit.required.sub_tables) - len(audit.required.refused) if audit.required else 0,
         "assumptions": list(first_page.assumptions(audit)),

@@ -123,16 +123,12 @@ def assumptions(audit: Audit) -> Iterator[str]:
     )
 
 
-def required_rows(audit: Audit) -> list[tuple[str, str, str]]:
-    """What the config required of the release: sub-table, whether it is published, and why not."""
+def refused_rows(audit: Audit) -> list[tuple[str, str]]:
+    """Of what the config required of the release, what is not published, and why."""
     if audit.required is None:
         return []
-    schema, refused = audit.table.schema, set(audit.required.refused)
-    first = sorted(audit.required.sub_tables, key=lambda t: t not in refused)[:MOST_REQUIRED]
-    return [
-        (st.label(t, schema), "refused" if t in refused else "published", audit.required.why(t) if t in refused else "")
-        for t in first
-    ]
+    refused = audit.required.refused[:MOST_REQUIRED]
+    return [(st.label(t, audit.table.schema), audit.required.why(t)) for t in refused]
 
 
 def shown(tables: list[PublishedTable], small_count: int) -> list[str]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from sdc.config import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report import first_page
 from sdc.report.audit import Audit, render
 from sdc.report.published import published
 from sdc.search.required import RequiredRecord
@@ -87,15 +86,10 @@ def test_sections_are_numbered_as_they_come(decomposable: Audit) -> None:
     assert "A1" in dict(listed).values()
 
 
-def test_nothing_is_required_yet(czech: Audit) -> None:
-    assert first_page.required_rows(czech) == []
-    assert 'id="required"' not in first(czech)
-
-
 def test_it_says_what_was_required_and_why_it_was_refused(czech: Audit) -> None:
     assert 'id="required"' not in first(czech)
     pair, triple = 0b11, 0b111
     required = RequiredRecord((pair, triple), (triple,), (((triple,), "A*B*C is not releasable"),), is_best=True)
     text = Page(first(replace(czech, required=required))).text
     assert "1 of 2 required sub-tables are published" in text
-    assert "A*B*C refused A*B*C is not releasable A*B published" in text
+    assert "Required and refused Why A*B*C A*B*C is not releasable" in text
