@@ -1225,5 +1225,5 @@ def test_the_command_refuses_what_is_no_run_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, err = command(monkeypatch, capsys, "verify", tmp_path, "--json")
-    assert (status, out) == (1, "")
+    assert (status, json.loads(out)["status"]) == (1, 1)
     assert "is no run folder" in err
