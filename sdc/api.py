@@ -41,7 +41,7 @@ from sdc.search.wishes import Pattern, Wishes
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
-    from sdc.bounds.enumeration import Enumeration
+    from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
     from sdc.publish.publication import Texts
 
@@ -400,7 +400,12 @@ def require_new(folder: Path) -> None:
 
 
 def enumerate_tables(
-    table: Table, release: ReleaseLike, *, limit: int | None = None, max_steps: int | None = None
+    table: Table,
+    release: ReleaseLike,
+    *,
+    limit: int | None = None,
+    max_steps: int | None = None,
+    watch: Callable[[EnumerationProgress], bool] = lambda progress: True,
 ) -> Enumeration:
     """All feasible integer tables counted, or the first `limit` of them, with the range of every cell.
 
@@ -409,7 +414,7 @@ def enumerate_tables(
     """
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
-    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps)
+    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps, watch)
 
 
 def posterior(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -356,17 +358,39 @@ def enumerate_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """Counts the integer tables that agree with a release."""
+    """Counts the integer tables that agree with a release; an interrupt ends it with what is known."""
     from sdc import api
+    from sdc.progress import Nodes
 
     steps, about = UNASKED_STEPS if limit is None else None, _read(subject, variables, structural_zeros)
-    found = api.enumerate_tables(about.table, about.release(release), limit=limit, max_steps=steps)
-    if limit is None and not found.complete:
+    with _ended_by_interrupt() as ended:
+        watch = Nodes(lambda text: print(text, file=sys.stderr, flush=True), ended)
+        held = about.release(release)
+        found = api.enumerate_tables(about.table, held, limit=limit, max_steps=steps, watch=watch)
+    if ended.is_set():
+        print("interrupted: this is what is known so far", file=sys.stderr)
+    elif limit is None and not found.complete:
         print("the search was left after some seconds; give --limit to have it go on", file=sys.stderr)
     if as_json:
         print_json({"feasible_tables": found.feasible_tables, "complete": found.complete})
         return
     print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
+
+
+@contextmanager
+def _ended_by_interrupt() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets; the second one is an interrupt like any other."""
+    ended, before = threading.Event(), signal.getsignal(signal.SIGINT)
+
+    def end(number: int, frame: Any) -> None:
+        ended.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @app.command("posterior")

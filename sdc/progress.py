@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, update_wrapper
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sdc.events import EXECUTION, STEP, EventText, heard, tell
 from sdc.executor import Executor, Input, Result, Unit
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
+
+if TYPE_CHECKING:
+    from sdc.bounds.enumeration import EnumerationProgress
 
 SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
 
@@ -190,3 +194,29 @@ def summary(records: Sequence[StageRecord]) -> list[str]:
 
 def _mib(value: int | None) -> str:
     return "" if value is None else f"{value} MiB"
+
+
+class Nodes:
+    """Says about once a second how far an enumeration is, and at first how many tables there are at most."""
+
+    def __init__(
+        self, say: Callable[[str], None], ended: threading.Event, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._say, self._ended, self._clock = say, ended, clock
+        self._said: float | None = None
+
+    def __call__(self, progress: EnumerationProgress) -> bool:
+        """Whether to go on."""
+        now = self._clock()
+        if self._said is None:
+            self._say(f"at most {_size(progress.at_most)} tables, by the cells' intervals")
+            self._said = now
+        elif now - self._said >= 1:
+            self._said = now
+            self._say(f"{progress.steps:,} nodes, {_size(progress.tables)} tables so far")
+        return not self._ended.is_set()
+
+
+def _size(number: int) -> str:
+    """A number as one reads it: by its power of ten where it is long."""
+    return f"{number:,}" if number < 10**12 else f"10^{len(str(number)) - 1}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ import numpy as np
 import pytest
 
 from sdc import progress
+from sdc.bounds.enumeration import EnumerationProgress
 from sdc.config import ExecutionConfig
 from sdc.events import STEP, EventLog, heard, read_events, tell
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
-from sdc.progress import Measured, Progress, Watched, seconds_left, size_of, summary
+from sdc.progress import Measured, Nodes, Progress, Watched, seconds_left, size_of, summary
 from sdc.storage.run_folder import StageRecord
 
 
@@ -174,3 +176,19 @@ def test_the_summary_of_a_run() -> None:
         "old           done          0.0     0%                                ",
         "in all                      2.0",
     ]
+
+
+def test_an_enumeration_says_how_far_it_is_once_a_second() -> None:
+    said: list[str] = []
+    ended, now = threading.Event(), [0.0]
+    nodes = Nodes(said.append, ended, lambda: now[0])
+    for at, tables in ((0.0, 0), (0.5, 10), (1.5, 20), (1.7, 30), (9.0, 10**15)):
+        now[0] = at
+        assert nodes(EnumerationProgress(tables, 1000 * int(at), 10**20))
+    assert said == [
+        "at most 10^20 tables, by the cells' intervals",
+        "1,000 nodes, 20 tables so far",
+        "9,000 nodes, 10^15 tables so far",
+    ]
+    ended.set()
+    assert not nodes(EnumerationProgress(1, 1, 1))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,24 @@ from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 100_000
 MAX_STEPS = 1 << 28  # some 5 s a block
+STEPS_AT_ONCE = 1 << 23  # some .2 s
+
+
+@dataclass(frozen=True)
+class EnumerationProgress:
+    """How far an enumeration is: tables of all blocks that were searched so far, and the nodes that took.
+
+    steps    equations looked at
+    at_most  no more tables than this agree: what the intervals of the cells allow, cell by cell
+    """
+
+    tables: int
+    steps: int
+    at_most: int
+
+
+Watch = Callable[[EnumerationProgress], bool]
+"""Hears of the progress some times a second, and says whether to go on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +58,19 @@ class Enumeration:
 
 
 def enumerate_tables(
-    table: Table, knowledge: Knowledge, limit: int | None = None, max_steps: int | None = None
+    table: Table,
+    knowledge: Knowledge,
+    limit: int | None = None,
+    max_steps: int | None = None,
+    watch: Watch = lambda progress: True,
 ) -> Enumeration:
     """The number of feasible tables and each cell's range over them; with a `limit`, stops beyond that many.
 
     Independent blocks of the table are searched one by one: counts multiply, so the number may be
     beyond 2^64 and still come at once. The true table always counts as seen for the ranges. Time is
     proportional to the tables of the blocks and the dead ends between them, and no more than `max_steps`,
-    of which each block has an equal share; ReleaseError beyond 2,048 dense cells or for fewer than 1 of either.
+    of which each block has an equal share; where `watch` says so it ends earlier, with what is known. ReleaseError
+    beyond 2,048 dense cells or for fewer than 1 of either.
     """
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
@@ -56,7 +79,7 @@ def enumerate_tables(
     found = FeasibleTables(table, knowledge)
     steps = UNLIMITED if max_steps is None else max(1, max_steps // max(1, len(found.blocks)))
     # a block alone may reach the limit; the others are searched nevertheless, for the ranges of their cells
-    seen = _enumerate(found, limit or UNLIMITED, steps)
+    seen = _enumerate(found, limit or UNLIMITED, steps, watch)
     if limit is None or seen.feasible_tables <= limit:
         return seen
     return Enumeration(limit, False, seen.lower, seen.upper)
@@ -82,25 +105,37 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     return CellBounds(cells, marginals.counts, outer, inner, "enumeration")
 
 
-def _enumerate(found: FeasibleTables, max_tables: int, max_steps: int) -> Enumeration:
+def _enumerate(
+    found: FeasibleTables, max_tables: int, max_steps: int, watch: Watch = lambda progress: True
+) -> Enumeration:
     """At most so many tables and steps a block; the number is the product over the blocks."""
     lower, upper = found.equations.truth.copy(), found.equations.truth.copy()
-    tables, complete = 1, True
+    tables, complete, at_most = 1, True, found.at_most
+    watch(EnumerationProgress(tables, 0, at_most))
     for block in found.blocks:
-        seen = _enumerate_block(block, max_tables, max_steps)
+
+        def told(progress: EnumerationProgress, before: int = tables) -> bool:
+            return watch(replace(progress, tables=before * max(1, progress.tables), at_most=at_most))
+
+        seen = _enumerate_block(block, max_tables, max_steps, told)
         tables *= seen.feasible_tables
         complete &= seen.complete
         lower[block.cells], upper[block.cells] = seen.lower, seen.upper
     return Enumeration(tables, complete, lower, upper)
 
 
-def _enumerate_block(block: Block, max_tables: int, max_steps: int) -> Enumeration:
+def _enumerate_block(block: Block, max_tables: int, max_steps: int, watch: Watch) -> Enumeration:
     search = DepthFirst(block)
     lower, upper, tables = block.truth.copy(), block.truth.copy(), 0
-    while len(found := search.more(max_tables - tables, max_steps)):
-        tables += len(found)
-        np.minimum(lower, found.min(axis=0), out=lower)
-        np.maximum(upper, found.max(axis=0), out=upper)
+    # in slices of some steps, between which somebody hears of it, and may end it
+    while tables < max_tables and search.steps < max_steps and not search.exhausted:
+        found = search.more(max_tables - tables, min(max_steps, search.steps + STEPS_AT_ONCE))
+        if len(found):
+            tables += len(found)
+            np.minimum(lower, found.min(axis=0), out=lower)
+            np.maximum(upper, found.max(axis=0), out=upper)
+        if not watch(EnumerationProgress(tables, search.steps, 0)):
+            return Enumeration(max(1, tables), search.exhausted, lower, upper)
     # one table beyond the limit says whether there are more of them
     complete = not len(search.more(1, max_steps)) and search.exhausted
     # the true table is one, whether or not the search has come to it

@@ -142,6 +142,18 @@ class FeasibleTables:
             for number in np.unique(label[label >= 0])
         ]
 
+    @property
+    def at_most(self) -> int:
+        """No more tables agree: the product of the values that the cells of the blocks may have, one cell aside.
+
+        Of the cells of a block the widest follows from the others, for they have a sum that is known.
+        """
+        product = 1
+        for block in self.blocks:
+            ranges = (self.upper[block.cells] - self.lower[block.cells] + 1).tolist()
+            product *= prod(ranges) // max(ranges)
+        return product
+
     def block_of(self, cell: int) -> tuple[Block, int] | None:
         """The block with the dense cell and the cell's place in it; None where the cell is forced."""
         for block in self.blocks:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import decomposable, enumeration
-from sdc.bounds.enumeration import enumerate_tables, feasible_tables
+from sdc.bounds.enumeration import EnumerationProgress, enumerate_tables, feasible_tables
 from sdc.feasible import depth_first as feasible_search
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -250,3 +250,33 @@ def test_refusals() -> None:
     with pytest.raises(ReleaseError, match="could overflow"):
         enumerate_tables(wide, knows(wide, frontier("A")))
     assert enumerate_tables(heavy, knows(heavy, all_ways(8, 1))).feasible_tables == 1
+
+
+@given(tables_and_releases(max_records=5))
+@settings(max_examples=60)
+def test_there_are_no_more_tables_than_said_at_first(example: tuple[Table, Release]) -> None:
+    table, release = example
+    told: list[EnumerationProgress] = []
+    found = enumerate_tables(table, knows(table, release), watch=lambda progress: not told.append(progress))
+    assert told[0].at_most >= found.feasible_tables
+    assert [progress.tables for progress in told] == sorted(progress.tables for progress in told)
+    assert told[-1].tables == found.feasible_tables
+
+
+def test_whoever_watches_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enumeration, "STEPS_AT_ONCE", 1 << 16)
+    table = czech()
+    every = enumerate_tables(table, knows(table, LARGE_58))
+    told: list[EnumerationProgress] = []
+
+    def watch(progress: EnumerationProgress) -> bool:
+        told.append(progress)
+        return len(told) < 5
+
+    found = enumerate_tables(table, knows(table, LARGE_58), watch=watch)
+    assert len(told) == 5
+    assert (found.complete, 0 < found.feasible_tables < every.feasible_tables) == (False, True)
+    # what was seen is feasible, so the ranges are inner bounds
+    assert (every.lower <= found.lower).all()
+    assert (found.upper <= every.upper).all()
+    assert every.feasible_tables == 283_285
