@@ -107,6 +107,9 @@ Memory = Annotated[Text, AfterValidator(_memory)]
 Workers = Annotated[StrictInt, Field(ge=1, le=1024)]
 
 
+Names = Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
 class Section(BaseModel):
     """A part of a file of settings: what it does not name is refused, and nothing changes it."""
 
@@ -114,15 +117,16 @@ class Section(BaseModel):
 
 
 def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple[float | None, float | None]]:
-    """Bins that follow each other without gap or overlap; open only at the ends."""
-    labels, edges = list(bins), list(bins.values())
+    """Bins that follow each other without gap or overlap, open only at the ends; ascending, in whatever order given."""
     for label, (start, below) in bins.items():
         if start is not None and below is not None and start >= below:
             raise ValueError(f"the bin {label!r} goes from {start:g} to below {below:g}, and holds nothing")
-    # in the order given, which is that of the categories too: it must be ascending
+    # the order of the categories; a manifest, whose keys are sorted, gives them in another
+    bins = dict(sorted(bins.items(), key=lambda one: (one[1][0] is not None, one[1][0] or 0.0)))
+    labels, edges = list(bins), list(bins.values())
     for (one, other), ((_, below), (start, _)) in zip(pairwise(labels), pairwise(edges), strict=True):
         if below is None or start is None or below > start:
-            raise ValueError(f"the bins {one!r} and {other!r} overlap, or are not in ascending order")
+            raise ValueError(f"the bins {one!r} and {other!r} overlap")
         if below < start:
             raise ValueError(f"there is a gap between the bins {one!r} and {other!r}")
     return bins
@@ -148,14 +152,17 @@ class RecodeConfig(Section):
 
     column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
     bins: Annotated[
-        dict[Category, tuple[Edge | None, Edge | None]] | None,
-        AfterValidator(lambda bins: bins and _bins(bins)),
-        Field(min_length=1, description="label: [from, below] in rising order, null at the first or last end"),
+        Annotated[dict[Category, tuple[Edge | None, Edge | None]], Field(min_length=1), AfterValidator(_bins)] | None,
+        Field(description="label: [from, below] null at the first or last end, in any order"),
     ] = None
     groups: Annotated[
-        dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]] | None,
-        AfterValidator(lambda groups: groups and _groups(groups)),
-        Field(min_length=1, description='label: [values]; "*" for all others in one group at most'),
+        Annotated[
+            dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
+            Field(min_length=1),
+            AfterValidator(_groups),
+        ]
+        | None,
+        Field(description='label: [values]; "*" for all others in one group at most'),
     ] = None
     top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
     bottom: Annotated[StrictInt | None, Field(description="a whole number below top; it and less become one")] = None
@@ -405,7 +412,7 @@ class PatternConfig(Section):
     """Sub-tables named by how many variables they have."""
 
     all: Annotated[Positive | None, Field(le=63, description="every sub-table of so many variables")] = None
-    of: Annotated[tuple[Text, ...] | None, Field(min_length=1, description="a list of variables")] = None
+    of: Annotated[Names | None, Field(description="a list of variables")] = None
     up_to: Annotated[Positive | None, Field(le=63, description="of these, every so many; default all at once")] = None
 
     @model_validator(mode="after")
@@ -907,5 +914,8 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
     # of the validated config, with all defaults: what is written out and what is left to its default are the same build
     content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES})
+    for recode in content.get("table", {}).get("recodes", {}).values():
+        # of groups the order is that of the categories, and counts
+        recode["groups"] = recode["groups"] and list(recode["groups"].items())
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
