@@ -153,7 +153,7 @@ class RecodeConfig(Section):
     column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
     bins: Annotated[
         Annotated[dict[Category, tuple[Edge | None, Edge | None]], Field(min_length=1), AfterValidator(_bins)] | None,
-        Field(description="label: [from, below] null at the first or last end, in any order"),
+        Field(description="label: [from, below], null at the first or last end, in any order"),
     ] = None
     groups: Annotated[
         Annotated[
