@@ -146,14 +146,17 @@ class Evidence:
         return self.frame.counts[:, None] + found
 
     def needed(self, kept: Flags, rows: CellRows) -> Flags:
-        """(differences,) of those kept the first to reach an end of one of these marginal cells."""
+        """(differences,) of those kept the sparsest to reach an end of one of these marginal cells."""
         ends = self.ends(kept) - self.frame.counts[:, None]
         # an end at the true count needs no difference, and no entry is 0: nothing is marked for it
         entries = self._entries(kept)
         entries = entries[np.isin(self.row[entries], rows)]
-        needed = np.zeros(len(self.differences), np.bool_)
+        needed, cells = np.zeros(len(self.differences), np.bool_), np.diff(self.differences.start)
         for end in (0, 1):
             reaching = entries[self.differences.changes[entries] == ends[self.row[entries], end]]
+            # of those that reach as far the one of fewest cells: it is the likeliest to be feasible for larger releases
+            # too, of which fewer of its marginals would be changed
+            reaching = reaching[np.argsort(cells[self.differences.of[reaching]], kind="stable")]
             _, first = np.unique(self.row[reaching], return_index=True)
             needed[self.differences.of[reaching[first]]] = True
         return needed
