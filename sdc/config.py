@@ -229,6 +229,13 @@ class TableConfig(Section):
         dict[Text, RecodeConfig],
         Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
     ] = {}
+    weight: Annotated[
+        Text | None,
+        Field(
+            description="the column of a record's survey weight, a positive number; counts decide what goes out, and "
+            "rounded totals of weights go with them, see weighted; default none"
+        ),
+    ] = None
     bad_records: Annotated[
         Literal["refuse", "set_aside"],
         Field(
@@ -601,6 +608,27 @@ class CurveConfig(Section):
     ] = 0.5
 
 
+class WeightedConfig(Section):
+    """Totals of survey weights, beside or instead of the counts that are published."""
+
+    publish: Annotated[
+        Literal["beside", "instead"],
+        Field(
+            description="beside the counts, or instead of them; the counts decide, and are taken to be known, in both"
+        ),
+    ] = "beside"
+    round: Annotated[
+        Annotated[StrictInt, Field(ge=1, le=10**9)],
+        Field(
+            description="totals are rounded to multiples of this whole number; the coarser, the more totals can go out"
+        ),
+    ] = 1000
+    programs: Annotated[
+        NotNegative,
+        Field(description="most small linear programs that are solved for it; totals not judged by then are withheld"),
+    ] = 200_000
+
+
 class RemediesConfig(Section):
     """Recodes that are tried on what stopped the release."""
 
@@ -876,6 +904,10 @@ class BuildConfig(Section):
     publication: Annotated[PublicationConfig, Field(description="a section of settings")] = PublicationConfig()
     labels: Annotated[LabelsConfig, Field(description="a section with variables or a code_list")] = LabelsConfig()
     report: Annotated[AuditConfig, Field(description="a section with purpose, prepared_by, date")] = AuditConfig()
+    weighted: Annotated[
+        WeightedConfig | None,
+        Field(description="a section of settings; without it those of its defaults, where table.weight is given"),
+    ] = None
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
     curve: Annotated[
         CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
@@ -889,6 +921,17 @@ class BuildConfig(Section):
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
     server: Annotated[ServerConfig | None, Field(description="a section of settings, of the table server")] = None
+
+    @property
+    def totals(self) -> WeightedConfig | None:
+        """How totals of weights are published; None where records have none."""
+        return None if self.table.weight is None else self.weighted or WeightedConfig()
+
+    @model_validator(mode="after")
+    def _weights_are_named(self) -> BuildConfig:
+        if self.weighted is not None and self.table.weight is None:
+            raise ValueError("weighted is given, and table.weight names no column; name it, or leave the section out")
+        return self
 
     @model_validator(mode="after")
     def _search_fits_risk(self) -> BuildConfig:

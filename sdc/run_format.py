@@ -26,7 +26,15 @@ ENDS, EXACT = (OUTER_LOWER, INNER_LOWER, COUNT, INNER_UPPER, OUTER_UPPER), "exac
 OF_CELLS = (*ENDS, EXACT)
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
 
+# weighted/, where records have weights; these are in table/
+WEIGHTS, TOTAL, LEAST, LARGEST = "weights.parquet", "total", "least", "largest"
+WEIGHTED, WEIGHTED_FILE, WEIGHTED_FORMAT = "weighted", "weighted.json", 1
+PAIRS, PAIR, SHIFT = "pairs.parquet", "pair", "shift"
+OF_PAIRS = (PAIR, CHANGE, SHIFT)
+UNIT = 10**6  # weights and their totals are in millionths there
+
 # release/
+WEIGHTED_TOTAL = "weighted_total"
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
 

@@ -27,6 +27,7 @@ from sdc.model.labels import Labels
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
+from sdc.model.weights import Weights
 from sdc.publish.gate import Subject
 from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES, CriticalWidths
@@ -40,6 +41,7 @@ from sdc.storage import results
 from sdc.storage.certificate import Certificate
 from sdc.storage.parquet import read_written_table
 from sdc.storage.run_folder import RunFolder, code_digest, digest_of
+from sdc.storage.weighted import read_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,11 @@ class Build:
     @cached_property
     def table(self) -> Table:
         return read_written_table(self.folder.stage("table"))
+
+    @cached_property
+    def weights(self) -> Weights:
+        """Of the table's cells."""
+        return read_weights(self.folder.stage("table"), self.table)
 
     @cached_property
     def widths(self) -> CriticalWidths:

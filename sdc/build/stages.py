@@ -39,6 +39,7 @@ from sdc.memory import give_back
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.weights import UNIT, WeightRanges
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import Texts, check_publication, write_publication
@@ -53,7 +54,9 @@ from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.parquet import write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
+from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weighted, write_weights
 from sdc.verify.run_folder import verify_release
+from sdc.weighted.choice import choose
 
 BAD_RECORDS = "bad_records.json"
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
@@ -159,6 +162,9 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     for (variable, fault), records in counted.set_aside.items():
         say(f"table: {records} records set aside: {variable}: {fault.value}")
     write_table(table, into, parts=build.config.table.partitions)
+    if counted.weights is not None:
+        WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")
+        write_weights(counted.weights, into)
     write_json(into / BAD_RECORDS, counted.facts)
 
 
@@ -270,6 +276,19 @@ def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> N
         results.write_refusals(again, into)
 
 
+def _make_weighted(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    """Which totals of weights may go out beside the counts, and what shows it."""
+    asked, table = build.config.totals, build.table
+    if asked is None:
+        raise ConfigError("table.weight names no column; name it, or leave weighted out")
+    base, certificate = asked.round * UNIT, read_certificate(build.folder.stage("assessment"), table.schema)
+    known = Knowledge.of(table, certificate.release)
+    chosen = choose(table, build.weights, known, build.criterion, certificate.proof, base, executor, asked.programs)
+    say(f"weighted: {len(chosen.totals)} tables of totals go out, {len(chosen.withheld)} of the frontier withheld")
+    found = WeightedCertificate(table.digest, base, chosen.totals, chosen.withheld, chosen.pairs)
+    write_weighted(found, table.schema, into)
+
+
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
     from sdc.report.audit import Audit, render
 
@@ -303,6 +322,8 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
         required=found.required,
+        weighted=read_weighted(build.folder.stage("weighted"), build.table.schema) if config.totals else None,
+        totals=config.totals,
         about=config.report,
         publication=config.publication,
         labels=config.labels,
@@ -325,13 +346,19 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     if certificate.release != build.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
     effort = build.settings(executor).effort
+    weighted, asked = None, build.config.totals
+    if asked is not None:
+        weighted = build.weights, read_weighted(build.folder.stage("weighted"), build.table.schema)
+        if weighted[1].base != asked.round * UNIT:
+            raise ReleaseError(f"the totals were judged for another rounding than {asked.round}; run again")
     try:
-        cleared = clear(build.table, certificate, build.criterion, build.policy, effort)
+        cleared = clear(build.table, certificate, build.criterion, build.policy, effort, weighted)
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {build.folder.stage('confidential') / 'report.html'}") from error
     if cleared.unproven_cells:
         say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
-    name, texts = build.config.name, Texts(build.config.publication, build.labels)
+    shown = "beside" if asked is None else asked.publish
+    name, texts = build.config.name, Texts(build.config.publication, build.labels, shown)
     write_publication(cleared, build.subject, name, into, texts=texts)
     # from the files as they will be published, still under their temporary name
     check_publication(cleared, into, name, texts)
@@ -377,7 +404,8 @@ def _posterior_settings(build: Build) -> list[Any]:
 
 
 def _published_sections(config: BuildConfig) -> tuple[BaseModel, ...]:
-    return config.risk, config.publication, config.labels
+    sections = config.risk, config.publication, config.labels
+    return sections if config.totals is None else (*sections, config.totals)
 
 
 def _effort_settings(config: BuildConfig) -> dict[str, Any]:
@@ -455,13 +483,30 @@ POSTERIOR = Stage(
 )
 
 
+WEIGHTED = Stage(
+    "weighted",
+    "judges totals of weights beside the counts",
+    ("table", "assessment"),
+    lambda b: [_plain(b.config.risk), b.config.totals and b.config.totals.model_dump(exclude={"publish"})],
+    _make_weighted,
+)
+
+
 def stages_of(config: BuildConfig) -> tuple[Stage, ...]:
     """The stages of a build in order; those that only some configs have come before the report, which shows them."""
-    asked = ((CURVE, config.curve), (REMEDIES, config.remedies), (POSTERIOR, config.posterior))
+    asked = (
+        (CURVE, config.curve),
+        (REMEDIES, config.remedies),
+        (POSTERIOR, config.posterior),
+        (WEIGHTED, config.totals),
+    )
     some = [stage for stage, section in asked if section is not None]
     report = next(i for i, stage in enumerate(STAGES) if stage.name == "confidential")
     shows = replace(STAGES[report], needs=(*STAGES[report].needs, *(stage.name for stage in some)))
-    return (*STAGES[:report], *some, shows, *STAGES[report + 1 :])
+    rest = STAGES[report + 1 :]
+    if WEIGHTED in some:
+        rest = tuple(replace(stage, needs=(*stage.needs, WEIGHTED.name)) for stage in rest)
+    return (*STAGES[:report], *some, shows, *rest)
 
 
 SWEEP = STAGES[:2]

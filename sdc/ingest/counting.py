@@ -1,7 +1,8 @@
 """Counted cells as sorted arrays: packed into words, summed, spilled as runs where memory ends, merged by key ranges.
 
 A cell is packed into as few int64 words as its variables need, ordered as the codes are, first variable slowest: 40
-variables of 4 categories are two words. Cells are one int64 array (words + 1, n), the last row their counts. What fits
+variables of 4 categories are two words. Cells are one int64 array (words + 1, n), after the words the counts; where
+records have weights (words + 4, n), after the counts the sum, the least and the largest of a cell's weights. What fits
 memory is merged there; it is the case of no run and one range.
 """
 
@@ -22,6 +23,7 @@ from sdc.executor import Executor
 from sdc.ingest.vocabulary import Coding, Vocabulary
 from sdc.model.errors import InputError, SdcError
 from sdc.model.table import MAX_TOTAL
+from sdc.model.weights import UNIT
 
 Array: TypeAlias = npt.NDArray[np.int64]
 Column: TypeAlias = tuple[Array, npt.NDArray[Any]]
@@ -35,6 +37,7 @@ _BYTES_PER_WORD = 256
 _SMALL_RUN = 8
 """A run of less than this part of what memory holds is taken in: many parts would be many files."""
 _SAMPLES = 1 << 12  # of all runs, from which key ranges are estimated
+_UNITED = (np.add, np.add, np.minimum, np.maximum)  # how values of equal cells become one, by their row
 
 
 class Packing:
@@ -73,9 +76,9 @@ class Packing:
             yield keys[word] // step % size
 
 
-def summed(keys: Array, counts: Array | None = None) -> Array:
-    """The distinct cells, sorted, with the sums of their counts, each 1 where none are given."""
-    if counts is None and len(keys) == 1:
+def summed(keys: Array, values: Array | None = None) -> Array:
+    """The distinct cells, sorted, with what their (1 or 4, n) values come to; without any a count of 1 each."""
+    if values is None and len(keys) == 1:
         return np.stack(np.unique(keys[0], return_counts=True))
     # sorted and not hashed: runs are merged by ranges of the same order
     order = np.lexsort(keys[::-1])
@@ -83,15 +86,18 @@ def summed(keys: Array, counts: Array | None = None) -> Array:
     first = np.ones(keys.shape[1], np.bool_)
     first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
     starts = np.flatnonzero(first)
-    weights = np.ones(len(order), np.int64) if counts is None else counts[order]
-    sums = np.add.reduceat(weights, starts) if len(starts) else weights[:0]
-    return np.concatenate([keys[:, starts], sums[None]])
+    values = np.ones((1, len(order)), np.int64) if values is None else values[:, order]
+    united = [
+        unite.reduceat(row, starts) if len(starts) else row[:0]
+        for unite, row in zip(_UNITED, values, strict=False)  # of values without weights there is one row
+    ]
+    return np.concatenate([keys[:, starts], united])
 
 
-def _merged(pieces: Sequence[Array]) -> Array:
-    # sums cannot wrap: the total of all counts is within 2^53, see `_grow`
+def _merged(pieces: Sequence[Array], words: int) -> Array:
+    # sums cannot wrap: the totals of all counts and of all weights are within 2^53, see `_grow`
     cells = np.concatenate(pieces, axis=1)
-    return summed(cells[:-1], cells[-1])
+    return summed(cells[:words], cells[words:])
 
 
 # Tallies
@@ -114,29 +120,38 @@ class Tally:
     codings: Sequence[Coding]
     memory: int
     folder: Path
+    is_weighted: bool = False
     runs: list[SortedRun] = field(default_factory=list)
     total: int = 0
+    weight: int = 0
     rows: int = 0
 
     def __post_init__(self) -> None:
         self.vocabularies = [Vocabulary(coding) for coding in self.codings]
         self.packing = Packing([0] * len(self.codings))
-        self.cells = _no_cells(self.packing)
+        self.cells = self._no_cells()
         self._pile: list[Array] = []
 
     @property
     def most_cells(self) -> int:
         """Cells that may be in memory."""
-        return max(1, self.memory // (2 * _BYTES_PER_WORD * self.packing.words))
+        return max(1, self.memory // (2 * _BYTES_PER_WORD * (self.packing.words + 3 * self.is_weighted)))
 
     def add(self, columns: Iterable[Column], rows: int, counts: Array | None, total: int) -> None:
         """Rows in running codes, with the exact sum of their counts; InputError where the sum of all passes 2^53."""
-        self._grow(rows, total)
-        self._take(columns, rows, counts)
+        self._grow(rows, total, 0)
+        self._take(columns, rows, None if counts is None else counts[None])
+
+    def add_weighted(self, columns: Iterable[Column], weights: Array) -> None:
+        """Records in running codes with (rows,) weights; InputError where the sum of all passes 2^53."""
+        rows = len(weights)
+        # in two halves, whose sums cannot wrap around
+        self._grow(rows, rows, (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum()))
+        self._take(columns, rows, np.stack([np.ones(rows, np.int64), weights, weights, weights]))
 
     def unite(self, other: Tally) -> None:
         """The cells of another tally of the same variables, which is closed; its large runs stay runs."""
-        self._grow(other.rows, other.total)
+        self._grow(other.rows, other.total, other.weight)
         codes = [own.unite(its) for own, its in zip(self.vocabularies, other.vocabularies, strict=True)]
         self._take_cells(other.cells, other.packing, codes)
         for run in other.runs:
@@ -160,21 +175,29 @@ class Tally:
             # running codes of now: vocabularies only grow, so that a code once given stays
             codes = tuple(np.arange(size) for size in self.packing.sizes)
             self.runs.append(SortedRun(save(self.cells, self.folder), self.cells.shape[1], self.packing.sizes, codes))
-            self.cells = _no_cells(self.packing)
+            self.cells = self._no_cells()
 
-    def _grow(self, rows: int, total: int) -> None:
-        self.total, self.rows = self.total + total, self.rows + rows
+    def _no_cells(self) -> Array:
+        return np.empty((self.packing.words + (4 if self.is_weighted else 1), 0), np.int64)
+
+    def _grow(self, rows: int, total: int, weight: int) -> None:
+        self.total, self.rows, self.weight = self.total + total, self.rows + rows, self.weight + weight
         # here, before the counts are added: sums of what passes 2^53 could wrap, and one bad part would hide another
         if self.total > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
+        if self.weight > MAX_TOTAL:
+            raise InputError(
+                f"the weights sum to more than {MAX_TOTAL // UNIT:,}, of which 6 decimals are kept; scale them down"
+            )
 
     def _take_cells(self, cells: Array, packing: Packing, codes: Sequence[Array]) -> None:
-        self._take(zip(codes, packing.unpack(cells[:-1]), strict=True), cells.shape[1], cells[-1])
+        words = packing.words
+        self._take(zip(codes, packing.unpack(cells[:words]), strict=True), cells.shape[1], cells[words:])
 
-    def _take(self, columns: Iterable[Column], rows: int, counts: Array | None) -> None:
+    def _take(self, columns: Iterable[Column], rows: int, values: Array | None) -> None:
         if rows:
             self._fit()
-            self._heap(summed(self.packing.pack(columns, rows), counts))
+            self._heap(summed(self.packing.pack(columns, rows), values))
 
     def _fit(self) -> None:
         """Packs anew where the vocabularies have grown."""
@@ -195,18 +218,14 @@ class Tally:
 
     def _sum(self) -> None:
         if self._pile:
-            self.cells = _merged([self.cells, *self._pile])
+            self.cells = _merged([self.cells, *self._pile], self.packing.words)
             self._pile.clear()
-
-
-def _no_cells(packing: Packing) -> Array:
-    return np.empty((packing.words + 1, 0), np.int64)
 
 
 def _repacked(cells: Array, old: Packing, new: Packing) -> Array:
     """The same cells, in the same order, with room for more categories."""
-    codes = ((np.arange(size), rows) for size, rows in zip(old.sizes, old.unpack(cells[:-1]), strict=True))
-    return np.concatenate([new.pack(codes, cells.shape[1]), cells[-1:]])
+    codes = ((np.arange(size), rows) for size, rows in zip(old.sizes, old.unpack(cells[: old.words]), strict=True))
+    return np.concatenate([new.pack(codes, cells.shape[1]), cells[old.words :]])
 
 
 def save(cells: Array, folder: Path) -> Path:
@@ -250,17 +269,17 @@ def settle_cells(cells: Array, packing: Packing, settled: Settled) -> tuple[Arra
     # mostly nothing is bad, and then no cell is looked at for it
     if any((codes < 0).any() for codes in settled.codes):
         cells, faults = _without_faults(cells, packing, settled)
-    columns = zip(settled.codes, packing.unpack(cells[:-1]), strict=True)
-    return summed(settled.packing.pack(columns, cells.shape[1]), cells[-1]), faults
+    columns = zip(settled.codes, packing.unpack(cells[: packing.words]), strict=True)
+    return summed(settled.packing.pack(columns, cells.shape[1]), cells[packing.words :]), faults
 
 
 def _without_faults(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
-    good, faults = np.ones(cells.shape[1], np.bool_), {}
+    good, faults, counts = np.ones(cells.shape[1], np.bool_), {}, cells[packing.words]
     # by the order of the variables: a record with several faults counts once, under the first
-    for v, (codes, rows) in enumerate(zip(settled.codes, packing.unpack(cells[:-1]), strict=True)):
+    for v, (codes, rows) in enumerate(zip(settled.codes, packing.unpack(cells[: packing.words]), strict=True)):
         for fault in np.unique(codes[codes < 0]).tolist():
             at = good & (codes[rows] == fault)
-            faults[v, -1 - fault] = int(cells[-1, at].sum())
+            faults[v, -1 - fault] = int(counts[at].sum())
             good &= ~at
     return cells[:, good], {key: records for key, records in faults.items() if records}
 
@@ -281,7 +300,8 @@ def merge(tally: Tally, settled: Settled, executor: Executor) -> tuple[Iterator[
     for path, found in executor.run(sort_run, None, units):
         paths.append(path)
         faults = {key: faults.get(key, 0) + found.get(key, 0) for key in faults | found}
-    ranges = [(paths, start, stop, tally.folder) for start, stop in zip([None, *edges], [*edges, None], strict=True)]
+    ends, words = zip([None, *edges], [*edges, None], strict=True), settled.packing.words
+    ranges = [(paths, start, stop, words, tally.folder) for start, stop in ends]
     return (_mapped(path) for path in executor.run(merge_range, None, ranges)), faults
 
 
@@ -292,10 +312,10 @@ def sort_run(table: None, unit: tuple[SortedRun, Settled, Path]) -> tuple[Path, 
     return save(cells, folder), faults
 
 
-def merge_range(table: None, unit: tuple[list[Path], Key | None, Key | None, Path]) -> Path:
-    """Writes the cells with keys from `start` to below `stop` of all sorted runs, summed."""
-    paths, start, stop, folder = unit
-    return save(_merged([_between(_mapped(path), start, stop) for path in paths]), folder)
+def merge_range(table: None, unit: tuple[list[Path], Key | None, Key | None, int, Path]) -> Path:
+    """Writes the cells with keys of so many words from `start` to below `stop` of all sorted runs, summed."""
+    paths, start, stop, words, folder = unit
+    return save(_merged([_between(_mapped(path), start, stop) for path in paths], words), folder)
 
 
 def _mapped(path: Path) -> Array:
@@ -313,7 +333,7 @@ def _between(cells: Array, start: Key | None, stop: Key | None) -> Array:
 
 def _place(cells: Array, key: Key) -> int:
     # a search in a mapped file reads a page a step, not the file
-    return bisect_left(range(cells.shape[1]), key, key=lambda i: tuple(cells[:-1, i].tolist()))
+    return bisect_left(range(cells.shape[1]), key, key=lambda i: tuple(cells[: len(key), i].tolist()))
 
 
 def _edges(tally: Tally, settled: Settled) -> list[Key]:
@@ -325,7 +345,7 @@ def _edges(tally: Tally, settled: Settled) -> list[Key]:
         settle_cells(np.array(_mapped(run.path)[:, ::step]), Packing(run.sizes), settled.of(run))[0]
         for run in tally.runs
     ]
-    keys = _merged(samples)[:-1]
+    keys = _merged(samples, settled.packing.words)[: settled.packing.words]
     ranges = -(-total // tally.most_cells)
     # an edge at the first key would leave a range without cells before it
     chosen = {keys.shape[1] * part // ranges for part in range(1, ranges)} - {0}

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pydantic import ValidationError
 
@@ -39,9 +40,11 @@ from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Part, Source, open_source
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault
+from sdc.ingest.weights import weights_of
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import MAX_TOTAL, Counts, Table
+from sdc.model.weights import Weights
 
 COUNT = "count"
 MEMORY = 1 << 30
@@ -103,14 +106,18 @@ def read_table(
         "hierarchies": hierarchies or {},
         "structural_zeros": None if structural_zeros is None else str(structural_zeros),
     }
+    return _count_source(source, given, executor, memory).table
+
+
+def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, memory: int) -> CountedRecords:
     is_path = isinstance(source, str | Path)
     try:
         settings = TableConfig.model_validate({"path": str(source) if is_path else FRAME, **given})
     except ValidationError as error:
         raise InputError(faults_of(error, BuildConfig, "table")) from error
     if not is_path:
-        return count_frame(arrow_of(source), settings, memory).table
-    return count_records(open_source(source), settings, executor, memory).table
+        return count_frame(arrow_of(source), settings, memory)
+    return count_records(open_source(source), settings, executor, memory)
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,7 @@ class CountedRecords:
 
     table: Table
     set_aside: Mapping[tuple[str, Fault], int]
+    weights: Weights | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -150,10 +158,10 @@ def count_records(
     # results of several units may be with this process at once, beside the cells that it merges them into
     share = memory // (8 * len(ranges))
     units = [
-        PartUnit(part, groups, codings, COUNT in layouts[0].names, memory, folder, share, settings.csv)
+        PartUnit(part, groups, codings, COUNT in layouts[0].names, settings.weight, memory, folder, share, settings.csv)
         for part, groups in ranges
     ]
-    tally = Tally(codings, memory, folder)
+    tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
         for found in runner.run(count_part, None, units):
             # the first fault in the order of the parts, however many workers there are
@@ -170,12 +178,11 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
     """The same of a table that is in memory."""
     part, names = Part(FRAME, None, ""), frame.column_names
     codings = _codings(names, settings, FRAME)
-    columns = list(dict.fromkeys([*(coding.column for coding in codings), *([COUNT] if COUNT in names else [])]))
     folder = scratch_of(IN_PROCESS)
-    unit = PartUnit(part, None, codings, COUNT in names, memory, folder, memory, settings.csv)
-    tally = Tally(codings, memory, folder)
+    unit = PartUnit(part, None, codings, COUNT in names, settings.weight, memory, folder, memory, settings.csv)
+    tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
-        for batch in frame.select(columns).to_batches(max_chunksize=_FRAME_ROWS):
+        for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
             _count_batch(batch, tally, unit)
         _check(tally, settings, FRAME)
         return _settled(tally.close(memory), settings, IN_PROCESS, FRAME)
@@ -191,12 +198,15 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
     _check_columns(columns, settings, path)
+    _check_weight(columns, settings, path)
     names = {column: name for name, column in settings.columns.items()}
-    known = [names.get(name, name) for name in columns if name != COUNT] + made
+    known = [names.get(name, name) for name in columns if name not in (COUNT, settings.weight)] + made
     chosen = known if settings.variables is None else list(settings.variables)
     for name in chosen:
         if name == COUNT:
             raise InputError(f"{COUNT!r} cannot be a variable: it is the column of counts; rename the column")
+        if name == settings.weight:
+            raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; take it off the variables")
         if name not in known:
             raise InputError(f"{path} has no column {name!r}; it has {', '.join(columns)}")
         if settings.variables is None and name.strip().lower() == COUNT:
@@ -226,6 +236,19 @@ def _check_columns(columns: list[str], settings: TableConfig, path: str) -> None
             raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
 
 
+def _check_weight(columns: list[str], settings: TableConfig, path: str) -> None:
+    """InputError where there is no such column, or what is weighted is counted cells."""
+    if settings.weight is None:
+        return
+    if settings.weight not in columns or settings.weight == COUNT:
+        raise InputError(f"weight names {settings.weight!r}, no column of {path}; it has {', '.join(columns)}")
+    if COUNT in columns:
+        raise InputError(
+            f"{path} has the column {COUNT!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
+            "a record; give the records"
+        )
+
+
 def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
     for name in given:
         if name not in known:
@@ -239,6 +262,7 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 class PartUnit:
     """A part, or some row groups of it, and how it is counted.
 
+    weight      the column of a record's weight
     memory      bytes for cells in the process that counts it
     folder      where runs go
     most_bytes  of cells that may travel back; more become a run
@@ -249,10 +273,17 @@ class PartUnit:
     groups: range | None
     codings: tuple[Coding, ...]
     counted: bool
+    weight: str | None
     memory: int
     folder: Path
     most_bytes: int
     csv: CsvConfig
+
+    @property
+    def columns(self) -> list[str]:
+        """Those that are read."""
+        used = [coding.column for coding in self.codings] + [COUNT] * self.counted
+        return list(dict.fromkeys(used if self.weight is None else [*used, self.weight]))
 
 
 def _ranges(parts: Sequence[Part], layouts: Sequence[Layout]) -> Iterator[tuple[Part, range | None]]:
@@ -280,9 +311,8 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
 
 def _counted(part: Part, unit: PartUnit) -> Tally:
     """The cells of a part, opened as `part` has it."""
-    tally = Tally(unit.codings, unit.memory, unit.folder)
-    columns = list(dict.fromkeys(coding.column for coding in unit.codings)) + [COUNT] * unit.counted
-    for batch in batches(part, columns, unit.groups, unit.csv):
+    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
+    for batch in batches(part, unit.columns, unit.groups, unit.csv):
         _count_batch(batch, tally, unit)
     return tally.close(unit.most_bytes)
 
@@ -292,6 +322,9 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
         vocabulary.encode(batch.column(coding.column), str(unit.part))
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
+    if unit.weight is not None:
+        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part)))
+        return
     counts, total = _counts(batch.column(COUNT), unit.part) if unit.counted else (None, len(batch))
     tally.add(columns, len(batch), counts, total)
 
@@ -366,7 +399,8 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     table = _table(schema, packing, cells)
     if not table.total:
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
-    table = _without_nobodys(table, tally.codings)
+    weights = _weights(packing, cells) if tally.is_weighted else None
+    table, rows = _without_nobodys(table, tally.codings)
     schema = table.schema
     if settings.structural_zeros is not None:
         # last: only now are the categories known that the patterns name
@@ -374,11 +408,19 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     if settings.hierarchies:
         table = table.with_zeros(table.zeros.join(implied_zeros(table, settings.hierarchies)))
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
-    return CountedRecords(table, aside)
+    return CountedRecords(table, aside, weights and weights.rows(rows))
 
 
-def _without_nobodys(table: Table, codings: Sequence[Coding]) -> Table:
-    """Only categories that records have or the settings name, in the order that these have without the others."""
+def _weights(packing: Packing, pieces: Sequence[Array]) -> Weights:
+    """Those of the cells in final order, of which each has a record."""
+    return Weights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
+
+
+def _without_nobodys(table: Table, codings: Sequence[Coding]) -> tuple[Table, npt.NDArray[np.int64]]:
+    """Only categories that records have or the settings name, in the order that these have without the others.
+
+    And which row each cell of the new table had in the old one.
+    """
     places, variables = [], []
     for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
         kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in coding.named]
@@ -388,9 +430,10 @@ def _without_nobodys(table: Table, codings: Sequence[Coding]) -> Table:
         # what nobody has gets any place: no cell has it
         places.append(np.array([place.get(known.get(c, c), 0) for c in variable.categories]))
     if tuple(variables) == table.schema.variables:
-        return table
+        return table, np.arange(len(table))
     codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
-    return Table.of(Schema(tuple(variables)), codes, table.counts)
+    renamed = Table.of(Schema(tuple(variables)), codes, table.counts)
+    return renamed, renamed.schema.keys.matching(codes.astype(np.uint16), renamed.codes)
 
 
 def _with_missing_last(names: Sequence[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
@@ -401,14 +444,15 @@ def _with_missing_last(names: Sequence[str], coding: Coding) -> tuple[list[str],
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
     """The table of cells in final order, of which those of no records are dropped."""
     # rows with the count 0 made categories known, and are no cells
-    keep = [piece[-1] > 0 for piece in pieces]
+    words = packing.words
+    keep = [piece[words] > 0 for piece in pieces]
     size = sum(int(good.sum()) for good in keep)
     codes, counts = np.empty((size, len(schema)), np.uint16), np.empty(size, np.int64)
     start = 0
     for piece, good in zip(pieces, keep, strict=True):
         stop = start + int(good.sum())
-        counts[start:stop] = piece[-1, good]
-        for v, column in enumerate(packing.unpack(piece[:-1, good])):
+        counts[start:stop] = piece[words, good]
+        for v, column in enumerate(packing.unpack(piece[:words, good])):
             codes[start:stop, v] = column
         start = stop
     return Table(schema, codes, counts)

@@ -10,17 +10,23 @@ from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, replace
 from typing import NoReturn
 
+import numpy as np
+
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
+from sdc.model.table import Counts, Table
+from sdc.model.weights import UNIT, WeightRanges, Weights, rounded
 from sdc.risk.criterion import Assessment, Criterion, Depth, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.storage.certificate import Certificate
+from sdc.storage.weighted import WeightedCertificate
+from sdc.weighted.choice import is_kept
+from sdc.weighted.pairs import WeightedKnowledge
 
 # this process's own: nothing that was read or unpickled can have it
 _KEY = object()
@@ -36,11 +42,25 @@ class Subject:
 
 
 @dataclass(frozen=True, eq=False)
+class WeightedTotals:
+    """Totals of weights, rounded.
+
+    base  what they are rounded to, a whole number; total  of all records, None where that is withheld
+    of    by sub-table, numbered as the cleared release, (cells,) totals of the marginal's cells with records
+    """
+
+    base: int
+    total: int | None
+    of: Mapping[SubTable, Counts]
+
+
+@dataclass(frozen=True, eq=False)
 class Cleared:
     """A release that may go out. `clear` alone makes one: TypeError elsewhere, and for every kind of copy.
 
     schema          the variables that are published; `release` numbers them as it does
     unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
+    weighted        totals of weights that may go out beside the counts; None where there are none
     """
 
     subject: Subject
@@ -49,6 +69,7 @@ class Cleared:
     total: int
     unproven_cells: int
     _marginals: Mapping[SubTable, Table]
+    weighted: WeightedTotals | None = None
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
@@ -59,7 +80,7 @@ class Cleared:
         raise TypeError("a cleared release is not copied or stored; clear it again where it is published")
 
     def marginal(self, subtable: SubTable) -> Table:
-        """A released marginal; KeyError for any that is not on the frontier."""
+        """A released marginal; KeyError for any that is not on the frontier, and has no weighted totals."""
         return self._marginals[subtable]
 
     def require(self, subject: Subject) -> None:
@@ -69,13 +90,21 @@ class Cleared:
 
 
 def clear(
-    table: Table, certificate: Certificate, criterion: Criterion, policy: Policy, effort: Effort | None = None
+    table: Table,
+    certificate: Certificate,
+    criterion: Criterion,
+    policy: Policy,
+    effort: Effort | None = None,
+    weighted: tuple[Weights, WeightedCertificate] | None = None,
 ) -> Cleared:
     """The certificate's release, where the certificate shows every at-risk cell of this table to be wide enough.
 
     Every difference is checked again, in integers; nothing that was said of the release before counts. Under the
     policy "outer" cells may stay without proof, as long as no outer bound refutes one. ReleaseError where the release
     may not go out, or where the certificate is of another table or criterion.
+
+    With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
+    totals are cleared too; that is shown again like all else.
     """
     subject = Subject(table.digest, criterion, policy)
     # a limit on the posterior follows from table and release, and has no certificate
@@ -95,16 +124,50 @@ def clear(
     likely = criterion.identification(table, knowledge)
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
-    return _cleared(subject, table, certificate.release, unproven)
+    totals = None if weighted is None else _totals(table, knowledge, criterion, *weighted)
+    return _cleared(subject, table, certificate.release, unproven, totals)
 
 
-def _cleared(subject: Subject, table: Table, release: Release, unproven: int) -> Cleared:
+def _totals(
+    table: Table, knowledge: Knowledge, criterion: Criterion, weights: Weights, certificate: WeightedCertificate
+) -> WeightedTotals:
+    """By sub-tables of the table; ReleaseError where they are not shown to be safe."""
+    if certificate.table_digest != table.digest:
+        raise ReleaseError(
+            f"the weighted totals are of another table: {certificate.table_digest[:12]}, asked is {table.digest[:12]}; "
+            "nothing is published, run again"
+        )
+    weights.check(table)
+    if beyond := [t for t in certificate.totals if t not in knowledge.release]:
+        raise ReleaseError(
+            f"weighted totals of {st.label(beyond[0], table.schema)} are listed, whose counts are not released; "
+            "nothing is published, run again"
+        )
+    known = WeightedKnowledge(knowledge, WeightRanges.of(table, weights), certificate.totals, certificate.base)
+    good = certificate.pairs.feasible(table, weights, known)
+    if not good.all() or (certificate.totals and not is_kept(table, criterion, certificate.pairs)):
+        raise NotReleasableError(
+            "the weighted totals are not shown to be safe beside the counts; nothing is published, run again or take "
+            "table.weight off the config"
+        )
+    truth = Table(table.schema, table.codes, weights.totals)
+    of = {t: rounded(truth.marginal(t).counts, certificate.base) // UNIT for t in certificate.totals if t}
+    whole = int(rounded(np.array([truth.total]), certificate.base)[0]) // UNIT if 0 in certificate.totals else None
+    return WeightedTotals(certificate.base // UNIT, whole, of)
+
+
+def _cleared(
+    subject: Subject, table: Table, release: Release, unproven: int, totals: WeightedTotals | None = None
+) -> Cleared:
     kept = release.variables or 1  # a schema has a variable, though nothing but the total goes out
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
     # both frontiers are in one order, because renumbering keeps that of the variables; not strict, because the total
     # alone has no marginal
-    marginals = zip(within.frontier, (table.marginal(t) for t in release.frontier if t), strict=False)
-    return Cleared(subject, schema, within, table.total, unproven, dict(marginals), _KEY)
+    marginals = dict(zip(within.frontier, (table.marginal(t) for t in release.frontier if t), strict=False))
+    if totals is not None:
+        marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
+        totals = replace(totals, of={st.within(t, kept): counts for t, counts in totals.of.items()})
+    return Cleared(subject, schema, within, table.total, unproven, marginals, totals, _KEY)
 
 
 def _refuted(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sdc.config import PublicationConfig
 from sdc.model import subtable as st
@@ -18,7 +18,17 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.publish.gate import Cleared, Subject
-from sdc.run_format import COUNT, DICTIONARY, GUIDE, METADATA, SHA256, SUB_TABLE, in_csv, is_formula
+from sdc.run_format import (
+    COUNT,
+    DICTIONARY,
+    GUIDE,
+    METADATA,
+    SHA256,
+    SUB_TABLE,
+    WEIGHTED_TOTAL,
+    in_csv,
+    is_formula,
+)
 from sdc.storage.parquet import read_columns, table_columns, write_columns, write_csv
 from sdc.storage.run_folder import read_json, write_json
 
@@ -31,6 +41,7 @@ class Texts:
 
     about: PublicationConfig
     labels: Labels
+    totals: Literal["beside", "instead"] = "beside"
 
     def of(self, names: Iterable[str]) -> Texts:
         """Those of these variables."""
@@ -56,12 +67,12 @@ def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Pat
     cleared.require(subject)
     if texts.about.formulas == "refuse":
         _refuse_formulas(cleared, texts.labels)
-    for element, file in _files(cleared):
-        columns = table_columns(cleared.marginal(element))
+    for element, file in _files(cleared, texts.totals):
+        columns = _columns_of(cleared, element, texts.totals)
         write_csv(folder / f"{file}.csv", _inert(columns))
         write_columns(folder / f"{file}.parquet", columns)
     write_csv(folder / DICTIONARY, _dictionary(cleared, texts.labels))
-    (folder / GUIDE).write_text(_guide(cleared, name, texts.about), encoding="utf-8")
+    (folder / GUIDE).write_text(_guide(cleared, name, texts), encoding="utf-8")
     write_json(folder / METADATA, _metadata(cleared, name, texts, folder))
 
 
@@ -75,11 +86,12 @@ def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = 
         raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {cleared.total}")
     # from what the folder says of itself, as whoever receives it would read it
     tables = [resource for resource in metadata["resources"] if SUB_TABLE in resource]
-    published = Release.of([_checked(cleared, folder, resource) for resource in tables])
+    published = [_checked(cleared, folder, resource, texts.totals) for resource in tables]
     listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
     if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
         raise RunFolderError(f"{folder / unlisted[0]} is no table that {METADATA} lists; nothing is released")
-    if lacking := [element for element in cleared.release.frontier if element not in published]:
+    wanted = Release.of(element for element, _ in _files(cleared, texts.totals)).frontier
+    if lacking := [element for element in wanted if element and element not in Release.of(published)]:
         label = st.label(lacking[0], cleared.schema)
         raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
     _check_texts(cleared, folder, name, texts)
@@ -94,7 +106,7 @@ def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> Non
     columns = _dictionary(cleared, texts.labels)
     rows = [list(columns), *(list(map(str, row)) for row in zip(*columns.values(), strict=True))]
     expected = {
-        GUIDE: guide == _guide(cleared, name, texts.about),
+        GUIDE: guide == _guide(cleared, name, texts),
         DICTIONARY: dictionary == rows,
         METADATA: read_json(folder / METADATA) == _metadata(cleared, name, texts, folder),
     }
@@ -102,18 +114,18 @@ def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> Non
         raise RunFolderError(f"{folder / wrong[0]} is not what it was to say; nothing is released, run again")
 
 
-def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any]) -> SubTable:
+def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any], totals: str) -> SubTable:
     path = folder / resource["path"]
     names, unknown = resource[SUB_TABLE], set(resource[SUB_TABLE]) - set(cleared.schema.names)
     element = st.of(cleared.schema.index(name) for name in names if name not in unknown)
-    if unknown or element not in cleared.release.frontier:
+    if unknown or element not in [cleared_one for cleared_one, _ in _files(cleared, totals)]:
         raise RunFolderError(f"{path} is of {'*'.join(names)}, which was not cleared; nothing is released")
     try:
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
     # made again from the marginal that was cleared, value by value: the hash only says that a file is as it was written
-    columns = table_columns(cleared.marginal(element))
+    columns = _columns_of(cleared, element, totals)
     expected = {key: list(column) for key, column in (_inert(columns) if path.suffix == ".csv" else columns).items()}
     if sha != resource["hash"].removeprefix(SHA256) or _columns(path) != expected:
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
@@ -126,7 +138,8 @@ def _columns(path: Path) -> dict[str, list[Any]]:
     header, *rows = _rows(path)
     # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
-    return {**columns, COUNT: [int(value) for value in columns[COUNT]]}
+    numbers = [key for key in (COUNT, WEIGHTED_TOTAL) if key in columns]
+    return {**columns, **{key: [int(value) for value in columns[key]] for key in numbers}}
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -154,9 +167,26 @@ def _refuse_formulas(cleared: Cleared, labels: Labels) -> None:
             raise ReleaseError(f"{text!r}, of {variable.name!r}, would be run by a spreadsheet; reword it, {advice}")
 
 
-def _files(cleared: Cleared) -> list[tuple[SubTable, str]]:
+def _columns_of(cleared: Cleared, element: SubTable, totals: str) -> dict[str, Any]:
+    """The columns of a published sub-table: its variables, and the counts, the weighted totals, or both."""
+    columns: dict[str, Any] = dict(table_columns(cleared.marginal(element)))
+    if cleared.weighted is not None and WEIGHTED_TOTAL in columns:
+        raise ReleaseError(
+            f"a variable is called {WEIGHTED_TOTAL!r}, which is the column of totals of weights; rename it"
+        )
+    if cleared.weighted is not None and element in cleared.weighted.of:
+        columns[WEIGHTED_TOTAL] = cleared.weighted.of[element]
+        if totals == "instead":
+            del columns[COUNT]
+    return columns
+
+
+def _files(cleared: Cleared, totals: str) -> list[tuple[SubTable, str]]:
     """The published sub-tables and what their files are called, without suffix; the grand total is in the metadata."""
-    numbered = enumerate(cleared.release.frontier, start=1)
+    weighted = () if cleared.weighted is None else tuple(cleared.weighted.of)
+    shown = () if totals == "instead" and cleared.weighted is not None else cleared.release.frontier
+    elements = [*shown, *(element for element in weighted if element not in shown)]
+    numbered = enumerate(elements, start=1)
     return [(element, _file_name(number, element, cleared.schema)) for number, element in numbered if element]
 
 
@@ -190,8 +220,8 @@ def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
 
 def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[str, Any]:
     resources = [
-        _resource(element, f"{file}{suffix}", cleared.schema, texts.labels, folder)
-        for element, file in _files(cleared)
+        _resource(element, f"{file}{suffix}", cleared, texts, folder)
+        for element, file in _files(cleared, texts.totals)
         for suffix in (".csv", ".parquet")
     ]
     dictionary = {"name": "data_dictionary", "path": DICTIONARY, "format": "csv"}
@@ -199,8 +229,9 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
         "profile": "data-package",
         "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
         "title": texts.about.title or name,
-        "description": "Exact marginal tables of counts; a combination of categories without a row has the count 0.",
+        "description": " ".join(_what(cleared, texts.totals)),
         "records": cleared.total,
+        **_told_of_weights(cleared),
         "resources": [*resources, dictionary],
         **_about(texts.about),
     }
@@ -226,8 +257,46 @@ def _licence(licence: str) -> dict[str, str]:
     return {"name": licence} if re.fullmatch(r"[\w.-]+", licence) else {"name": "other", "title": licence}
 
 
-def _resource(element: SubTable, file: str, schema: Schema, labels: Labels, folder: Path) -> dict[str, Any]:
-    fields = [_field(variable, labels) for variable in schema.restrict(st.members(element)).variables]
+def _what(cleared: Cleared, totals: str) -> list[str]:
+    """What the numbers are, in sentences."""
+    exact = "Exact marginal tables of counts; a combination of categories without a row has the count 0."
+    weighted = cleared.weighted
+    if weighted is None:
+        return [exact]
+    said = [] if totals == "instead" else [exact]
+    base = f"{WEIGHTED_TOTAL} is the sum of the records' weights, rounded to a multiple of {weighted.base:,}"
+    why = "so that totals do not add up exactly, and some are withheld where they would tell too much of a count"
+    return [*said, f"{base}, {why}.", *_fraction(cleared)]
+
+
+def _fraction(cleared: Cleared) -> list[str]:
+    """What a count of a sample says of the population ([KDSF] section 2)."""
+    whole = cleared.weighted.total if cleared.weighted else None
+    if not whole:
+        return []
+    each = round(whole / cleared.total)
+    return [
+        f"The records are a sample: {cleared.total:,} of them stand for about {whole:,}, each for {each:,} on average. "
+        "A count of 1 is one record of the sample, and seldom one of the population."
+    ]
+
+
+def _told_of_weights(cleared: Cleared) -> dict[str, Any]:
+    weighted = cleared.weighted
+    if weighted is None:
+        return {}
+    return {"weighted": {"round": weighted.base, **({} if weighted.total is None else {"total": weighted.total})}}
+
+
+def _numbers(cleared: Cleared, element: SubTable, totals: str) -> list[dict[str, str]]:
+    """The columns that are no variables."""
+    columns = _columns_of(cleared, element, totals)
+    return [{"name": name, "type": "integer"} for name in (COUNT, WEIGHTED_TOTAL) if name in columns]
+
+
+def _resource(element: SubTable, file: str, cleared: Cleared, texts: Texts, folder: Path) -> dict[str, Any]:
+    schema = cleared.schema
+    fields = [_field(variable, texts.labels) for variable in schema.restrict(st.members(element)).variables]
     data = (folder / file).read_bytes()
     return {
         "name": re.sub(r"[^a-z0-9._-]", "-", file.lower()),
@@ -236,7 +305,7 @@ def _resource(element: SubTable, file: str, schema: Schema, labels: Labels, fold
         "bytes": len(data),
         "hash": SHA256 + hashlib.sha256(data).hexdigest(),
         SUB_TABLE: st.names(element, schema),
-        "schema": {"fields": [*fields, {"name": COUNT, "type": "integer"}]},
+        "schema": {"fields": [*fields, *_numbers(cleared, element, texts.totals)]},
     }
 
 
@@ -250,13 +319,33 @@ def _field(variable: Variable, labels: Labels) -> dict[str, Any]:
     return field | {key: value for key, value in told.items() if value}
 
 
-def _guide(cleared: Cleared, name: str, about: PublicationConfig) -> str:
+def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
+    if cleared.weighted is not None:
+        return _weighted_guide(cleared, name, texts)
+    about = texts.about
     said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
     return (
-        f"{about.title or name}: {len(_files(cleared))} exact tables of counts\n\n"
+        f"{about.title or name}: {len(_files(cleared, texts.totals))} exact tables of counts\n\n"
         "Each numbered file is one table, as CSV and as Parquet: a column for each variable and `count`.\n"
         "A combination of categories that has no row has the count 0. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
         + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
     )
+
+
+def _weighted_guide(cleared: Cleared, name: str, texts: Texts) -> str:
+    """The same where totals of weights go out."""
+    about, number = texts.about, len(_files(cleared, texts.totals))
+    columns = f"`{WEIGHTED_TOTAL}`" if texts.totals == "instead" else f"`{COUNT}`, `{WEIGHTED_TOTAL}`, or both"
+    said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
+    lines = [
+        f"{about.title or name}: {number} tables",
+        "",
+        f"Each numbered file is one table, as CSV and as Parquet: a column for each variable, and {columns}.",
+        *_what(cleared, texts.totals),
+        f"{DICTIONARY} lists the categories of each variable in their order;",
+        f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.",
+        *(["", *said] if said else []),
+    ]
+    return "".join(f"{line}\n" for line in lines)

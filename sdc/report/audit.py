@@ -55,6 +55,7 @@ def _first_page(audit: Audit) -> dict[str, Any]:
         "facts": first_page.facts(audit),
         "criterion": first_page.criterion(audit),
         "shown": first_page.shown(tables, audit.small_count),
+        "weighted": first_page.weighted(audit),
         "most_disclosing": [one for one in tables if one.groups][: first_page.MOST_LISTED],
         "published": tables,
         "frontier": sections.frontier(audit, {one.subtable: one for one in tables}),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sdc.config import AuditConfig, LabelsConfig, PublicationConfig
+from sdc.config import AuditConfig, LabelsConfig, PublicationConfig, WeightedConfig
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -24,6 +24,7 @@ from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
+from sdc.storage.weighted import WeightedCertificate
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Audit:
     publication       and of what is published: population, period, source, ...
     labels            how variables and categories are called
     required          what became of the required sub-tables; None where none were
+    weighted          what shows which totals of weights may go out; with totals, how they are published
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
     """
 
@@ -78,6 +80,8 @@ class Audit:
     threshold: float = 0.9
     bad_records: Mapping[str, Any] | None = None
     required: RequiredRecord | None = None
+    weighted: WeightedCertificate | None = None
+    totals: WeightedConfig | None = None
     about: AuditConfig = field(default_factory=AuditConfig)
     publication: PublicationConfig = field(default_factory=PublicationConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)

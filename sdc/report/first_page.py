@@ -110,6 +110,11 @@ def assumptions(audit: Audit) -> Iterator[str]:
         if patterns
         else "Knows of no cell that it is impossible: none was named in the config."
     )
+    if audit.weighted is not None:
+        yield (
+            "Knows the least and the largest weight of the records of each category, and takes every weight between "
+            "for possible: not which values occur, nor anybody's own weight."
+        )
     if audit.method == "simulatable":
         yield "May know the method and all settings: what was left out tells nothing."
     else:
@@ -129,6 +134,27 @@ def refused_rows(audit: Audit) -> list[tuple[str, str]]:
         return []
     refused = audit.required.refused[:MOST_REQUIRED]
     return [(st.label(t, audit.table.schema), audit.required.why(t)) for t in refused]
+
+
+def weighted(audit: Audit) -> list[str]:
+    """What goes out of the totals of weights, and what does not."""
+    found, totals, schema = audit.weighted, audit.totals, audit.table.schema
+    if found is None or totals is None:
+        return []
+    out = [st.label(t, schema) for t in found.totals if t]
+    how = "instead of" if totals.publish == "instead" else "beside"
+    said = [
+        f"Totals of the weights, rounded to multiples of {totals.round:,}, go out of {len(out):,} tables, {how} the "
+        "counts: with them every cell that is at risk is still proven."
+    ]
+    if found.withheld:
+        named = ", ".join(shorten(st.label(t, schema)) for t in found.withheld[:MOST_LISTED])
+        more = len(found.withheld) - MOST_LISTED
+        said.append(
+            f"Those of {len(found.withheld):,} published tables do not: {named}{f' and {more:,} more' * (more > 0)}. "
+            "That depends on the records, and may tell something to whoever knows how it was decided."
+        )
+    return said
 
 
 def shown(tables: list[PublishedTable], small_count: int) -> list[str]:

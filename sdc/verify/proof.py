@@ -94,7 +94,7 @@ class EvidenceFolder:
         totals = [(len(c), (int((c >> 32).sum()) << 32) + int((c & 0xFFFFFFFF).sum())) for c in counts]
         check(totals == sizes, "a part has another total")
         self.counts, self.total = np.concatenate(counts), sum(total for _, total in sizes)
-        in_order = (np.diff(_keys(self.table.values(), 0 * self.counts)) > 0).all()
+        in_order = (np.diff(keys_of(self.table.values(), 0 * self.counts)) > 0).all()
         whole = in_order and self.counts.min() > 0 and self.total <= MAX_TOTAL
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
         text = self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
@@ -182,7 +182,7 @@ class EvidenceFolder:
         columns = [np.append(self.cells[v], cells[v][kept]) for v in cells]
         after = (self.at(part.variables, cells) + part.changes)[kept]
         values = np.append(self.at_risk(part.variables), after)
-        low, high = (_folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
+        low, high = (folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
         if not cover or not self.holds(*self.tree_faults(cover[0], cover[1], release, part.variables, "clique")):
             return low, high
         # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if a variable is in no clique
@@ -200,12 +200,12 @@ class EvidenceFolder:
         bad = (changes < -self.total) | (changes > self.total)
         after = self.at(variables, cells) + np.where(bad, 0, changes)
         bad |= (after < 0) | (self.impossible(cells) & (after != 0))
-        bad |= _folded(np.add, cells.values(), of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
+        bad |= folded(np.add, cells.values(), of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
         if len(of) * self.total >= 1 << 63:
             changes = changes.astype(object)  # Python's integers, for sums that might wrap around
         for element in release:
             if not any(element < other for other in release):
-                bad |= _folded(np.add, [cells[v] for v in element], of, changes) != 0
+                bad |= folded(np.add, [cells[v] for v in element], of, changes) != 0
         wrong = np.unique(of[bad])
         which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
         what = "a count below zero, a record in an impossible cell, or a released marginal that changes"
@@ -231,18 +231,18 @@ class EvidenceFolder:
 
     def at_risk(self, subtable: SubTable) -> Any:
         """(n,) the marginal's counts at the at-risk cells."""
-        return _folded(np.add, [self.table[v] for v in subtable], 0 * self.counts, self.counts)[self.rows]
+        return folded(np.add, [self.table[v] for v in subtable], 0 * self.counts, self.counts)[self.rows]
 
     def at(self, subtable: SubTable, cells: Cells) -> Any:
         """(n,) the marginal's counts at the cells."""
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
         columns = [np.append(self.table[v], cells[v]) for v in subtable]
-        return _folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
+        return folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
 
     def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
         """Its non-zero cells by names, in order, and their counts."""
         kept = {v: self.table[v] for v in self.categories if v in subtable}
-        group = _keys(kept.values(), 0 * self.counts)
+        group = keys_of(kept.values(), 0 * self.counts)
         rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
         rows[group] = np.arange(len(group))  # of each cell some row
         np.add.at(counts, group, self.counts)
@@ -259,7 +259,7 @@ class EvidenceFolder:
         return "*".join(v for v in self.categories if v in subtable) or "(total)"
 
 
-def _keys(columns: Iterable[Array], key: Array) -> Array:
+def keys_of(columns: Iterable[Array], key: Array) -> Array:
     """(n,) numbers: equal where the rows are, ascending as they do, and few; `key` is the first column."""
     for column in columns:
         values = int(column.max(initial=0)) + 1
@@ -269,9 +269,9 @@ def _keys(columns: Iterable[Array], key: Array) -> Array:
     return key if size_of(key) <= 4 * len(key) else np.unique(key, return_inverse=True)[1]
 
 
-def _folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:
+def folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:
     """(n,) the sum, the least or the largest of the values in all rows that equal this one."""
-    group = _keys(columns, first_column)
+    group = keys_of(columns, first_column)
     found = np.zeros(size_of(group), values.dtype)
     found[group] = 0 * values if operation is np.add else values  # the others start from some value of the group
     operation.at(found, group, values)

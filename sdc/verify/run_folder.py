@@ -29,6 +29,7 @@ from sdc.verify.proof import (
     numbers_of,
     size_of,
 )
+from sdc.verify.weighted import check_totals, published_total, published_totals, read_totals
 
 DAMAGED = (
     LookupError,
@@ -94,8 +95,9 @@ def verify_release(
     try:
         evidence.read_table(small_count)
         claims = evidence.claims()
-        _check_same_release(evidence, claims, "what is to be published", _published(evidence))
+        _check_published(evidence, claims, "what is to be published")
         low, high = evidence.proven(claims)
+        check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
     except DAMAGED as error:
@@ -105,8 +107,12 @@ def verify_release(
     return Verification(cells, certified, differences, tuple(evidence.failures))
 
 
-def _published(evidence: EvidenceFolder) -> list[SubTable]:
-    """What release/ holds: exact marginals of the table, and no other file."""
+def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
+    """What release/ holds: exact marginals of the table and rounded totals of weights, and no other file.
+
+    And whether counts are among them.
+    """
+    totals, has_counts = read_totals(evidence), True
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
     tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
     public = evidence.subtables([table[names.SUB_TABLE] for table in tables], evidence.categories)
@@ -118,10 +124,19 @@ def _published(evidence: EvidenceFolder) -> list[SubTable]:
         columns = evidence.read_columns(names.RELEASE, table["path"])
         written = names.in_csv if evidence.path.suffix == ".csv" else str
         expected = {v: [*map(written, column)] for v, column in marginal(subtable).items()}
+        if names.WEIGHTED_TOTAL in columns:
+            expected[names.WEIGHTED_TOTAL] = published_totals(evidence, totals, subtable)
+            if names.COUNT not in columns:
+                has_counts = not expected.pop(names.COUNT)
         is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
         sha = names.SHA256 + hashlib.sha256(evidence.path.read_bytes()).hexdigest()
         check(is_exact and sha == table["hash"], f"{evidence.path} is not the exact marginal of the table")
-    return public
+    said = metadata.get("weighted")
+    told = (
+        {"round": totals.base // names.UNIT, "total": published_total(totals)} if totals.weights is not None else None
+    )
+    check(said == (told and {k: v for k, v in told.items() if v is not None}), "what it says of weights is not so")
+    return public, has_counts
 
 
 def _damage(evidence: EvidenceFolder, error: Exception) -> str:
@@ -170,6 +185,7 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     _check_same_run(evidence, claims, risk)
     if len(evidence.failures) > known:
         return Verification(cells, 0, differences, tuple(evidence.failures))
+    check_totals(evidence, read_totals(evidence), claims.release, risk["min_width"])
     low, high = evidence.proven(claims)
     narrow, notes = np.flatnonzero(high - low < risk["min_width"]), list[str]()
     say(f"verify: {cells - len(narrow)} cells are proven")
@@ -202,7 +218,13 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
     found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
     _check_same_release(evidence, claims, "search/search.json", evidence.subtables(found, evidence.categories))
     if (evidence.folder / names.RELEASE).is_dir():
-        _check_same_release(evidence, claims, "what release/ publishes", _published(evidence))
+        _check_published(evidence, claims, "what release/ publishes")
+
+
+def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
+    """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
+    public, has_counts = _published(evidence)
+    _check_same_release(evidence, claims, what, public if has_counts else [*public, *claims.release])
 
 
 def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:

@@ -67,7 +67,7 @@ def test_no_more_words_than_needed(sizes: list[int], words: int) -> None:
 @pytest.mark.parametrize("words", [1, 2])
 def test_sums_of_no_cells(words: int) -> None:
     assert summed(np.empty((words, 0), np.int64)).shape == (words + 1, 0)
-    assert summed(np.empty((words, 0), np.int64), np.empty(0, np.int64)).shape == (words + 1, 0)
+    assert summed(np.empty((words, 0), np.int64), np.empty((1, 0), np.int64)).shape == (words + 1, 0)
 
 
 # Tables

@@ -1,0 +1,122 @@
+"""Weights: how many people of the population the records of each cell stand for, in millionths of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.errors import InputError
+from sdc.model.subtable import SubTable
+from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze
+from sdc.run_format import UNIT as UNIT  # of a weight of 1: six decimals are kept, and all sums are of integers
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Of each non-zero cell of a table, in its order, the weights of its records, in millionths.
+
+    totals  (cells,) int64, read-only, their sums, together at most 2^53
+    least, largest  (cells,) int64, read-only, the least and the largest of them, positive
+    """
+
+    totals: Counts
+    least: Counts
+    largest: Counts
+
+    def __post_init__(self) -> None:
+        freeze(self, "totals", "least", "largest")
+
+    def __repr__(self) -> str:
+        """Without a weight: what is printed may be logged."""
+        return f"Weights({len(self.totals)} cells)"
+
+    @cached_property
+    def total(self) -> int:
+        """What all records stand for, in millionths."""
+        return int(self.totals.sum())
+
+    def rows(self, rows: npt.NDArray[np.integer]) -> Weights:
+        """Those of the cells with these row numbers, in this order."""
+        return Weights(self.totals[rows], self.least[rows], self.largest[rows])
+
+    def check(self, table: Table) -> None:
+        """InputError where they are no weights of this table: each sum lies between what a cell's records can have."""
+        sizes = {len(self.totals), len(self.least), len(self.largest), len(table)}
+        # in floating point too, because what is damaged may wrap
+        sums = self.totals.sum(dtype=np.float64) <= 2 * MAX_TOTAL and self.total <= MAX_TOTAL
+        if len(sizes) > 1 or not sums or not _between(self, table.counts):
+            raise InputError("these are not the weights of the table: a cell has others than its records can have")
+
+
+def _between(weights: Weights, counts: Counts) -> bool:
+    positive = (weights.least > 0) & (weights.least <= weights.largest) & (weights.totals > 0)
+    fits = (weights.least.astype(np.float64) * counts < 2.0**60) & positive
+    return bool(fits.all() and (counts * weights.least <= weights.totals).all()) and bool(
+        at_most(weights.totals, counts, weights.largest).all()
+    )
+
+
+def at_most(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.bool_]:
+    """(n,) whether a total is at most so many times `each`; nothing wraps around where no total exceeds 2^53."""
+    is_large = counts.astype(np.float64) * each > 2.0**60
+    found: npt.NDArray[np.bool_] = is_large | (totals <= np.where(is_large, 0, counts) * each)
+    return found
+
+
+def at_least(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.bool_]:
+    """(n,) whether a total is at least so many times `each`, likewise."""
+    is_large = counts.astype(np.float64) * each > 2.0**60
+    found: npt.NDArray[np.bool_] = ~is_large & (totals >= np.where(is_large, 0, counts) * each)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class WeightRanges:
+    """What an intruder is taken to know of weights: of each category the least and the largest that its records have.
+
+    low, high  for each variable (categories,) int64, in millionths
+
+    A record of a cell has a weight within the ranges of all its categories; whoever knows less can rule out less.
+    """
+
+    low: tuple[Counts, ...]
+    high: tuple[Counts, ...]
+
+    @staticmethod
+    def of(table: Table, weights: Weights) -> WeightRanges:
+        """The true ones. A category without records has none: low is above high."""
+        low = tuple(np.full(size, MAX_TOTAL) for size in table.schema.sizes)
+        high = tuple(np.zeros(size, np.int64) for size in table.schema.sizes)
+        for v, column in enumerate(table.codes.T):
+            np.minimum.at(low[v], column, weights.least)
+            np.maximum.at(high[v], column, weights.largest)
+        return WeightRanges(low, high)
+
+    def at(self, cells: Codes) -> tuple[Counts, Counts]:
+        """(n,) least and largest weight that a record of each of (n, variables) cells may have."""
+        low = np.max([own[column] for own, column in zip(self.low, cells.T, strict=True)], axis=0)
+        high = np.min([own[column] for own, column in zip(self.high, cells.T, strict=True)], axis=0)
+        return low, high
+
+    def require_several(self, column: str) -> None:
+        """InputError where every record has the same weight."""
+        if self.low[0].min() == self.high[0].max():
+            raise InputError(
+                f"weight {column!r} is the same for every record, so that its totals are counts times it; take "
+                "table.weight off the config, and name it in publication.notes"
+            )
+
+
+def rounded(totals: Counts, base: int) -> Counts:
+    """(n,) the nearest multiples of the base, in millionths; halves go up."""
+    return (2 * totals + base) // (2 * base) * base
+
+
+def rounded_marginal(table: Table, weights: Weights, subtable: SubTable, base: int) -> tuple[Table, Counts]:
+    """The marginal of counts, and for each of its non-zero cells the weighted total, rounded."""
+    totals = Table(table.schema, table.codes, weights.totals).marginal(subtable)
+    # both have a row for each cell with a record, in one order: no weight is 0
+    return table.marginal(subtable), rounded(totals.counts, base)

@@ -1,0 +1,142 @@
+"""What is proven of totals of weights beside the released counts, in integers.
+
+A feasible pair, of counts that are a feasible table and of totals that so many records can have in each cell, shows how
+far a count can move for whoever sees the counts, the rounded totals, and the range of the weights of each category.
+"""
+
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sdc import run_format as names
+from sdc.verify.proof import (
+    MAX_TOTAL,
+    Array,
+    Cells,
+    ComponentProof,
+    EvidenceFolder,
+    SubTable,
+    check,
+    folded,
+    keys_of,
+    numbers_of,
+)
+
+# sub-tables whose totals go out; what they are rounded to; of each row of the table; the feasible pairs
+Totals = namedtuple("Totals", "of base weights least largest pairs")
+Pairs = namedtuple("Pairs", "of cells changes shifts")
+NO_TOTALS = Totals([], 1, None, None, None, None)
+
+
+def read_totals(evidence: EvidenceFolder) -> Totals:
+    """What is claimed of totals; none where the run has no weights."""
+    if not (evidence.folder / names.WEIGHTED).exists():
+        return NO_TOTALS
+    columns = evidence.read_columns(names.TABLE, names.WEIGHTS)
+    total, least, largest = (numbers_of(columns[c], pa.int64()) for c in (names.TOTAL, names.LEAST, names.LARGEST))
+    check(len(total) == len(evidence.counts), "it has not a row for each cell of the table")
+    counts = evidence.counts.astype(object)  # Python's integers, whose products do not wrap around
+    inside = (least > 0).all() and (least * counts <= total).all() and (total <= largest * counts).all()
+    check(inside and sum(map(int, total)) <= MAX_TOTAL, "a cell has a total that its records cannot have")
+    content = evidence.read_json(names.WEIGHTED, names.WEIGHTED_FILE, version=names.WEIGHTED_FORMAT)
+    check(content["table"] == evidence.digest, "it is of another table")
+    base, of = content["round"], evidence.subtables(content["totals"], evidence.categories)
+    check(type(base) is int and base > 0 and base % names.UNIT == 0, f"totals are rounded to {base}")
+    return Totals(of, base, total, least, largest, _pairs(evidence))
+
+
+def _pairs(evidence: EvidenceFolder) -> Pairs:
+    columns = evidence.read_columns(names.WEIGHTED, names.PAIRS)
+    own = names.variable_columns(evidence.categories, names.OF_PAIRS)
+    of, changes, shifts = (numbers_of(columns[name], pa.int64()) for name in names.OF_PAIRS)
+    cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in evidence.categories}
+    check(all(cells[v].max(initial=0) < len(c) for v, c in evidence.categories.items()), "a code is unknown")
+    check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
+    return Pairs(of, cells, changes, shifts)
+
+
+def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTable], min_width: int) -> None:
+    """Each total that goes out is of a released sub-table, and every at-risk cell keeps its width beside all of them.
+
+    What does not hold becomes a failure.
+    """
+    if not totals.of:
+        return
+    whole, pairs = frozenset(evidence.categories), totals.pairs
+    beyond = [evidence.label(s) for s in totals.of if not any(s <= other for other in [frozenset(), *release])]
+    evidence.holds((f"totals of {', '.join(beyond)} go out, whose counts are not released", beyond))
+    part = ComponentProof(whole, None, pairs.of, pairs.cells, pairs.changes)
+    feasible = evidence.feasible(part, {frozenset(), *release})
+    bad = np.unique(pairs.of[~feasible | ~_weighs(evidence, totals) | ~_shows_the_same(evidence, totals)])
+    good = np.isin(pairs.of, bad, invert=True)
+    evidence.holds((f"{len(bad)} feasible pairs of counts and totals are none", len(bad)))
+    # one grouping of at-risk cells and changed cells, as of the counts alone
+    columns = [np.append(evidence.cells[v], pairs.cells[v][good]) for v in evidence.categories]
+    after = (evidence.at(whole, pairs.cells) + pairs.changes)[good]
+    values, cells = np.append(evidence.small, after), len(evidence.small)
+    low, high = (folded(f, columns, 0 * values, values)[:cells] for f in (np.minimum, np.maximum))
+    narrow = int((high - low < min_width).sum())
+    evidence.holds((f"beside the totals of weights {narrow} of {cells} at-risk cells are not proven", narrow))
+
+
+def _weighs(evidence: EvidenceFolder, totals: Totals) -> Array:
+    """(entries,) whether so many records can have this total, each within the ranges of its categories."""
+    pairs, whole = totals.pairs, evidence.categories
+    counts = (evidence.at(frozenset(whole), pairs.cells) + pairs.changes).astype(object)
+    after = _at(evidence, totals.weights, [*whole], pairs.cells) + pairs.shifts.astype(object)
+    low, high = np.zeros(len(counts), np.int64), np.full(len(counts), MAX_TOTAL)
+    for v, categories in whole.items():
+        least, largest = np.full(len(categories), MAX_TOTAL), np.zeros(len(categories), np.int64)
+        np.minimum.at(least, evidence.table[v], totals.least)
+        np.maximum.at(largest, evidence.table[v], totals.largest)
+        low, high = np.maximum(low, least[pairs.cells[v]]), np.minimum(high, largest[pairs.cells[v]])
+    inside: Array = (after >= counts * low) & (after <= counts * high) & (after <= MAX_TOTAL)
+    return inside.astype(np.bool_)
+
+
+def _shows_the_same(evidence: EvidenceFolder, totals: Totals) -> Array:
+    """(entries,) whether every published total that the entry is in stays within what it is rounded from."""
+    of, cells, _, shifts = totals.pairs
+    most = max((abs(int(shifts.min(initial=0))), int(shifts.max(initial=0))))
+    if most * max(1, len(shifts)) >= 1 << 62:
+        shifts = shifts.astype(object)  # for sums that might wrap around
+    same = np.ones(len(of), np.bool_)
+    for subtable in totals.of:
+        kept = [v for v in evidence.categories if v in subtable]
+        own = _at(evidence, totals.weights, kept, cells)
+        moved = own + folded(np.add, [cells[v] for v in kept], of, shifts)
+        same &= (_rounded(own, totals.base) == _rounded(moved, totals.base)).astype(np.bool_)
+    return same
+
+
+def _at(evidence: EvidenceFolder, totals: Array, kept: list[str], cells: Cells) -> Array:
+    """(n,) the marginal's totals at the cells."""
+    some = np.append(totals, np.zeros(len(next(iter(cells.values()))), np.int64))
+    columns = [np.append(evidence.table[v], cells[v]) for v in kept]
+    found: Array = folded(np.add, columns, 0 * some, some)[len(totals) :]
+    return found
+
+
+def _rounded(totals: Any, base: int) -> Any:
+    """The nearest multiples of the base, halves up."""
+    return (2 * totals + base) // (2 * base) * base
+
+
+def published_totals(evidence: EvidenceFolder, totals: Totals, subtable: SubTable) -> list[str]:
+    """What a file has to say of a sub-table whose totals go out: of each cell with records, in order."""
+    path: Path = evidence.path
+    check(subtable in totals.of, f"{path} has totals of weights, which were not judged")
+    kept = [evidence.table[v] for v in evidence.categories if v in subtable]
+    sums = folded(np.add, kept, 0 * totals.weights, totals.weights)
+    group = keys_of(kept, 0 * totals.weights)
+    _, first = np.unique(group, return_index=True)
+    return [str(total // names.UNIT) for total in _rounded(sums[first], totals.base)]
+
+
+def published_total(totals: Totals) -> int | None:
+    """The rounded total of all records; None where it does not go out."""
+    whole = _rounded(int(totals.weights.sum()), totals.base) // names.UNIT if totals.of else 0
+    return whole if frozenset() in totals.of else None

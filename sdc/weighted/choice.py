@@ -1,0 +1,226 @@
+"""Which weighted totals may go out: those with which every at-risk cell keeps its width, shown by feasible pairs.
+
+Who sees counts and totals may combine them: where weights are much alike, a total is the count times their mean. So
+all released counts are taken to be known, and each at-risk cell must keep its width over pairs of a table and totals of
+its cells that agree with all of it. What no pair shows is taken for false, and the totals are withheld.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdc.executor import Executor
+from sdc.feasible.bank import CellRows
+from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.proof import Proof
+from sdc.feasible.walk import can_search
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.model.weights import WeightRanges, Weights
+from sdc.risk.criterion import Criterion
+from sdc.risk.min_width import WALK_STEPS
+from sdc.risk.slices import CELLS_PER_SLICE, slices
+from sdc.risk.support import Shift
+from sdc.risk.units import MoveUnit, cut, move_cells
+from sdc.weighted.lifting import LiftUnit, lift
+from sdc.weighted.pairs import Pairs, WeightedKnowledge
+
+FIRST_ROUND, LAST_ROUND, MOST_PER_UNIT = 32, 2048, 64  # differences
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRelease:
+    """Totals that may go out beside the counts, and what shows it.
+
+    totals    sub-tables whose weighted totals go out, rounded, each as it stands
+    withheld  of the frontier those whose totals do not, though perhaps totals of some of their marginals do
+    pairs     feasible pairs over which every at-risk cell has its width
+    """
+
+    totals: tuple[SubTable, ...]
+    withheld: tuple[SubTable, ...]
+    pairs: Pairs
+
+
+def choose(
+    table: Table,
+    weights: Weights,
+    knowledge: Knowledge,
+    criterion: Criterion,
+    proof: Proof,
+    base: int,
+    executor: Executor,
+    programs: int,
+) -> WeightedRelease:
+    """Totals of the released frontier, the smallest sub-tables first; of one that does not fit, its marginals.
+
+    proof     of the counts: its differences are tried first
+    base      what totals are rounded to, in millionths
+    programs  that may be solved in all: who is not judged by then is withheld
+
+    The total of all comes before all. Whole levels are tried at once, and halves of what does not fit.
+    """
+    search = _Search(table, weights, knowledge, criterion, proof, base, executor, programs)
+    search.add([0])
+    waiting = [subtable for subtable in knowledge.release.frontier if subtable]
+    while waiting:
+        refused = search.add(_in_order(waiting, table))
+        below = {child for subtable in refused for child in st.children(subtable) if child}
+        waiting = [child for child in st.maximal(below) if not search.has(child)]
+    totals = search.known.totals
+    withheld = tuple(subtable for subtable in knowledge.release.frontier if subtable not in totals)
+    return WeightedRelease(totals, withheld, search.pairs)
+
+
+def is_kept(table: Table, criterion: Criterion, pairs: Pairs) -> bool:
+    """Whether every at-risk cell has its width over the true table and these pairs, which are feasible."""
+    return not len(_narrow(table, criterion, pairs))
+
+
+def _narrow(table: Table, criterion: Criterion, pairs: Pairs) -> CellRows:
+    """Of the at-risk cells, by their row among them, those without their width."""
+    return np.flatnonzero(~_wide(pairs.reached(table, _cells(table, criterion)), criterion))
+
+
+def _wide(ends: Intervals, criterion: Criterion) -> Flags:
+    wide: Flags = ends[:, 1] - ends[:, 0] >= criterion.min_width
+    return wide
+
+
+def _cells(table: Table, criterion: Criterion) -> np.ndarray:
+    return table.codes[table.at_risk(criterion.small_count)]
+
+
+def _in_order(subtables: Sequence[SubTable], table: Table) -> list[SubTable]:
+    """Few variables first, then few cells, then by number."""
+    return sorted(subtables, key=lambda t: (st.dimension(t), _space(t, table), t))
+
+
+def _space(subtable: SubTable, table: Table) -> int:
+    return table.schema.keys.keep(st.members(subtable)).cells
+
+
+class _Search:
+    """Totals accepted so far, with the pairs that show them to be safe."""
+
+    def __init__(
+        self,
+        table: Table,
+        weights: Weights,
+        knowledge: Knowledge,
+        criterion: Criterion,
+        proof: Proof,
+        base: int,
+        executor: Executor,
+        programs: int,
+    ) -> None:
+        self._table, self._weights, self._criterion = table, weights, criterion
+        self._executor, self._left = executor, programs
+        self.known = WeightedKnowledge(knowledge, WeightRanges.of(table, weights), (), base)
+        self._tried = set[SubTable]()
+        pool = _pool(table, knowledge, criterion, proof, executor)
+        self._pool, self._hard = pool, np.zeros(len(pool), np.int64)
+        self._row = table.schema.keys.matching(_cells(table, criterion), pool.cells)  # at-risk cell of each entry
+        self._of = np.zeros(0, np.int64)  # of each pair, the difference it was lifted from
+        self.pairs = Pairs.none(len(table.schema))
+
+    def has(self, subtable: SubTable) -> bool:
+        """Whether it was judged, or its totals add up from some that are out."""
+        return subtable in self._tried or any(st.is_within(subtable, other) for other in self.known.totals)
+
+    def add(self, block: list[SubTable]) -> list[SubTable]:
+        """Accepts what fits beside the totals accepted, the whole block or halves of it; what does not is returned."""
+        self._tried.update(block)
+        if not block or self._fits(block):
+            return []
+        if len(block) == 1:
+            return block
+        half = len(block) // 2
+        return self.add(block[:half]) + self.add(block[half:])
+
+    def _fits(self, block: list[SubTable]) -> bool:
+        """Whether every at-risk cell keeps its width with these totals too; then they are accepted."""
+        known = WeightedKnowledge(self.known.counts, self.known.ranges, (*self.known.totals, *block), self.known.base)
+        good = self.pairs.feasible(self._table, self._weights, known)
+        pairs, of = self.pairs.rows(good), self._of[good]
+        untried, size = np.ones(len(self._pool), np.bool_), FIRST_ROUND
+        untried[of] = False
+        while len(narrow := _narrow(self._table, self._criterion, pairs)):
+            batch = self._hardest(untried, narrow)[:size]
+            if not len(batch) or self._left <= 0 or not self._may_be_kept(pairs, untried):
+                return False
+            lifted, found = self._lifted(np.sort(batch), known)
+            pairs, of = Pairs.concatenated([pairs, found]), np.concatenate([of, lifted])
+            self._hard[np.setdiff1d(batch, lifted)] += 1
+            untried[batch], size = False, min(4 * size, LAST_ROUND)
+        self.known, self.pairs, self._of = known, pairs, of
+        return True
+
+    def _hardest(self, untried: Flags, narrow: CellRows) -> CellRows:
+        """Differences that move a cell without its width: those that failed before first, then those of fewest cells.
+
+        One that fails may be enough for a refusal, and few cells are easily carried.
+        """
+        moves = np.isin(self._row, narrow)
+        rows = np.flatnonzero((np.bincount(self._pool.of[moves], minlength=len(self._pool)) > 0) & untried)
+        return rows[np.lexsort([rows, np.diff(self._pool.start)[rows], -self._hard[rows]])]
+
+    def _lifted(self, rows: CellRows, known: WeightedKnowledge) -> tuple[CellRows, Pairs]:
+        """Of the pool's differences with these numbers, ascending, those that were lifted, and their pairs."""
+        parts = list(cut(rows, MOST_PER_UNIT))
+        units = [LiftUnit(self._weights, known, self._pool.at(part)) for part in parts]
+        self._left -= len(rows)
+        found = list(self._executor.run(lift, self._table, units))
+        kept = [part[result.lifted] for part, result in zip(parts, found, strict=True)]
+        return np.concatenate(kept), Pairs.concatenated([result.pairs for result in found])
+
+    def _may_be_kept(self, pairs: Pairs, untried: Flags) -> bool:
+        """Whether every at-risk cell would have its width if all that was not tried were lifted."""
+        joined = Pairs.concatenated([pairs, _unweighted(self._pool.rows(untried))])
+        return is_kept(self._table, self._criterion, joined)
+
+
+def _pool(table: Table, knowledge: Knowledge, criterion: Criterion, proof: Proof, executor: Executor) -> Differences:
+    """Differences from the whole table: the proof's where it is of the whole, and what walks find for other cells."""
+    full = st.full(len(table.schema))
+    parts = [part.differences for part in proof.parts if part.variables == full]
+    pool = Differences.concatenated([Differences.none(len(table.schema)), *parts])
+    pool = pool.rows(pool.feasible(table, knowledge))
+    for shift in (Shift.DOWN, Shift.UP, Shift.MORE_DOWN, Shift.MORE_UP):
+        units = list(_walks(table, knowledge, criterion, pool, shift))
+        found = executor.run(move_cells, table, units)
+        pool = Differences.concatenated([pool, *(moved.differences for moved in found)])
+    return pool
+
+
+def _walks(
+    table: Table, knowledge: Knowledge, criterion: Criterion, pool: Differences, shift: Shift
+) -> Iterator[MoveUnit]:
+    """Cells that do not have their width yet: to be emptied, or to be filled by what is still missing."""
+    if not can_search(table):
+        return
+    cells, ends = _cells(table, criterion), _reached(pool, table, criterion)
+    rows = np.flatnonzero(~_wide(ends, criterion))
+    counts = table.count_at(cells[rows])
+    changes = -counts if shift.is_down else criterion.min_width + ends[rows, 0] - counts
+    for held in slices(table, CELLS_PER_SLICE):
+        inside = np.flatnonzero(held.holds(cells[rows], table.schema))
+        for piece in cut(inside, MOST_PER_UNIT):
+            moved = cells[rows[piece]], changes[piece]
+            yield MoveUnit(st.full(len(table.schema)), knowledge, held, *moved, shift, WALK_STEPS)
+
+
+def _reached(differences: Differences, table: Table, criterion: Criterion) -> Intervals:
+    """(at-risk cells, 2) smallest and largest count over the true table and these differences."""
+    return _unweighted(differences).reached(table, _cells(table, criterion))
+
+
+def _unweighted(differences: Differences) -> Pairs:
+    """For their counts alone."""
+    return Pairs(differences.start, differences.cells, differences.changes, 0 * differences.changes)

@@ -1,0 +1,177 @@
+"""Totals of weights beside counts: what goes out narrows no at-risk cell, by enumeration of tables and programs."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as hs
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from scipy.optimize import linprog
+
+from sdc.bounds.enumeration import feasible_tables
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Codes, Table
+from sdc.model.weights import UNIT, WeightRanges, Weights, rounded
+from sdc.risk.criterion import Effort
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.weighted.choice import WeightedRelease, choose, is_kept
+from sdc.weighted.pairs import Pairs, WeightedKnowledge
+from tests.strategies import dense_counts, every_cell
+
+SIZES = (2, 2, 3)
+SCHEMA = Schema(tuple(Variable(name, tuple("012"[:size])) for name, size in zip("abc", SIZES, strict=True)))
+CELLS = every_cell(SCHEMA)
+RELEASES = [Release.of([0b011, 0b101]), Release.of([0b011, 0b101, 0b110]), Release.of([0b001, 0b010, 0b100])]
+
+
+def weighted(records: Codes, weights: list[int]) -> tuple[Table, Weights]:
+    """The table of records with whole weights, and its weights."""
+    table = Table.of(SCHEMA, records)
+    row, each = table.schema.keys.matching(table.codes, records), np.array(weights) * UNIT
+    total, least, largest = np.zeros(len(table), np.int64), np.full(len(table), 1 << 53), np.zeros(len(table), np.int64)
+    np.add.at(total, row, each)
+    np.minimum.at(least, row, each)
+    np.maximum.at(largest, row, each)
+    return table, Weights(total, least, largest)
+
+
+@hs.composite
+def samples(draw: hs.DrawFn) -> tuple[Table, Weights]:
+    """Records with weights, some of which depend on a category alone."""
+    records = np.array([[draw(hs.integers(0, size - 1)) for size in SIZES] for _ in range(draw(hs.integers(4, 9)))])
+    by_category = draw(hs.booleans())
+    of = [[draw(hs.integers(1, 40)) for _ in range(size)] for size in SIZES]
+    weights = [of[0][record[0]] if by_category else draw(hs.integers(1, 60)) for record in records.tolist()]
+    return weighted(records.astype(np.uint16), weights)
+
+
+def chosen(table: Table, weights: Weights, release: Release, base: int, programs: int = 10_000) -> WeightedRelease:
+    known, criterion = Knowledge.of(table, release), MinWidth(2, 1)
+    proof = criterion.judge(table, known, criterion.bank(table), Effort()).proof
+    return choose(table, weights, known, criterion, proof, base * UNIT, IN_PROCESS, programs)
+
+
+def is_shown(table: Table, weights: Weights, counts: npt.NDArray[np.int64], known: WeightedKnowledge) -> bool:
+    """Whether some totals of the cells, with these (cells,) counts, show what the truth shows."""
+    low, high = known.ranges.at(CELLS)
+    bounds = [(n * lo, n * hi) if n else (0, 0) for n, lo, hi in zip(counts, low, high, strict=True)]
+    if any(lo > hi for lo, hi in bounds):
+        return False
+    own, rows, sides = np.zeros(len(CELLS)), list[npt.NDArray[np.float64]](), list[float]()
+    own[table.schema.keys.pack(table.codes)] = weights.totals
+    for subtable in known.totals:
+        kept = list(st.members(subtable))
+        for cell in np.unique(CELLS[:, kept], axis=0):
+            inside = (CELLS[:, kept] == cell).all(axis=1).astype(np.float64)
+            least = rounded(np.array([int(own @ inside)]), known.base)[0] - known.base / 2
+            rows += [inside, -inside]
+            sides += [(least + known.base) / UNIT, -least / UNIT]
+    found = linprog(np.zeros(len(CELLS)), np.array(rows), sides, bounds=np.array(bounds) / UNIT)
+    return bool(found.status == 0)
+
+
+def widths(table: Table, weights: Weights, known: WeightedKnowledge) -> npt.NDArray[np.int64]:
+    """(at-risk cells,) by enumeration, with a program for each feasible table."""
+    tables = [t.reshape(-1) for t in feasible_tables(table, known.counts)]
+    shown = np.array([t for t in tables if is_shown(table, weights, t, known)])
+    counts = dense_counts(table).reshape(-1)
+    at_risk = shown[:, (counts > 0) & (counts <= 2)]
+    found: npt.NDArray[np.int64] = at_risk.max(axis=0) - at_risk.min(axis=0)
+    return found
+
+
+@settings(max_examples=40)
+@given(samples(), hs.sampled_from(RELEASES), hs.sampled_from([1, 10, 100]))
+def test_what_goes_out_narrows_no_cell(sample: tuple[Table, Weights], release: Release, base: int) -> None:
+    table, weights = sample
+    found = chosen(table, weights, release, base)
+    known = WeightedKnowledge(Knowledge.of(table, release), WeightRanges.of(table, weights), found.totals, base * UNIT)
+    assert found.pairs.feasible(table, weights, known).all()
+    if found.totals:
+        assert is_kept(table, MinWidth(2, 1), found.pairs)
+        assert widths(table, weights, known).min(initial=1) >= 1
+
+
+def test_weights_of_a_category_tell_counts() -> None:
+    """Released are a*c and b*c. Whoever has a = 0 weighs 10, the others 1,000: totals of b*c tell every cell."""
+    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
+    table, weights = weighted(records, [10 if a == 0 else 1000 for a, _, _ in records.tolist()])
+    release = Release.of([0b101, 0b110])
+    assert 0b110 in chosen(table, weights, release, 1).withheld
+    ranges = WeightRanges.of(table, weights)
+    known = WeightedKnowledge(Knowledge.of(table, release), ranges, (0b110,), UNIT)
+    assert widths(table, weights, known).max() == 0
+    assert widths(table, weights, WeightedKnowledge(known.counts, ranges, (0b101,), UNIT)).min() == 4
+    # rounded to more than all of them weigh, nothing is told
+    assert chosen(table, weights, release, 100_000).withheld == ()
+
+
+def test_nothing_is_shown_without_a_program() -> None:
+    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
+    table, weights = weighted(records, list(range(1, len(records) + 1)))
+    assert chosen(table, weights, RELEASES[2], 10).totals
+    found = chosen(table, weights, RELEASES[2], 10, programs=0)
+    assert found.totals == ()
+    assert found.withheld == RELEASES[2].frontier
+    assert len(found.pairs) == 0
+
+
+def test_a_table_without_at_risk_cells_shows_everything() -> None:
+    records = np.repeat(CELLS, 3, axis=0)
+    table, weights = weighted(records, list(range(1, len(records) + 1)))
+    found = chosen(table, weights, RELEASES[1], 1)
+    assert set(found.totals) == {0, *RELEASES[1].frontier}
+
+
+def test_one_weight_is_refused() -> None:
+    table, weights = weighted(CELLS, [7] * len(CELLS))
+    with pytest.raises(InputError, match="weight 'w' is the same for every record"):
+        WeightRanges.of(table, weights).require_several("w")
+
+
+def test_forged_pairs_are_refused() -> None:
+    """Each in one way: a total below zero, beyond what records can have, another published total, a cell twice."""
+    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
+    table, weights = weighted(records, [10 + k for k in range(len(records))])
+    release = RELEASES[2]
+    known = WeightedKnowledge(Knowledge.of(table, release), WeightRanges.of(table, weights), (0b001, 0b010), 50 * UNIT)
+    cells = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 0], [1, 0, 0]], np.uint16)
+    changes, own = np.array([-1, -1, 1, 1]), weights.totals[table.schema.keys.matching(table.codes, cells)]
+
+    def is_feasible(shifts: npt.NDArray[np.int64], of: Codes = cells, by: npt.NDArray[np.int64] = changes) -> bool:
+        pairs = Pairs(np.array([0, len(of)]), of, by, shifts)
+        return bool(pairs.feasible(table, weights, known)[0])
+
+    good = np.array([-20, -20, 20, 20]) * UNIT
+    assert is_feasible(good)
+    assert not is_feasible(good + np.array([0, 0, 0, 40 * UNIT]))  # another total of a and of b
+    assert not is_feasible(np.array([-own[0] - 1, 0, own[0] + 1, 0]))  # below zero
+    assert not is_feasible(np.array([0, 0, 10**5, -(10**5)]) * UNIT)  # more than its records can have
+    assert not is_feasible(np.array([np.iinfo(np.int64).min, 0, 0, 0]))
+    twice = np.concatenate([cells, cells[:1]])
+    assert not is_feasible(np.append(good, 0), twice, np.append(changes, 0))
+    assert not is_feasible(good, by=np.array([-1, -1, 1, 2]))  # counts that are no feasible table
+    beyond = np.array([[2, 0, 0]], np.uint16)
+    assert not is_feasible(np.zeros(1, np.int64), beyond, np.zeros(1, np.int64))
+
+
+@given(hs.lists(hs.integers(0, 1 << 50), min_size=1), hs.integers(1, 1 << 40))
+def test_rounding_is_to_the_nearest_multiple(totals: list[int], base: int) -> None:
+    for total, found in zip(totals, rounded(np.array(totals), base).tolist(), strict=True):
+        assert found % base == 0
+        assert -base < 2 * (found - total) <= base
+
+
+def test_the_release_is_judged_safe_first() -> None:
+    """What the tests above rest on: each of these releases keeps a width of 1 somewhere."""
+    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
+    table, criterion = Table.of(SCHEMA, records), MinWidth(2, 1)
+    known = Knowledge.of(table, RELEASES[2])
+    assert criterion.judge(table, known, criterion.bank(table), Effort()).verdict is Verdict.SAFE
