@@ -140,6 +140,7 @@ def why(
     min_width: int,
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
+    forbid: Sequence[Pattern] = (),
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
@@ -152,7 +153,9 @@ def why(
     settings = _settings(table, MinWidth(small_count, min_width, posterior_limit), effort)
     asked, held = st.parse(sub_table, table.schema), release_of(table, release)
     width = settings.widths(table).by_sub_table().get(asked)
-    return reason_of(Inquiry(table, settings.criterion, effort=effort), held, asked, width)
+    forbidden = not Wishes.of(table.schema, forbid=forbid).allows(asked)
+    reason = reason_of(Inquiry(table, settings.criterion, effort=effort), held, asked, width)
+    return replace(reason, forbidden=forbidden and not reason.released)
 
 
 def ordered_release(
@@ -233,7 +236,10 @@ def find_release(
     seed: int = 0,
     chains: int = 4,
     steps: int = 200_000,
+    annealing: Annealing | None = None,
     start: str | None = None,
+    extend: bool = True,
+    accept_undecided: bool = False,
     weights: Mapping[str, float] | None = None,
     demand: Mapping[str, float] | None = None,
     require: Sequence[Pattern] = (),
@@ -259,6 +265,8 @@ def find_release(
                      those that are worth most, else NothingReleasableError says which conflict
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
 
+    annealing        all settings of the chains, instead of seed, chains and steps
+    extend, accept_undecided  as of `ordered_release`; of "best" too
     draws, share  of "simulatable": tables drawn for each decision, and how many of them may break the criterion; `seed`
                   is theirs too
 
@@ -266,10 +274,12 @@ def find_release(
     """
     require_method(method)
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    annealing = Annealing(CoolingSchedule(steps), chains, seed)
+    annealing = annealing or Annealing(CoolingSchedule(steps), chains, seed)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     settings = replace(
         _settings(table, criterion, effort, annealing, start, weights),
+        policy=Policy.OUTER if accept_undecided else Policy.REFUSE,
+        extend=extend,
         simulation=Simulation(draws, share, seed),
         demand=demand or {},
         require=require,

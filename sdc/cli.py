@@ -243,6 +243,7 @@ def why_command(
             min_width=min_width,
             small_count=count,
             posterior_limit=limit,
+            forbid=about.forbid,
             executor=executor,
         )
     facts = reason_facts(found, about.table.schema)

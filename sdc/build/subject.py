@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,10 @@ from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
+from sdc.risk.verdict import Policy
 from sdc.run_format import MANIFEST
+from sdc.search.decomposable import Annealing
+from sdc.search.wishes import Pattern
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_search
 from sdc.storage.run_folder import RunFolder, folder_digest
@@ -88,17 +91,27 @@ class Subject:
         found: dict[str, Any] = {"weights": dict(weights)}
         if self.build is not None:
             release = self.config.release
-            chains = release.annealing
-            found |= {"seed": chains.seed, "chains": chains.chains, "steps": chains.steps, "start": chains.start}
+            settings, chains = self.build.settings(), release.annealing
+            found |= {
+                "start": chains.start,
+                "extend": release.extend,
+                "accept_undecided": self.build.policy is Policy.OUTER,
+            }
             if method == "simulatable":
                 found["seed"] = release.simulatable.seed
+            else:
+                found["annealing"] = _changed(settings.annealing, given)
             found |= {"draws": release.simulatable.draws, "share": release.simulatable.share}
             found |= {"refute_cells": release.refute_cells, "budget": Budget(release.seconds_per_cell, release.seconds)}
-            wishes = self.build.settings()
-            found |= {"require": wishes.require, "forbid": wishes.forbid, "demand": wishes.demand}
-            found |= {name: getattr(wishes.wishes, name) for name in ("best_subset", "breadth", "questions")}
+            found |= {"require": settings.require, "forbid": settings.forbid, "demand": settings.demand}
+            found |= {name: getattr(settings.wishes, name) for name in ("best_subset", "breadth", "questions")}
             found["weights"] = {**release.weights.variables, **release.weights.sub_tables, **weights}
         return found | {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def forbid(self) -> Sequence[Pattern]:
+        """What the config forbids."""
+        return () if self.build is None else self.build.settings().forbid
 
     @property
     def one_way(self) -> Release:
@@ -110,6 +123,13 @@ class Subject:
         """Of the build; only where there is one."""
         assert self.build is not None
         return self.build.config
+
+
+def _changed(annealing: Annealing, given: Mapping[str, Any]) -> Annealing:
+    """The chains with the seed, the number and the steps that are given."""
+    own = {name: given[name] for name in ("seed", "chains") if given.get(name) is not None}
+    steps = given.get("steps") or annealing.schedule.steps
+    return replace(annealing, schedule=replace(annealing.schedule, steps=steps), **own)
 
 
 def _of_config(

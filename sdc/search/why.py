@@ -24,6 +24,7 @@ class Reason:
     together        of it and all that is released
     conflicts       the least released sub-tables with which together it breaks the criterion: without any of them,
                     or with only part of one, it is no longer refuted. Empty where it is not refuted, or refuted alone
+    forbidden       whether the config forbids it, whatever the criterion says
     """
 
     sub_table: SubTable
@@ -34,6 +35,7 @@ class Reason:
     one_way: Assessment
     together: Assessment
     conflicts: tuple[SubTable, ...]
+    forbidden: bool = False
 
     @property
     def witness(self) -> Witness | None:
@@ -45,6 +47,8 @@ class Reason:
         name = st.label(self.sub_table, schema)
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
+        if self.forbidden:
+            return f"{name} is not released: release.forbid names it, or a sub-table within it"
         if self.together.verdict is Verdict.SAFE:
             return f"{name} is not released, and could be: it satisfies the criterion with all that is released"
         if self.together.verdict is Verdict.UNDECIDED:

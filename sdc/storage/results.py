@@ -405,6 +405,7 @@ def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
     return {
         "sub_table": st.names(reason.sub_table, schema),
         "released": reason.released,
+        "forbidden": reason.forbidden,
         "within": None if reason.within is None else st.names(reason.within, schema),
         "critical_width": reason.critical_width,
         "text": reason.text(schema),

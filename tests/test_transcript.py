@@ -1,0 +1,169 @@
+"""Each verb on one config with recodes, labels, wishes and a criterion: all of them speak of the same table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sdc import cli
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
+from sdc.build.subject import Subject
+from sdc.executor import IN_PROCESS
+from sdc.storage.results import read_widths
+
+CONFIG = {
+    "name": "transcript",
+    "table": {
+        "path": "records.parquet",
+        "variables": ["age", "sex", "region", "work"],
+        "recodes": {
+            "age": {"bins": {"under 30": [None, 30], "30 to 59": [30, 60], "60 and over": [60, None]}},
+            "region": {"groups": {"north": ["1", "2"], "south": ["3", "4", "5"]}},
+        },
+        "missing": {"work": "not said"},
+    },
+    "risk": {"min_width": 4, "small_count": 2},
+    "release": {"require": ["age*sex"], "forbid": ["region*work"], "questions": 50},
+    "labels": {"variables": {"sex": {"label": "Sex", "categories": {"1": "male", "2": "female"}}}},
+    "publication": {"title": "A transcript", "population": "nobody"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data file, a config, and the run folder of its build as `run`."""
+    folder, generator = tmp_path_factory.mktemp("transcript"), np.random.default_rng(5)
+    age, region, sex = generator.integers(15, 90, 400), generator.integers(1, 6, 400), generator.integers(1, 3, 400)
+    own = np.where(generator.random(400) < 0.15, generator.integers(0, 3, 400), np.minimum(age // 45, 1))
+    work = [None if k % 17 == 0 else ["employed", "neither", "self-employed"][int(one)] for k, one in enumerate(own)]
+    pq.write_table(pa.table({"age": age, "sex": sex, "region": region, "work": work}), folder / "records.parquet")
+    content = {**CONFIG, "output": {"folder": str(folder / "runs")}}
+    (folder / "build.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    build = open_build(folder / "build.yaml")
+    run_all(build, IN_PROCESS)
+    (folder / "run").symlink_to(build.folder.path)
+    return folder
+
+
+Say = Callable[..., Any]
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Say:
+    """The JSON document of a command that ends with the status."""
+
+    def command(*words: object, status: int = 0) -> Any:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["sdc", *map(str, words), "--json"])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        answer = capsys.readouterr()
+        assert (ended.value.code or 0) == status, answer.err
+        return json.loads(answer.out)
+
+    return command
+
+
+SUBJECTS = pytest.mark.parametrize("subject", ["build.yaml", "run"])
+
+
+@SUBJECTS
+def test_widths(folder: Path, said: Say, subject: str) -> None:
+    build, found = read_widths(folder / "run" / "widths"), said("widths", folder / subject)
+    assert found["variables"] == ["age", "sex", "region", "work"]
+    assert found["at_risk_cells"] > 5
+    listed = {tuple(one["sub_table"]): one["critical_width"] for one in found["widths"]}
+    assert len(listed) == 16
+    assert sorted(listed.values()) == sorted(build.widths.tolist())
+
+
+@SUBJECTS
+def test_release_is_that_of_the_build(folder: Path, said: Say, subject: str) -> None:
+    found, built = said("release", folder / subject), search_of(folder)
+    assert found["frontier"] == built["frontier"]
+    assert any({"age", "sex"} <= {*names} for names in built["frontier"])
+    assert not any({"region", "work"} <= {*names} for names in built["frontier"])
+
+
+@pytest.mark.parametrize("method", ["decomposable", "best"])
+def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> None:
+    """Those of the chains too: schedule, cycles, patience, tempering, rounds, and whether it is extended."""
+    content = yaml.safe_load((folder / "build.yaml").read_text())
+    chains = {
+        "steps": 300,
+        "chains": 2,
+        "seed": 7,
+        "rounds": 3,
+        "patience": 1,
+        "tempering": True,
+        "start_temperature": 9.0,
+    }
+    content["release"] |= {"method": method, "annealing": chains, "extend": False}
+    config = folder / f"{method}.yaml"
+    config.write_text(yaml.safe_dump(content))
+    build = open_build(config)
+    taken = Subject.open(str(config)).search(method, {}, {})
+    own = build.settings()
+    assert taken["annealing"] == own.annealing
+    assert (taken["extend"], taken["accept_undecided"]) == (False, False)
+    run_all(build, IN_PROCESS)
+    assert said("release", config)["frontier"] == search_of(build.folder.path)["frontier"]
+
+
+def test_assess_and_bounds(folder: Path, said: Say) -> None:
+    built = json.loads((folder / "run" / "assessment" / "assessment.json").read_text())
+    of_run = said("assess", folder / "run")
+    assert of_run["releasable"] is True
+    assert (of_run["at_risk_cells"], of_run["min_width_required"]) == (built["at_risk_cells"], 4)
+    words = [word for names in search_of(folder)["frontier"] for word in ("--release", "*".join(names))]
+    assert said("assess", folder / "build.yaml", *words) == of_run
+    cells = said("bounds", folder / "run")["cells"]
+    assert len(cells) == built["at_risk_cells"]
+    assert min(cell["outer"][1] - cell["outer"][0] for cell in cells) >= 4
+    assert said("assess", folder / "build.yaml", "--release", "age*sex*region*work", status=3)["releasable"] is False
+
+
+def test_why(folder: Path, said: Say) -> None:
+    assert said("why", folder / "run", "age*sex")["released"] is True
+    forbidden = said("why", folder / "run", "region*work")
+    assert (forbidden["released"], forbidden["forbidden"]) == (False, True)
+    assert "release.forbid names it" in forbidden["text"]
+    assert said("why", folder / "build.yaml", "age*sex*region*work")["alone"]["releasable"] is False
+
+
+@SUBJECTS
+def test_intruder(folder: Path, said: Say, subject: str) -> None:
+    words = ["--release", "age*sex", "--release", "work"]
+    assert (
+        len(said("posterior", folder / subject, *words)["cells"]) == said("widths", folder / subject)["at_risk_cells"]
+    )
+    assert said("enumerate", folder / subject, *words, "--limit", "50", status=0)["feasible_tables"] == 50
+
+
+def test_run_folder(folder: Path, said: Say) -> None:
+    assert said("verify", folder / "run")["verified"] is True
+    assert said("status", folder / "run")["state"] == "finished"
+    assert "transcript" in {run["name"] for run in said("list", folder / "runs")["runs"]}
+
+
+def test_config(folder: Path, said: Say) -> None:
+    planned = said("plan", folder / "build.yaml", "--quick")
+    assert (planned["records"], planned["seconds"]) == (400, None)
+    written = said("config", folder / "build.yaml")
+    assert written["release"]["forbid"] == ["region*work"]
+    assert "forbid" in str(said("config", "--explain", "release.forbid"))
+
+
+def search_of(folder: Path) -> Any:
+    run = folder / "run" if (folder / "run").exists() else folder
+    return json.loads((run / "search" / "search.json").read_text())
