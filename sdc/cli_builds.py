@@ -92,7 +92,7 @@ def plan(
     print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
     for stage in result["stages"]:
         seconds = "not tried" if stage["seconds"] is None else f"{stage['seconds']:.0f}"
-        seconds = f"{'budget ' if stage['budgeted'] and not quick else ''}{seconds}"
+        seconds = f"{'at most ' if stage['budgeted'] and not quick else ''}{seconds}"
         sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
         print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):

@@ -38,6 +38,8 @@ WIDTH_DISK = 10  # measured: bytes of one critical width when written
 START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
 # the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
 LAW_SECONDS, CELL_SECONDS = 5.0, 1e-3
+PROGRAM_SECONDS = 0.08  # measured: of an at-risk cell of ten variables beside 66 tables of totals
+ASSESSMENTS = 3  # questions that take as long as an assessment: what a search proved is checked, and every cell bounded
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class StagePlan:
     memory_mib  of the worker that needs most; a worker keeps what stages before have needed
     here_mib    of this process, likewise
     disk_mib    in the run folder
-    seconds     of wall time; where `budgeted`, of the whole budget, which a search may not need; None without trials
+    seconds     of wall time; where `budgeted`, at most: of all questions or the whole budget, which a search may not
+                need; None without trials
     """
 
     name: str
@@ -78,7 +81,6 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     table = build.counted(executor).table
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
-    # refuses a table without an at-risk cell before anything is tried on it
     at_risk = len(build.settings().criterion.bank(table).at_risk)
     build.check_names(table.schema)
     build.require_memory(table)
@@ -131,10 +133,11 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     """What is tried: what the build's method has units of."""
     method = build.config.release.method
     chains = ["annealing"] * (method in ("decomposable", "best") or build.config.curve is not None)
-    moves = ["moves", "bounds"] * (method != "decomposable" or build.config.curve is not None)
+    moves = ["moves", "bounds", "questions"] * (method != "decomposable" or build.config.curve is not None)
     draws = ["draws"] * _may_draw(build.config)
     names = ["start", "widths", *chains, *moves, *draws]
-    shared = build.settings().criterion, build.floor, sweep, build.config.release.cells_per_slice
+    settings = build.settings()
+    shared = settings.criterion, build.floor, sweep, build.config.release.cells_per_slice, settings.wishes
     return [Kind(name, *shared) for name in names]
 
 
@@ -223,12 +226,16 @@ class _Projection:
         if name == "widths":
             return START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers, False
         if name in ("search", "curve"):
-            return self._chains_seconds(workers) + self._proof_seconds(workers), True
+            return self._chains_seconds(workers) + self._asked_seconds(workers, self._questions), True
         if name == "posterior":
             return self._posterior_seconds(workers)
         if name == "remedies":
-            return self._units(name) * self._proof_seconds(workers, MOST_SECONDS), True
-        return (self._proof_seconds(workers), True) if name == "assessment" else (WRITE_SECONDS, False)
+            return self._units(name) * self._asked_seconds(workers, 1, MOST_SECONDS), True
+        if name == "weighted":
+            return PROGRAM_SECONDS * len(self._at_risk) / workers, False
+        if name == "assessment":
+            return self._asked_seconds(workers, ASSESSMENTS), True
+        return WRITE_SECONDS, False
 
     def _chains_seconds(self, workers: int) -> float:
         annealing = self.build.config.release.annealing
@@ -243,12 +250,24 @@ class _Projection:
         # what a chain throws away is half as much as what it keeps
         draws = -(-asked.chains // workers) * (1.5 * asked.draws) * self._seconds_of("draws")
         again = asked.refusals if self.table.schema.cells <= MAX_CELLS else 0
-        each = self._chains_seconds(1) + self._proof_seconds(1)
+        each = self._chains_seconds(1) + self._asked_seconds(1, self._questions)
         exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
         return laws * (exact + draws) + again * each / workers, bool(draws or again)
 
     def _seconds_of(self, kind: str) -> float:
         return self.tried[kind].seconds if kind in self.tried else 0.0
+
+    @property
+    def _questions(self) -> int:
+        """The most that a search for a release asks; of curves, of each of their points."""
+        return self.build.settings().wishes.questions_for(len(self._at_risk))
+
+    def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> float:
+        """Of so many questions at the speed found, no more than the budget allows for."""
+        # a question is mostly one search after the other, which more workers hardly shorten
+        asked = questions * self._seconds_of("questions")
+        budget = self._proof_seconds(workers, most)
+        return min(asked, budget) if asked else budget
 
     def _proof_seconds(self, workers: int, most: float = math.inf) -> float:
         """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""

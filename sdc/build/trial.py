@@ -22,16 +22,20 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import STEPS_PER_SECOND
-from sdc.risk.critical_width import Above, widths_above, widths_of_sub_lattice
+from sdc.risk.criterion import STEPS_PER_SECOND, Effort
+from sdc.risk.critical_width import Above, CriticalWidths, widths_above, widths_of_sub_lattice
+from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.slices import slices
 from sdc.risk.support import Shift
 from sdc.risk.sweep_plan import SweepPlan
 from sdc.risk.units import EndsUnit, MoveUnit, find_ends, move_cells, sparsest_moves
 from sdc.search.annealing import Chain
+from sdc.search.ordered import OrderedSearch
+from sdc.search.wishes import Wishes
 
 SAMPLE, NODES, PROPOSALS = 6, 2_000, 2_000  # units of the widths, nodes of a walk, proposals
+QUESTIONS, LATER = 12, 8  # asked of a growing release, and the last of them, whose time counts
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,15 @@ class Kind:
     floor: int
     sweep: SweepPlan
     cells_per_slice: int
+    wishes: Wishes
 
 
 @dataclass(frozen=True)
 class Trial:
     """What a worker took.
 
-    seconds  for one of what is counted: a unit of the widths, a node of a walk, a cell's bounds, a proposal, a draw
+    seconds  for one of what is counted: a unit of the widths, a node of a walk, a cell's bounds, a proposal, a draw, a
+             question about a growing release
     bytes    the most memory it has held so far
     """
 
@@ -103,6 +109,22 @@ def _moves(table: Table, kind: Kind) -> float:
     seconds, found = _timed(move_cells, table, unit)
     sparsest_moves(table, replace(unit, changes=np.ones(1, np.int64), shift=Shift.SPARSEST_UP))
     return seconds / found.nodes if found.nodes >= NODES // 10 else 1 / STEPS_PER_SECOND
+
+
+def _questions(table: Table, kind: Kind) -> float:
+    """Of a release that grows by small sub-tables, the later ones: the first find much that all others use.
+
+    The order of a list by critical widths is not known before there are widths; any does for a trial.
+    """
+    if not len(table.at_risk(kind.criterion.small_count)):
+        return 0.0
+    variables, ends = range(len(table.schema)), list[float]()
+    small = [st.of(kept) for size in (1, 2, 3) for kept in combinations(variables, size)]
+    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criterion.min_width), 0, 0)
+    inquiry = Inquiry(table, kind.criterion, effort=Effort(cells_per_slice=kind.cells_per_slice))
+    wishes = Wishes(breadth=kind.wishes.breadth, questions=QUESTIONS)
+    OrderedSearch(inquiry, listed, True, lambda step: ends.append(time.perf_counter()), wishes).run()
+    return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
 
 
 def _bounds(table: Table, kind: Kind) -> float:
@@ -170,6 +192,7 @@ _KINDS = {
     "start": _start,
     "widths": _widths,
     "moves": _moves,
+    "questions": _questions,
     "bounds": _bounds,
     "annealing": _annealing,
     "draws": _draws,
