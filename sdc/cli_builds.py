@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -91,15 +92,22 @@ def plan(
         print(f"of the sub-tables only those of critical width {result['floor']} or more are listed")
     print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = "not tried" if stage["seconds"] is None else f"{stage['seconds']:.0f}"
-        seconds = f"{'at most ' if stage['budgeted'] and not quick else ''}{seconds}"
+        seconds = _span(stage)
         sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
         print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
     print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
-    print("time          not tried; leave out --quick" if quick else f"time          about {result['seconds']:.0f} s")
+    print("time          not tried; leave out --quick" if quick else f"time          about {_span(result)} s")
+
+
+def _span(planned: Mapping[str, Any]) -> str:
+    """From what the trials took to what the budget allows."""
+    least, most = planned["seconds"], planned["seconds_at_most"]
+    if least is None:
+        return "not tried"
+    return f"{least:.0f} to {most:.0f}" if round(most) > round(least) else f"{least:.0f}"
 
 
 @builds.command()

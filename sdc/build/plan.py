@@ -39,6 +39,7 @@ START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of 
 # the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
 LAW_SECONDS, CELL_SECONDS = 5.0, 1e-3
 PROGRAM_SECONDS = 0.08  # measured: of an at-risk cell of ten variables beside 66 tables of totals
+QUESTIONS = "questions"  # the trial of a growing release
 ASSESSMENTS = 3  # questions that take as long as an assessment: what a search proved is checked, and every cell bounded
 
 
@@ -53,8 +54,8 @@ class StagePlan:
     memory_mib  of the worker that needs most; a worker keeps what stages before have needed
     here_mib    of this process, likewise
     disk_mib    in the run folder
-    seconds     of wall time; where `budgeted`, at most: of all questions or the whole budget, which a search may not
-                need; None without trials
+    seconds     of wall time, at the speed of the trials; None without them
+    seconds_at_most  of the whole budget: a search may need it, for its questions get dearer as a release grows
     """
 
     name: str
@@ -65,7 +66,7 @@ class StagePlan:
     here_mib: int
     disk_mib: float
     seconds: float | None
-    budgeted: bool
+    seconds_at_most: float | None
 
 
 def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict[str, Any]:
@@ -111,6 +112,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
         "seconds": None if quick else round(sum(stage.seconds or 0.0 for stage in stages), 1),
+        "seconds_at_most": None if quick else round(sum(stage.seconds_at_most or 0.0 for stage in stages), 1),
     }
 
 
@@ -133,9 +135,10 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     """What is tried: what the build's method has units of."""
     method = build.config.release.method
     chains = ["annealing"] * (method in ("decomposable", "best") or build.config.curve is not None)
-    moves = ["moves", "bounds", "questions"] * (method != "decomposable" or build.config.curve is not None)
-    draws = ["draws"] * _may_draw(build.config)
-    names = ["start", "widths", *chains, *moves, *draws]
+    searched = method != "decomposable" or build.config.curve is not None
+    moves, draws = ["moves", "bounds"] * searched, ["draws"] * _may_draw(build.config)
+    # a release grows in this process: what its questions take in memory is not the worker's, and so they come last
+    names = ["start", "widths", *chains, *moves, *draws, *[QUESTIONS] * searched]
     settings = build.settings()
     shared = settings.criterion, build.floor, sweep, build.config.release.cells_per_slice, settings.wishes
     return [Kind(name, *shared) for name in names]
@@ -173,7 +176,7 @@ class _Projection:
         return plans
 
     def _plan(self, name: str, reused: bool) -> StagePlan:
-        seconds, budgeted = self._seconds(name)
+        seconds, most = (0.0, 0.0) if reused else self._seconds(name)
         return StagePlan(
             name,
             "to reuse" if reused else "to do",
@@ -182,8 +185,8 @@ class _Projection:
             0 if reused else self._worker_bytes(name) // MIB,
             0 if reused else self.build.here_bytes(self.table) // MIB,
             0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
-            0.0 if reused else round(seconds, 1) if self.tried else None,
-            budgeted,
+            round(seconds, 1) if self.tried or reused else None,
+            round(most, 1) if self.tried or reused else None,
         )
 
     def _units(self, name: str) -> int:
@@ -212,30 +215,31 @@ class _Projection:
         widths = self._tried_bytes("widths", needs.WORKER_BYTES + self.sweep.bytes_per_unit)
         if name == "widths":
             return widths
-        tried = max([widths, *(trial.bytes for trial in self.tried.values())]) + SEARCH_BYTES
+        tried = max([widths, *(trial.bytes for kind, trial in self.tried.items() if kind != QUESTIONS)]) + SEARCH_BYTES
         return max(tried, self.build.worker_bytes(self.table))  # a growth is tried by no trial
 
     def _tried_bytes(self, kind: str, untried: int) -> int:
         return self.tried[kind].bytes if kind in self.tried else untried
 
-    def _seconds(self, name: str) -> tuple[float, bool]:
+    def _seconds(self, name: str) -> tuple[float, float]:
         # at an address one, for its scheduler is not asked: a time that more of them shorten
         workers = workers_of(self.build.config.execution) or 1
-        if name == "table":
-            return self.read_seconds, False
-        if name == "widths":
-            return START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers, False
         if name in ("search", "curve"):
-            return self._chains_seconds(workers) + self._asked_seconds(workers, self._questions), True
+            chains, asked = self._chains_seconds(workers), self._asked_seconds(workers, self._questions)
+            return chains + asked[0], chains + asked[1]
         if name == "posterior":
             return self._posterior_seconds(workers)
         if name == "remedies":
-            return self._units(name) * self._asked_seconds(workers, 1, MOST_SECONDS), True
-        if name == "weighted":
-            return PROGRAM_SECONDS * len(self._at_risk) / workers, False
+            least, most = self._asked_seconds(workers, 1, MOST_SECONDS)
+            return self._units(name) * least, self._units(name) * most
         if name == "assessment":
-            return self._asked_seconds(workers, ASSESSMENTS), True
-        return WRITE_SECONDS, False
+            return self._asked_seconds(workers, ASSESSMENTS)
+        known = {
+            "table": self.read_seconds,
+            "widths": START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers,
+            "weighted": PROGRAM_SECONDS * len(self._at_risk) / workers,
+        }
+        return known.get(name, WRITE_SECONDS), known.get(name, WRITE_SECONDS)
 
     def _chains_seconds(self, workers: int) -> float:
         annealing = self.build.config.release.annealing
@@ -243,16 +247,16 @@ class _Projection:
         rounds = -(-annealing.chains // workers) * annealing.steps
         return rounds * self._seconds_of("annealing")
 
-    def _posterior_seconds(self, workers: int) -> tuple[float, bool]:
-        """Each law exactly; budgeted where it may have to be sampled, or tables to be built again."""
+    def _posterior_seconds(self, workers: int) -> tuple[float, float]:
+        """Each law exactly; at most where it has to be sampled, and tables to be built again."""
         asked = self.build.config.posterior or PosteriorConfig()
         laws = len(laws_of(asked.laws, asked.alpha, self.table.schema))
         # what a chain throws away is half as much as what it keeps
         draws = -(-asked.chains // workers) * (1.5 * asked.draws) * self._seconds_of("draws")
         again = asked.refusals if self.table.schema.cells <= MAX_CELLS else 0
-        each = self._chains_seconds(1) + self._asked_seconds(1, self._questions)
+        each = self._chains_seconds(1) + self._asked_seconds(1, self._questions)[1]
         exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
-        return laws * (exact + draws) + again * each / workers, bool(draws or again)
+        return laws * exact, laws * (exact + draws) + again * each / workers
 
     def _seconds_of(self, kind: str) -> float:
         return self.tried[kind].seconds if kind in self.tried else 0.0
@@ -262,12 +266,11 @@ class _Projection:
         """The most that a search for a release asks; of curves, of each of their points."""
         return self.build.settings().wishes.questions_for(len(self._at_risk))
 
-    def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> float:
-        """Of so many questions at the speed found, no more than the budget allows for."""
+    def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
+        """Of so many questions at the speed found, and of the whole budget."""
         # a question is mostly one search after the other, which more workers hardly shorten
-        asked = questions * self._seconds_of("questions")
-        budget = self._proof_seconds(workers, most)
-        return min(asked, budget) if asked else budget
+        asked, budget = questions * self._seconds_of(QUESTIONS), self._proof_seconds(workers, most)
+        return (asked if 0 < asked < budget else budget), budget
 
     def _proof_seconds(self, workers: int, most: float = math.inf) -> float:
         """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""
