@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -125,6 +126,8 @@ def proposals(columns: Sequence[Column]) -> list[Proposal]:
 
 def _proposal(column: Column) -> Proposal:
     distinct, numbers = len(column.values), column.numbers
+    if is_weight(column):
+        return Proposal(column, "by its name a survey weight")
     if column.is_cut:
         return Proposal(column, f"more than {MOST_VALUES:,} values: an identifier, or a number to be binned by hand")
     if distinct < 2 and not (distinct and column.missing):
@@ -136,6 +139,11 @@ def _proposal(column: Column) -> Proposal:
     if distinct == column.rows and all(number == int(number) for number in numbers):
         return Proposal(column, f"{distinct:,} whole numbers, each once: an identifier")
     return Proposal(column, recode=_bins(column))
+
+
+def is_weight(column: Column) -> bool:
+    """Whether numbers are called as survey weights are."""
+    return column.kind == "number" and _WEIGHT.search(column.name.lower()) is not None
 
 
 def _groups(column: Column) -> dict[str, Any]:
@@ -281,6 +289,9 @@ def _lines(
     for coarse, fine in levels:
         named = _text(f"{fine}_levels")
         yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
+    weights = [p.column.name for p in found if is_weight(p.column)]
+    if weights:
+        yield f"  # weight: {_text(weights[0])}  # is it one? rounded totals of it then go out beside the counts"
     at_risk = f"{len(table.at_risk(2)):,} of {len(table):,} cells"
     yield f"risk: {{small_count: 2, min_width: 3}}  # counts of 1 and 2 are at risk, {at_risk}"
     yield "release:"
@@ -303,6 +314,7 @@ def _text(value: str) -> str:
     return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
+_WEIGHT = re.compile(r"(^|[^a-z])([a-z]?weights?|[a-z]*wgt[a-z]?|wt)([^a-z]|$)")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 

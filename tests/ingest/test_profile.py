@@ -144,3 +144,27 @@ def test_the_command_writes_a_file_once_and_for_its_user_alone(people: Path, tmp
     assert facts["config"] == out.read_text()
     missing = sdc(tmp_path / "nothing.csv")
     assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["weight", "person_weight", "PWGTP", "fnlwgt", "hh_wt", "pweight"])
+def test_a_survey_weight_is_no_variable(name: str, tmp_path: Path) -> None:
+    """Suggested as the weight, in a comment that makes a config when it is switched on."""
+    rng = random.Random(1)
+    sexes, weights = [rng.choice("mf") for _ in range(60)], [rng.randrange(10, 99) + 0.5 for _ in range(60)]
+    path = tmp_path / "sample.parquet"
+    pq.write_table(pa.table({"sex": sexes, "age": [rng.choice("ab") for _ in range(60)], name: weights}), path)
+    text, _, table = first(path, tmp_path)
+    assert table.schema.names == ("sex", "age")
+    (line,) = [line for line in text.splitlines() if "rounded totals of it" in line]
+    switched = tmp_path / "weighted.yaml"
+    switched.write_text(text.replace(line, line.replace("# weight", "weight")))
+    assert read_config(switched).table.weight == name
+
+
+def test_what_is_only_called_so_is_a_variable(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    path = tmp_path / "sample.parquet"
+    columns = {name: [rng.choice("ab") for _ in range(60)] for name in ("weight", "weightless", "growth")}
+    pq.write_table(pa.table(columns), path)
+    _, _, table = first(path, tmp_path)
+    assert table.schema.names == ("weight", "weightless", "growth")
