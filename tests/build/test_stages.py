@@ -123,7 +123,7 @@ def test_parts_without_what_is_named_are_refused_before_any_work(
         open_build(config).check_source()
     done = subprocess.run([sys.executable, "-m", "sdc.cli", "run", str(config)], capture_output=True, text=True)
     assert done.returncode == 1
-    assert re.fullmatch(rf"sdc: .*{refusal}.*\n", done.stderr)
+    assert re.fullmatch(rf".*: reads the config\nsdc: .*{refusal}.*\n", done.stderr)
     assert {path.name for path in config.parent.iterdir()} == {"build.yaml", "parts"}
 
 
