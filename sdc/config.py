@@ -97,6 +97,7 @@ NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 CurveMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
+Format: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
 SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best", "simulatable"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Category = Annotated[Text, BeforeValidator(_category)]
@@ -526,11 +527,37 @@ class PublicationConfig(Section):
             "refuse to publish it"
         ),
     ] = "quote"
+    formats: Annotated[
+        tuple[Format, ...],
+        Field(description="a list of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx; csv or parquet is one"),
+    ] = ("csv", "parquet")
+    children: Annotated[
+        tuple[Text, ...],
+        Field(description="a list of sub-tables such as age*sex that the release implies, published beside it"),
+    ] = ()
+    zeros: Annotated[StrictBool, Field(description="true or false: combinations without records are listed too")] = (
+        False
+    )
+    totals: Annotated[
+        StrictBool,
+        Field(description="true or false: each variable has a category (total), so all marginals are listed"),
+    ] = False
+
+    @field_validator("formats")
+    @classmethod
+    def _readable_formats(cls, formats: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := next((name for name in formats if formats.count(name) > 1), None):
+            raise ValueError(f"{twice} is there twice; name each format once")
+        if not {"csv", "parquet"} & set(formats):
+            raise ValueError("a release is verified from csv or parquet; name one of them too")
+        if "csvw" in formats and "csv" not in formats:
+            raise ValueError("csvw describes the CSV files; name csv too")
+        return formats
 
     @property
     def told(self) -> dict[str, Any]:
         """What readers are told beside the title, for programs; without what is not given."""
-        told = self.model_dump(mode="json", exclude={"title", "formulas"})
+        told = self.model_dump(mode="json", exclude={"title", "formulas", "formats", "children", "zeros", "totals"})
         return {what: text for what, text in told.items() if text}
 
     @property
@@ -931,6 +958,15 @@ class BuildConfig(Section):
     def _weights_are_named(self) -> BuildConfig:
         if self.weighted is not None and self.table.weight is None:
             raise ValueError("weighted is given, and table.weight names no column; name it, or leave the section out")
+        about = self.publication
+        if self.table.weight is not None and (others := [f for f in about.formats if f not in ("csv", "parquet")]):
+            raise ValueError(
+                f"publication.formats has {others[0]}, which carries no totals of weights; name csv, parquet"
+            )
+        if self.table.weight is not None and (about.zeros or about.totals):
+            raise ValueError(
+                "publication.zeros and publication.totals list counts alone; leave them out with table.weight"
+            )
         return self
 
     @model_validator(mode="after")

@@ -27,7 +27,7 @@ OF_CELLS = (*ENDS, EXACT)
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
 
 # weighted/, where records have weights; these are in table/
-WEIGHTS, TOTAL, LEAST, LARGEST = "weights.parquet", "total", "least", "largest"
+WEIGHTS, SUM, LEAST, LARGEST = "weights.parquet", "total", "least", "largest"
 WEIGHTED, WEIGHTED_FILE, WEIGHTED_FORMAT = "weighted", "weighted.json", 1
 PAIRS, PAIR, SHIFT = "pairs.parquet", "pair", "shift"
 OF_PAIRS = (PAIR, CHANGE, SHIFT)
@@ -37,6 +37,16 @@ UNIT = 10**6  # weights and their totals are in millionths there
 WEIGHTED_TOTAL = "weighted_total"
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
+TOTAL = "(total)"  # the category of totals, where they are listed
+ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
+SDMX_CSV = ".sdmx.csv"
+XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"
+
+
+def is_read(path: str) -> bool:
+    """Whether a release is verified from the values of such a file; each sub-table has one."""
+    return path.endswith((".csv", ".parquet")) and not path.endswith(SDMX_CSV)
+
 
 # what the config says of undecided cells where they may be published
 UNPROVEN_IS_ALLOWED = "outer"

@@ -28,6 +28,7 @@ from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.method import cell_bounds
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
+from sdc.config import PublicationConfig
 from sdc.executor import IN_PROCESS
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences
@@ -37,16 +38,19 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
+from sdc.model.labels import Labels
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.publish.publication import write_publication
+from sdc.publish.formats import FORMATS
+from sdc.publish.publication import Texts, write_publication
 from sdc.risk.min_width import MinWidth
+from sdc.run_format import is_read
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
-from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
+from sdc.storage.parquet import read_columns, read_written_table, table_columns, write_columns, write_csv, write_table
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify.run_folder import UnreadableError, Verification, verify
 from tests.publish.clearing import SUBJECT, cleared_of
@@ -57,6 +61,7 @@ from tests.strategies import (
     inquiry_of,
     knows,
     rewritten,
+    scattered,
     schema_of,
     structural_zeros,
     tables_and_releases,
@@ -160,10 +165,11 @@ def sharp_bounds(table: Table) -> CellBounds:
     return cell_bounds(table, knows(table, KDSF), table.codes[table.at_risk(2)], "enumeration")
 
 
-def published(run: Path) -> Path:
+def published(run: Path, **about: Any) -> Path:
     """The run folder with the [KDSF] release made public, and recorded."""
     (run / "release").mkdir()
-    write_publication(cleared_of(read_written_table(run / "table"), KDSF), SUBJECT, "czech", run / "release")
+    texts, cleared = Texts(PublicationConfig(**about), Labels()), cleared_of(read_written_table(run / "table"), KDSF)
+    write_publication(cleared, SUBJECT, "czech", run / "release", texts=texts)
     manifest = json.loads((run / "manifest.json").read_text())
     entry = {**manifest["stages"][0], "name": "release"}
     write_json(run / "manifest.json", {**manifest, "stages": [*manifest["stages"], entry]})
@@ -180,6 +186,53 @@ def test_the_honest_certificate_is_accepted(honest: Path) -> None:
     assert any("3 at-risk cells" in line for line in said)
 
 
+@pytest.fixture
+def in_all_formats(tmp_path: Path) -> Path:
+    """The same in every format, with zeros, totals and a sub-table below the frontier."""
+    run = forged(tmp_path / "all", czech(), evidence(czech(), KDSF, 2, 6), sharp_bounds(czech()))
+    return published(run, formats=tuple(FORMATS), children=("A*F",), zeros=True, totals=True)
+
+
+def test_every_format_with_zeros_and_totals_is_accepted(in_all_formats: Path) -> None:
+    assert verify(in_all_formats).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "match"),
+    [
+        ("001_*.px", "UNITS", "UNIT5", r"001_.*\.px is not the exact marginal of the table"),
+        ("tables.xsd", "exact", "inexact", r"tables\.xsd is not the exact marginal of the table"),
+        (
+            "*_A-F.csv",
+            "(total),(total),1841",
+            "(total),(total),1842",
+            r"A-F\.csv is not the exact marginal of the table",
+        ),
+        ("datapackage.json", '"totals": true', '"totals": false', r"is not the exact marginal of the table"),
+    ],
+)
+def test_a_changed_file_of_any_format_is_rejected(
+    file: str, old: str, new: str, match: str, in_all_formats: Path
+) -> None:
+    path = next((in_all_formats / "release").glob(file))
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    record(in_all_formats)
+    assert re.search(match, "\n".join(verify(in_all_formats).failures))
+
+
+def test_a_sub_table_in_formats_that_are_not_read_is_rejected(in_all_formats: Path) -> None:
+    metadata = in_all_formats / "release" / "datapackage.json"
+    content = json.loads(metadata.read_text())
+    unread = [r for r in content["resources"] if "A-F" not in r["path"] or r["format"] not in ("csv", "parquet")]
+    write_json(metadata, {**content, "resources": unread})
+    for path in (in_all_formats / "release").glob("*_A-F.*"):
+        if is_read(path.name):
+            path.unlink()
+    record(in_all_formats)
+    assert re.search(r"no CSV or Parquet file is of A\*F, so that", "\n".join(verify(in_all_formats).failures))
+
+
 def test_a_build_is_verified(tmp_path: Path) -> None:
     content = yaml.safe_load(CZECH_YAML.read_text())
     content["table"]["path"], content["output"] = str(CZECH_CSV), {"folder": str(tmp_path / "runs")}
@@ -188,6 +241,29 @@ def test_a_build_is_verified(tmp_path: Path) -> None:
     run_all(build, IN_PROCESS)
     found = verify(build.folder.path)
     assert (found.failures, found.at_risk_cells, found.certified_cells) == ((), 3, 3)
+
+
+def test_a_build_with_zeros_in_all_formats_is_verified(tmp_path: Path) -> None:
+    """Nobody has the first category of both A and B, which the release tells."""
+    whole = scattered(6)
+    kept = whole.codes[:, :2].any(axis=1)
+    write_csv(tmp_path / "table.csv", table_columns(Table.of(whole.schema, whole.codes[kept], whole.counts[kept])))
+    content = {
+        "name": "sparse",
+        "table": {"path": "table.csv", "variables": list("ABCDE")},
+        "risk": {"min_width": 3},
+        "release": {"require": ["A*B"]},
+        "publication": {"formats": list(FORMATS), "zeros": True, "totals": True, "children": ["A", "B"]},
+        "output": {"folder": str(tmp_path / "runs")},
+    }
+    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(tmp_path / "build.yaml")
+    run_all(build, IN_PROCESS)
+    assert verify(build.folder.path).failures == ()
+    metadata = build.folder.path / "release" / "datapackage.json"
+    metadata.write_text(metadata.read_text().replace('"zeros": true', '"zeros": false'))
+    record(build.folder.path)
+    assert "is not the exact marginal of the table" in verify(build.folder.path).failures[0]
 
 
 def test_nothing_of_ours_is_imported_but_the_names() -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from sdc.config import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.labels import Labels
-from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
+from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.gate import Cleared, Subject
 from sdc.run_format import (
     COUNT,
@@ -25,13 +28,18 @@ from sdc.run_format import (
     METADATA,
     SHA256,
     SUB_TABLE,
+    TOTAL,
+    TOTALS,
     WEIGHTED_TOTAL,
+    ZEROS,
     in_csv,
     is_formula,
 )
-from sdc.storage.parquet import read_columns, table_columns, write_columns, write_csv
+from sdc.storage.parquet import read_columns, write_csv
 from sdc.storage.run_folder import read_json, write_json
+from sdc.storage.whole_file import replacing
 
+READ = ("csv", "parquet")  # formats whose values are read back, and not their bytes alone
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
 
@@ -58,19 +66,32 @@ class Texts:
 NO_TEXTS = Texts(PublicationConfig(), Labels())
 
 
-def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path, *, texts: Texts = NO_TEXTS) -> None:
-    """Each frontier sub-table as CSV and Parquet, the data dictionary, and metadata as a data package.
+@dataclass(frozen=True)
+class File:
+    """A published file: of which format, what it holds, and of which table, unless it is of all."""
 
-    ReleaseError where what was cleared is not the subject, another table, criterion or policy; or where a category or a
-    label that a spreadsheet would run is to be refused.
+    path: str
+    format: str
+    pieces: Callable[[], Pieces]
+    table: CountTable | None = None
+    subtable: SubTable = st.GRAND_TOTAL
+
+
+def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path, *, texts: Texts = NO_TEXTS) -> None:
+    """Each frontier sub-table, and what is asked for below, in each format, the data dictionary, and a data package.
+
+    ReleaseError where what was cleared is not the subject, another table, criterion or policy; where a category or a
+    label that a spreadsheet would run is to be refused; where a sub-table asked for is not implied by the release; or
+    where a format cannot carry a name. Then nothing is written.
     """
     cleared.require(subject)
     if texts.about.formulas == "refuse":
         _refuse_formulas(cleared, texts.labels)
-    for element, file in _files(cleared, texts.totals):
-        columns = _columns_of(cleared, element, texts.totals)
-        write_csv(folder / f"{file}.csv", _inert(columns))
-        write_columns(folder / f"{file}.parquet", columns)
+    for file in _files(cleared, name, texts):
+        file.pieces()  # whatever a format cannot carry is refused before there is a file
+    for file in _files(cleared, name, texts):
+        with replacing(folder / file.path) as temporary, temporary.open("wb") as into:
+            into.writelines(file.pieces())
     write_csv(folder / DICTIONARY, _dictionary(cleared, texts.labels))
     (folder / GUIDE).write_text(_guide(cleared, name, texts), encoding="utf-8")
     write_json(folder / METADATA, _metadata(cleared, name, texts, folder))
@@ -86,14 +107,16 @@ def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = 
         raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {cleared.total}")
     # from what the folder says of itself, as whoever receives it would read it
     tables = [resource for resource in metadata["resources"] if SUB_TABLE in resource]
-    published = [_checked(cleared, folder, resource, texts.totals) for resource in tables]
-    listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
-    if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
-        raise RunFolderError(f"{folder / unlisted[0]} is no table that {METADATA} lists; nothing is released")
-    wanted = Release.of(element for element, _ in _files(cleared, texts.totals)).frontier
-    if lacking := [element for element in wanted if element and element not in Release.of(published)]:
+    published = [_cleared_element(cleared, texts, folder, resource) for resource in tables]
+    if lacking := [element for element, _ in _named(cleared, texts) if element not in published]:
         label = st.label(lacking[0], cleared.schema)
         raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
+    listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
+    for file in _files(cleared, name, texts):
+        _check_file(folder / file.path, file)
+        listed |= set() if file.table else {file.path}
+    if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
+        raise RunFolderError(f"{folder / unlisted[0]} is no table that {METADATA} lists; nothing is released")
     _check_texts(cleared, folder, name, texts)
 
 
@@ -114,22 +137,45 @@ def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> Non
         raise RunFolderError(f"{folder / wrong[0]} is not what it was to say; nothing is released, run again")
 
 
-def _checked(cleared: Cleared, folder: Path, resource: dict[str, Any], totals: str) -> SubTable:
-    path = folder / resource["path"]
+def _cleared_element(cleared: Cleared, texts: Texts, folder: Path, resource: dict[str, Any]) -> SubTable:
     names, unknown = resource[SUB_TABLE], set(resource[SUB_TABLE]) - set(cleared.schema.names)
     element = st.of(cleared.schema.index(name) for name in names if name not in unknown)
-    if unknown or element not in [cleared_one for cleared_one, _ in _files(cleared, totals)]:
+    if unknown or element not in dict(_named(cleared, texts)):
+        path = folder / resource["path"]
         raise RunFolderError(f"{path} is of {'*'.join(names)}, which was not cleared; nothing is released")
+    return element
+
+
+def _check_file(path: Path, file: File) -> None:
+    """A file is what is made again from the marginal that was cleared: all bytes, and all values where it is read."""
     try:
-        sha = hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as content:
+            sha = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
-    # made again from the marginal that was cleared, value by value: the hash only says that a file is as it was written
-    columns = _columns_of(cleared, element, totals)
-    expected = {key: list(column) for key, column in (_inert(columns) if path.suffix == ".csv" else columns).items()}
-    if sha != resource["hash"].removeprefix(SHA256) or _columns(path) != expected:
+    if sha != _sha(file.pieces()) or (file.format in READ and _columns(path) != _expected(file)):
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
-    return element
+
+
+def _sha(pieces: Pieces) -> str:
+    sha = hashlib.sha256()
+    for piece in pieces:
+        sha.update(piece)
+    return sha.hexdigest()
+
+
+def _expected(file: File) -> dict[str, list[Any]]:
+    """The columns of a table as its file has them."""
+    assert file.table is not None
+    variables, chunks = file.table.variables, list(file.table.rows(1 << 20))
+    codes = np.concatenate([codes for codes, _ in chunks]) if chunks else file.table.codes
+    named = {v.name: [v.categories[code] for code in column] for v, column in zip(variables, codes.T, strict=True)}
+    numbers = zip(*(numbers for _, numbers in chunks), strict=True) if chunks else [[] for _ in file.table.measures]
+    columns = {
+        **named,
+        **{m: [int(n) for own in ns for n in own] for m, ns in zip(file.table.measures, numbers, strict=True)},
+    }
+    return _inert(columns) if file.format == "csv" else columns
 
 
 def _columns(path: Path) -> dict[str, list[Any]]:
@@ -167,27 +213,50 @@ def _refuse_formulas(cleared: Cleared, labels: Labels) -> None:
             raise ReleaseError(f"{text!r}, of {variable.name!r}, would be run by a spreadsheet; reword it, {advice}")
 
 
-def _columns_of(cleared: Cleared, element: SubTable, totals: str) -> dict[str, Any]:
-    """The columns of a published sub-table: its variables, and the counts, the weighted totals, or both."""
-    columns: dict[str, Any] = dict(table_columns(cleared.marginal(element)))
-    if cleared.weighted is not None and WEIGHTED_TOTAL in columns:
-        raise ReleaseError(
-            f"a variable is called {WEIGHTED_TOTAL!r}, which is the column of totals of weights; rename it"
-        )
-    if cleared.weighted is not None and element in cleared.weighted.of:
-        columns[WEIGHTED_TOTAL] = cleared.weighted.of[element]
-        if totals == "instead":
-            del columns[COUNT]
-    return columns
+def _files(cleared: Cleared, name: str, texts: Texts) -> Iterator[File]:
+    """All files; what they hold is made when it is asked for, with a ReleaseError where a format cannot carry it."""
+    for element, file in _named(cleared, texts):
+        table = _table(cleared, element, file, name, texts)
+        for format in texts.about.formats:
+            for suffix, write in FORMATS[format].of_table.items():
+                yield File(f"{file}{suffix}", format, partial(write, table), table, element)
+    named = _named(cleared, texts)
+    for format in texts.about.formats:
+        for path, write_all in FORMATS[format].of_all.items():
+            tables = [_table(cleared, element, file, name, texts) for element, file in named]
+            yield File(path, format, partial(write_all, tables))
 
 
-def _files(cleared: Cleared, totals: str) -> list[tuple[SubTable, str]]:
+def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Texts) -> CountTable:
+    own = [*cleared.release.frontier, *(cleared.weighted.of if cleared.weighted else ())]
+    parent = element if element in own else next(parent for parent in own if st.is_within(element, parent))
+    marginal = cleared.marginal(parent)
+    marginal = marginal if element == parent else marginal.marginal(st.within(element, parent))
+    called = ", ".join(texts.labels.variable(variable) for variable in marginal.schema.names)
+    table = CountTable.of(file, f"{texts.about.title or name}: {called}", marginal, texts.labels, texts.about)
+    totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
+    return table if totals is None else table.with_weighted(totals, has_counts=texts.totals != "instead")
+
+
+def _named(cleared: Cleared, texts: Texts) -> list[tuple[SubTable, str]]:
     """The published sub-tables and what their files are called, without suffix; the grand total is in the metadata."""
     weighted = () if cleared.weighted is None else tuple(cleared.weighted.of)
-    shown = () if totals == "instead" and cleared.weighted is not None else cleared.release.frontier
-    elements = [*shown, *(element for element in weighted if element not in shown)]
-    numbered = enumerate(elements, start=1)
+    counted = [*cleared.release.frontier, *(_child(cleared, text) for text in texts.about.children)]
+    if cleared.weighted is not None and texts.totals == "instead":
+        counted = []
+    numbered = enumerate(dict.fromkeys([*counted, *weighted]), start=1)
     return [(element, _file_name(number, element, cleared.schema)) for number, element in numbered if element]
+
+
+def _child(cleared: Cleared, text: str) -> SubTable:
+    """A sub-table that the release implies; ReleaseError for any other."""
+    unknown = {name.strip() for name in text.split("*")} - set(cleared.schema.names)
+    if unknown or (child := st.parse(text, cleared.schema)) not in cleared.release:
+        raise ReleaseError(
+            f"publication.children has {text!r}, which the release does not imply; take it out, or require it of the "
+            "release"
+        )
+    return child
 
 
 def _file_name(number: int, element: SubTable, schema: Schema) -> str:
@@ -219,19 +288,16 @@ def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
 
 
 def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[str, Any]:
-    resources = [
-        _resource(element, f"{file}{suffix}", cleared, texts, folder)
-        for element, file in _files(cleared, texts.totals)
-        for suffix in (".csv", ".parquet")
-    ]
+    resources = [_resource(file, cleared.schema, texts.labels, folder) for file in _files(cleared, name, texts)]
     dictionary = {"name": "data_dictionary", "path": DICTIONARY, "format": "csv"}
     return {
         "profile": "data-package",
         "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
         "title": texts.about.title or name,
-        "description": " ".join(_what(cleared, texts.totals)),
+        "description": " ".join(_what(cleared, texts)),
         "records": cleared.total,
         **_told_of_weights(cleared),
+        **{what: True for what, is_so in ((ZEROS, texts.about.zeros), (TOTALS, texts.about.totals)) if is_so},
         "resources": [*resources, dictionary],
         **_about(texts.about),
     }
@@ -257,13 +323,19 @@ def _licence(licence: str) -> dict[str, str]:
     return {"name": licence} if re.fullmatch(r"[\w.-]+", licence) else {"name": "other", "title": licence}
 
 
-def _what(cleared: Cleared, totals: str) -> list[str]:
+def _what_is_listed(about: PublicationConfig) -> str:
+    zeros = "a combination of categories without a row has the count 0"
+    listed = "every combination of categories has a row" if about.zeros else zeros
+    return f"{listed}; the category {TOTAL} of a variable is the sum of all others" if about.totals else listed
+
+
+def _what(cleared: Cleared, texts: Texts) -> list[str]:
     """What the numbers are, in sentences."""
-    exact = "Exact marginal tables of counts; a combination of categories without a row has the count 0."
+    exact = f"Exact marginal tables of counts; {_what_is_listed(texts.about)}."
     weighted = cleared.weighted
     if weighted is None:
         return [exact]
-    said = [] if totals == "instead" else [exact]
+    said = [] if texts.totals == "instead" else [exact]
     base = f"{WEIGHTED_TOTAL} is the sum of the records' weights, rounded to a multiple of {weighted.base:,}"
     why = "so that totals do not add up exactly, and some are withheld where they would tell too much of a count"
     return [*said, f"{base}, {why}.", *_fraction(cleared)]
@@ -288,25 +360,24 @@ def _told_of_weights(cleared: Cleared) -> dict[str, Any]:
     return {"weighted": {"round": weighted.base, **({} if weighted.total is None else {"total": weighted.total})}}
 
 
-def _numbers(cleared: Cleared, element: SubTable, totals: str) -> list[dict[str, str]]:
-    """The columns that are no variables."""
-    columns = _columns_of(cleared, element, totals)
-    return [{"name": name, "type": "integer"} for name in (COUNT, WEIGHTED_TOTAL) if name in columns]
-
-
-def _resource(element: SubTable, file: str, cleared: Cleared, texts: Texts, folder: Path) -> dict[str, Any]:
-    schema = cleared.schema
-    fields = [_field(variable, texts.labels) for variable in schema.restrict(st.members(element)).variables]
-    data = (folder / file).read_bytes()
-    return {
-        "name": re.sub(r"[^a-z0-9._-]", "-", file.lower()),
-        "path": file,
-        "format": file.rsplit(".", 1)[1],
-        "bytes": len(data),
-        "hash": SHA256 + hashlib.sha256(data).hexdigest(),
-        SUB_TABLE: st.names(element, schema),
-        "schema": {"fields": [*fields, *_numbers(cleared, element, texts.totals)]},
+def _resource(file: File, schema: Schema, labels: Labels, folder: Path) -> dict[str, Any]:
+    with (folder / file.path).open("rb") as content:
+        sha = hashlib.file_digest(content, "sha256").hexdigest()
+    resource = {
+        "name": re.sub(r"[^a-z0-9._-]", "-", file.path.lower()),
+        "path": file.path,
+        "format": file.format,
+        "bytes": (folder / file.path).stat().st_size,
+        "hash": SHA256 + sha,
     }
+    if file.table is not None:
+        resource[SUB_TABLE] = st.names(file.subtable, schema)
+    if file.format in READ:
+        fields = [_field(variable, labels) for variable in schema.restrict(st.members(file.subtable)).variables]
+        assert file.table is not None
+        measures = [{"name": measure, "type": "integer"} for measure in file.table.measures]
+        resource["schema"] = {"fields": [*fields, *measures]}
+    return resource
 
 
 def _field(variable: Variable, labels: Labels) -> dict[str, Any]:
@@ -324,10 +395,11 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         return _weighted_guide(cleared, name, texts)
     about = texts.about
     said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
+    listed = _what_is_listed(about)
     return (
-        f"{about.title or name}: {len(_files(cleared, texts.totals))} exact tables of counts\n\n"
-        "Each numbered file is one table, as CSV and as Parquet: a column for each variable and `count`.\n"
-        "A combination of categories that has no row has the count 0. Tables over fewer variables follow\n"
+        f"{about.title or name}: {len(_named(cleared, texts))} exact tables of counts\n\n"
+        f"Each numbered file is one table, {_formats(about)}: a column for each variable and `count`.\n"
+        f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
         + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
@@ -336,16 +408,22 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
 
 def _weighted_guide(cleared: Cleared, name: str, texts: Texts) -> str:
     """The same where totals of weights go out."""
-    about, number = texts.about, len(_files(cleared, texts.totals))
+    about, number = texts.about, len(_named(cleared, texts))
     columns = f"`{WEIGHTED_TOTAL}`" if texts.totals == "instead" else f"`{COUNT}`, `{WEIGHTED_TOTAL}`, or both"
     said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
     lines = [
         f"{about.title or name}: {number} tables",
         "",
-        f"Each numbered file is one table, as CSV and as Parquet: a column for each variable, and {columns}.",
-        *_what(cleared, texts.totals),
+        f"Each numbered file is one table, {_formats(about)}: a column for each variable, and {columns}.",
+        *_what(cleared, texts),
         f"{DICTIONARY} lists the categories of each variable in their order;",
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.",
         *(["", *said] if said else []),
     ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _formats(about: PublicationConfig) -> str:
+    """`as CSV, as PX and as XML`."""
+    *before, last = (f"as {FORMATS[name].label}" for name in about.formats)
+    return " and ".join(filter(None, [", ".join(before), last]))

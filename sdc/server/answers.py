@@ -24,8 +24,8 @@ from sdc.model.labels import Labels
 from sdc.model.schema import Variable
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
-from sdc.run_format import COUNT, in_csv
-from sdc.server.cells import TOTAL, Answer, Shape
+from sdc.run_format import COUNT, TOTAL, in_csv
+from sdc.server.cells import Answer, Shape
 from sdc.server.formats import FORMATS, Format, FormatError, format_of
 from sdc.storage.parquet import named_columns
 

@@ -16,10 +16,8 @@ from sdc.model.labels import Labels
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
 from sdc.publish.publication import NO_TEXTS, Texts
-from sdc.run_format import COUNT
+from sdc.run_format import COUNT, TOTAL
 from sdc.server.formats import FormatError
-
-TOTAL = "(total)"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from sdc.run_format import (
     PAIR,
     PAIRS,
     SHIFT,
-    TOTAL,
+    SUM,
     WEIGHTED_FILE,
     WEIGHTED_FORMAT,
     WEIGHTS,
@@ -57,16 +57,16 @@ class WeightedCertificate:
 
 def write_weights(weights: Weights, folder: Path) -> None:
     """The weights of the table that is written there."""
-    columns = {TOTAL: weights.totals, LEAST: weights.least, LARGEST: weights.largest}
+    columns = {SUM: weights.totals, LEAST: weights.least, LARGEST: weights.largest}
     write_columns(folder / WEIGHTS, columns)
 
 
 def read_weights(folder: Path, table: Table) -> Weights:
     """What `write_weights` wrote; InputError where it is missing, damaged or of another table."""
     columns, _ = read_columns(folder / WEIGHTS)
-    if {name: column.dtype for name, column in columns.items()} != dict.fromkeys((TOTAL, LEAST, LARGEST), np.int64):
+    if {name: column.dtype for name, column in columns.items()} != dict.fromkeys((SUM, LEAST, LARGEST), np.int64):
         raise InputError(f"{folder / WEIGHTS} is damaged: its columns are not those of weights; run the build again")
-    weights = Weights(columns[TOTAL], columns[LEAST], columns[LARGEST])
+    weights = Weights(columns[SUM], columns[LEAST], columns[LARGEST])
     weights.check(table)
     return weights
 

@@ -5,9 +5,11 @@ Outer bounds are only checked to contain what is proven.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from sdc.verify.proof import (
     numbers_of,
     size_of,
 )
-from sdc.verify.weighted import check_totals, published_total, published_totals, read_totals
+from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
 DAMAGED = (
     LookupError,
@@ -110,18 +112,23 @@ def verify_release(
 def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     """What release/ holds: exact marginals of the table and rounded totals of weights, and no other file.
 
-    And whether counts are among them.
+    Each sub-table is there as CSV or Parquet at least. And whether counts are among them.
     """
     totals, has_counts = read_totals(evidence), True
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
     tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
     public = evidence.subtables([table[names.SUB_TABLE] for table in tables], evidence.categories)
-    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(table["path"] for table in tables)}
+    others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
+    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*tables, *others])}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
     check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
-    marginal = lru_cache(maxsize=1)(evidence.marginal)  # one for both files of a sub-table
-    for table, subtable in zip(tables, public, strict=True):
-        columns = evidence.read_columns(names.RELEASE, table["path"])
+    marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
+    for file in [*tables, *others]:
+        sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
+        check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
+    read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
+    for path, subtable in read:
+        columns = evidence.read_columns(names.RELEASE, path)
         written = names.in_csv if evidence.path.suffix == ".csv" else str
         expected = {v: [*map(written, column)] for v, column in marginal(subtable).items()}
         if names.WEIGHTED_TOTAL in columns:
@@ -129,14 +136,35 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
             if names.COUNT not in columns:
                 has_counts = not expected.pop(names.COUNT)
         is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
-        sha = names.SHA256 + hashlib.sha256(evidence.path.read_bytes()).hexdigest()
-        check(is_exact and sha == table["hash"], f"{evidence.path} is not the exact marginal of the table")
-    said = metadata.get("weighted")
-    told = (
-        {"round": totals.base // names.UNIT, "total": published_total(totals)} if totals.weights is not None else None
-    )
-    check(said == (told and {k: v for k, v in told.items() if v is not None}), "what it says of weights is not so")
+        check(is_exact, f"{evidence.path} is not the exact marginal of the table")
+    unread = [evidence.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
+    check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
+    check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
     return public, has_counts
+
+
+def _told(totals: Totals) -> dict[str, int] | None:
+    """What the metadata has to say of totals."""
+    if totals.weights is None:
+        return None
+    whole = published_total(totals)
+    return {"round": totals.base // names.UNIT} | ({} if whole is None else {"total": whole})
+
+
+def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, Any]) -> dict[str, list[str]]:
+    """The marginal with the cells without records and with the totals, where these are listed too."""
+    cells = evidence.marginal(subtable)
+    totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
+    if not totals and not zeros:
+        return cells
+    *columns, counts = cells.values()
+    added = Counter[tuple[str, ...]]()
+    for *cell, count in zip(*columns, counts, strict=True):
+        for asked in product(*((category, names.TOTAL) if totals else (category,) for category in cell)):
+            added[asked] += int(count)
+    every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in cells if v in subtable))
+    rows = [(*cell, str(added[cell])) for cell in every if zeros or cell in added]
+    return dict(zip(cells, map(list, zip(*rows, strict=True)), strict=True)) if rows else cells
 
 
 def _damage(evidence: EvidenceFolder, error: Exception) -> str:

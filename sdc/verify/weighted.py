@@ -36,7 +36,7 @@ def read_totals(evidence: EvidenceFolder) -> Totals:
     if not (evidence.folder / names.WEIGHTED).exists():
         return NO_TOTALS
     columns = evidence.read_columns(names.TABLE, names.WEIGHTS)
-    total, least, largest = (numbers_of(columns[c], pa.int64()) for c in (names.TOTAL, names.LEAST, names.LARGEST))
+    total, least, largest = (numbers_of(columns[c], pa.int64()) for c in (names.SUM, names.LEAST, names.LARGEST))
     check(len(total) == len(evidence.counts), "it has not a row for each cell of the table")
     counts = evidence.counts.astype(object)  # Python's integers, whose products do not wrap around
     inside = (least > 0).all() and (least * counts <= total).all() and (total <= largest * counts).all()

@@ -235,3 +235,25 @@ def test_text_weights_with_a_decimal_comma(tmp_path: Path, records: pa.Table) ->
     assert (build.folder.path / "table" / "weights.parquet").read_bytes() == (
         parquet / "table" / "weights.parquet"
     ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("publication", "match"),
+    [
+        ({"formats": ["csv", "px"]}, r"publication\.formats has px, which carries no totals of weights"),
+        ({"zeros": True}, r"publication\.zeros and publication\.totals list counts alone"),
+        ({"totals": True}, r"publication\.zeros and publication\.totals list counts alone"),
+    ],
+)
+def test_what_cannot_carry_totals(publication: dict[str, Any], match: str, tmp_path: Path, records: pa.Table) -> None:
+    with pytest.raises(ConfigError, match=match):
+        build_of(tmp_path, records, publication=publication)
+
+
+def test_children_have_their_totals_where_they_are_out(tmp_path: Path, records: pa.Table) -> None:
+    run = build_of(tmp_path, records, publication={"formats": ["parquet"], "children": ["a*b"]})
+    metadata = json.loads((run / "release" / "datapackage.json").read_text())
+    (child,) = [r for r in metadata["resources"] if r.get("sub_table") == ["a", "b"]]
+    own = records.group_by(["a", "b"]).aggregate([("w", "count")]).sort_by([("a", "ascending"), ("b", "ascending")])
+    assert pq.read_table(run / "release" / child["path"])["count"].to_pylist() == own["w_count"].to_pylist()
+    assert verify(run).verified

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from sdc.config import PublicationConfig
 from sdc.model import subtable as st
@@ -19,10 +21,12 @@ from sdc.model.labels import Labels, VariableLabels
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
+from sdc.publish.formats import FORMATS
 from sdc.publish.publication import Texts, check_publication, write_publication
 from tests.folders import contents
 from tests.publish.clearing import SUBJECT, cleared_of
 
+ALL_FORMATS = tuple(FORMATS)
 FRONTIER = Release.of([0b000111, 0b011000])
 FIVE_WAYS = Release.of(0b111111 ^ 1 << v for v in range(6))
 
@@ -379,3 +383,104 @@ def test_what_is_not_what_it_looks_like_is_refused(mark: str) -> None:
 def test_a_variable_is_no_formula(name: str) -> None:
     with pytest.raises(InputError, match="does not begin with = \\+ - or @; rename it"):
         Variable(name, ("x",))
+
+
+# Formats, and what is asked for beside the frontier
+
+
+def published_as(czech: Table, folder: Path, release: Release = FRONTIER, **about: Any) -> Texts:
+    """A release written and checked in a new folder with these settings."""
+    texts = Texts(PublicationConfig(**about), TEXTS.labels)
+    folder.mkdir()
+    write_publication(cleared_of(czech, release), SUBJECT, "workers", folder, texts=texts)
+    check_publication(cleared_of(czech, release), folder, "workers", texts)
+    return texts
+
+
+def test_all_formats_are_published_the_same_twice_and_checked(czech: Table, tmp_path: Path) -> None:
+    """A change of any byte in any file is found."""
+    texts = published_as(czech, tmp_path / "one", formats=ALL_FORMATS, zeros=True)
+    published_as(czech, tmp_path / "two", formats=ALL_FORMATS, zeros=True)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    metadata = json.loads((tmp_path / "one" / "datapackage.json").read_text())
+    assert {resource["format"] for resource in metadata["resources"]} == set(ALL_FORMATS)
+    assert {path.name for path in (tmp_path / "one").iterdir()} - {"README.txt", "datapackage.json"} == {
+        resource["path"] for resource in metadata["resources"]
+    }
+    for file in (path for path in (tmp_path / "one").iterdir() if path.name[0] in "0t"):
+        content = file.read_bytes()
+        file.write_bytes(content[:-2] + b" " + content[-1:])
+        with pytest.raises(RunFolderError, match=re.escape(f"{file.name} is not the exact marginal of the table")):
+            check_publication(cleared_of(czech, FRONTIER), tmp_path / "one", "workers", texts)
+        file.write_bytes(content)
+
+
+def test_zeros_and_totals_are_listed_where_that_is_asked(czech: Table, tmp_path: Path) -> None:
+    sparse = Table.of(czech.schema, czech.codes[:1], czech.counts[:1])
+    published_as(sparse, tmp_path / "out", zeros=True, totals=True)
+    with (tmp_path / "out" / "002_D-E.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    n = str(sparse.total)
+    assert header == ["D", "E", "count"]
+    assert [row[2] for row in rows] == [n, "0", n, "0", "0", "0", n, "0", n]
+    assert rows[-1] == ["(total)", "(total)", n]
+    metadata = json.loads((tmp_path / "out" / "datapackage.json").read_text())
+    assert (metadata["zeros"], metadata["totals"]) == (True, True)
+    assert (
+        "Every combination of categories has a row; the category (total)"
+        in (tmp_path / "out" / "README.txt").read_text()
+    )
+
+
+def test_children_of_the_frontier_are_published_where_they_are_asked_for(czech: Table, tmp_path: Path) -> None:
+    published_as(czech, tmp_path / "out", children=("C*A", "E", "D*E"))
+    assert sorted(path.stem for path in (tmp_path / "out").glob("0*.csv")) == [
+        "001_A-B-C",
+        "002_D-E",
+        "003_A-C",
+        "004_E",
+    ]
+    with (tmp_path / "out" / "003_A-C.csv").open(newline="") as file:
+        assert [int(row["count"]) for row in csv.DictReader(file)] == czech.marginal(0b101).counts.tolist()
+
+
+@pytest.mark.parametrize("child", ["A*D", "F", "A*nobody"])
+def test_a_child_that_the_release_does_not_imply_is_refused(child: str, czech: Table, tmp_path: Path) -> None:
+    with pytest.raises(
+        ReleaseError, match=f"publication.children has {re.escape(repr(child))}, which the release does"
+    ):
+        published_as(czech, tmp_path / "out", children=(child,))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_child_that_is_not_there_or_was_not_asked_for_is_refused(czech: Table, tmp_path: Path) -> None:
+    published_as(czech, tmp_path / "out", children=("A*C",))
+    with pytest.raises(RunFolderError, match=r"003_A-C\.csv is of A\*C, which was not cleared; nothing is released"):
+        check_publication(
+            cleared_of(czech, FRONTIER), tmp_path / "out", "workers", Texts(PublicationConfig(), TEXTS.labels)
+        )
+    asked = Texts(PublicationConfig(children=("A*C", "B*C")), TEXTS.labels)
+    with pytest.raises(RunFolderError, match=r"out lacks B\*C, which was cleared"):
+        check_publication(cleared_of(czech, FRONTIER), tmp_path / "out", "workers", asked)
+
+
+def test_a_name_that_a_format_cannot_carry_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    schema = Schema((Variable("a", ("x", "y")), Variable("b", ('say "no"', "yes"))))
+    table = Table.of(schema, np.array([[0, 0], [1, 1]]), np.array([3, 4]))
+    with pytest.raises(ReleaseError, match="variable 'b' has a text with a quotation mark"):
+        published_as(table, tmp_path / "out", Release.of([0b11]), formats=("csv", "px"))
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("formats", "match"),
+    [
+        (("px",), "a release is verified from csv or parquet; name one of them too"),
+        (("csv", "csv"), "csv is there twice; name each format once"),
+        (("parquet", "csvw"), "csvw describes the CSV files; name csv too"),
+        (("csv", "sas"), "Input should be"),
+    ],
+)
+def test_formats_that_do_not_go_together_are_refused(formats: tuple[str, ...], match: str) -> None:
+    with pytest.raises(ValidationError, match=match):
+        PublicationConfig(formats=formats)

@@ -29,9 +29,8 @@ from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
-from sdc.run_format import COUNT, in_csv
+from sdc.run_format import COUNT, TOTAL, in_csv
 from sdc.server.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
-from sdc.server.cells import TOTAL
 from tests.strategies import dense, schema_of, small_tables
 
 Rows = list[tuple[object, ...]]

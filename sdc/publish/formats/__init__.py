@@ -1,0 +1,52 @@
+"""The formats that released sub-tables are published in, each made piece by piece from one table of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from sdc.publish.formats import xml
+from sdc.publish.formats.csv import csv, csvw
+from sdc.publish.formats.json_stat import json_stat
+from sdc.publish.formats.parquet import parquet
+from sdc.publish.formats.px import px
+from sdc.publish.formats.rows import Pieces
+from sdc.publish.formats.sdmx import sdmx_csv, sdmx_structure
+from sdc.publish.formats.table import CountTable
+from sdc.publish.formats.xlsx import xlsx
+from sdc.run_format import SDMX_CSV, WORKBOOK, XML_SCHEMA
+
+__all__ = ["FORMATS", "CountTable", "Format", "Pieces"]
+
+OfTable: TypeAlias = Callable[[CountTable], Pieces]
+OfAll: TypeAlias = Callable[[Sequence[CountTable]], Pieces]
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a format is called, and its files: a writer refuses what it cannot carry before it gives the first piece.
+
+    of_table  files of each table, by what comes after its name
+    of_all    files of all tables together, by name
+    """
+
+    label: str
+    of_table: Mapping[str, OfTable] = field(default_factory=dict)
+    of_all: Mapping[str, OfAll] = field(default_factory=dict)
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "csv": Format("CSV", {".csv": csv}),
+        "parquet": Format("Parquet", {".parquet": parquet}),
+        "csvw": Format("CSV on the Web", {".csv-metadata.json": csvw}),
+        "json-stat": Format("JSON-stat", {".json": json_stat}),
+        "px": Format("PX", {".px": px}),
+        "sdmx-csv": Format("SDMX-CSV", {SDMX_CSV: sdmx_csv, ".sdmx.json": sdmx_structure}),
+        "xml": Format("XML", {".xml": xml.xml}, {XML_SCHEMA: xml.schema}),
+        "xlsx": Format("an Excel workbook", {}, {WORKBOOK: xlsx}),
+    }
+)
+"""All formats by the names that a config has for them."""

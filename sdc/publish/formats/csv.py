@@ -1,0 +1,87 @@
+"""CSV, and CSV on the Web: the metadata beside a CSV file by which programs read it (W3C tabular metadata)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import quote
+
+from sdc.publish.formats.rows import Pieces, Rows, cells_of
+from sdc.publish.formats.table import CountTable, Dimension
+from sdc.run_format import COUNT, in_csv
+
+# whatever a reader would do else: in CSV on the Web lines that begin with # are comments
+DIALECT = {
+    "encoding": "utf-8",
+    "delimiter": ",",
+    "quoteChar": '"',
+    "doubleQuote": True,
+    "lineTerminators": ["\n"],
+    "header": True,
+    "trim": False,
+    "skipBlankRows": False,
+    "commentPrefix": None,
+}
+
+
+def csv(table: CountTable) -> Pieces:
+    """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
+    words = [[f"{quoted(in_csv(category))}," for category in v.categories] for v in table.variables]
+    head = "".join(f"{quoted(v.name)}," for v in table.variables)
+    return Rows(f"{head}{','.join(table.measures)}\n", "", words, end="\n").written(cells_of(table))
+
+
+def quoted(text: str) -> str:
+    """A field of CSV, between quotation marks where it needs them."""
+    return '"' + text.replace('"', '""') + '"' if re.search('[,"\r\n]', text) else text
+
+
+def csvw(table: CountTable) -> Pieces:
+    """What the CSV file of the table is of, column by column, with its categories as the file has them."""
+    count = {"name": COUNT, "titles": [COUNT], "required": True, "datatype": "nonNegativeInteger"}
+    content = {
+        "@context": "http://www.w3.org/ns/csvw",
+        "url": f"{table.name}.csv",
+        "dc:title": table.title,
+        **_about(table),
+        "dialect": DIALECT,
+        "tableSchema": {
+            "columns": [*map(_column, table.variables), count],
+            "primaryKey": [_column_name(v.name) for v in table.variables],
+        },
+    }
+    yield (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _about(table: CountTable) -> dict[str, Any]:
+    about = table.about
+    told = {
+        "dc:temporal": about.period,
+        "dc:source": about.source,
+        "dc:license": about.licence,
+        "dc:publisher": about.contact,
+        "dc:description": about.population and f"Population: {about.population}",
+        "rdfs:comment": list(about.notes),
+    }
+    return {key: text for key, text in told.items() if text}
+
+
+def _column(variable: Dimension) -> dict[str, Any]:
+    categories = zip(variable.categories, variable.labels, strict=True)
+    concepts = [{"skos:notation": in_csv(category), "skos:prefLabel": label} for category, label in categories]
+    told = {"dc:title": variable.label, "dc:description": variable.note, "schema:unitText": variable.unit}
+    return {
+        "name": _column_name(variable.name),
+        "titles": [variable.name],
+        "datatype": "string",
+        "null": [],  # an empty category is one
+        **{key: text for key, text in told.items() if text},
+        "qb:codeList": {"@type": "skos:ConceptScheme", "skos:hasTopConcept": concepts},
+    }
+
+
+def _column_name(name: str) -> str:
+    """The name as URI templates have it, which takes any; a leading underscore is the standard's own."""
+    encoded = re.sub("[-~]", lambda sign: f"%{ord(sign[0]):02X}", quote(name, safe=""))
+    return encoded.replace("_", "%5F", 1) if encoded.startswith("_") else encoded

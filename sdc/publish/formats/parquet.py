@@ -1,0 +1,52 @@
+"""Parquet: a column of categories a variable, and the counts, one row group a chunk of cells."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sdc.publish.formats.rows import Pieces
+from sdc.publish.formats.table import CountTable
+from sdc.storage.parquet import FORM
+
+CHUNK = 1 << 22  # codes and counts in a row group
+
+
+def parquet(table: CountTable) -> Pieces:
+    """The categories as text, as Parquet has them, and the counts as 64-bit integers."""
+    columns = [pa.field(v.name, pa.string()) for v in table.variables]
+    schema = pa.schema([*columns, *(pa.field(measure, pa.int64()) for measure in table.measures)], {})
+    categories = [pa.array(v.categories, pa.string()) for v in table.variables]
+    written = Drained()
+    with pq.ParquetWriter(written, schema, **FORM) as writer:
+        for codes, numbers in table.rows(max(1, CHUNK // (len(table.variables) + 1))):
+            named = [names.take(pa.array(column)) for names, column in zip(categories, codes.T, strict=True)]
+            writer.write_table(pa.Table.from_arrays([*named, *map(pa.array, numbers)], schema=schema))
+            yield written.drain()
+    yield written.drain()
+
+
+class Drained(io.RawIOBase):
+    """A file that is taken away while it is written."""
+
+    def __init__(self) -> None:
+        self._kept, self._taken = bytearray(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self._kept += content
+        return len(content)
+
+    def tell(self) -> int:
+        return self._taken + len(self._kept)
+
+    def drain(self) -> bytes:
+        content = bytes(self._kept)
+        self._taken += len(content)
+        self._kept.clear()
+        return content

@@ -1,0 +1,83 @@
+"""Rows of text: a row a cell, made in Arrow, a chunk of cells at a time, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sdc.publish.formats.table import CountTable
+
+CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
+
+Strings: TypeAlias = pa.LargeStringArray
+Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Strings]]
+Pieces: TypeAlias = Iterator[bytes]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A text format as one table has it.
+
+    head, tail   around all rows
+    words        what a row says of each category of each variable
+    start, end   around each row
+    before       the count of each row
+    between      two rows
+    """
+
+    head: str
+    tail: str
+    words: Sequence[Sequence[str]] = ()
+    start: str = ""
+    before: str = ""
+    end: str = ""
+    between: str = ""
+
+    def written(self, chunks: Chunks) -> Pieces:
+        """The head, the rows of each chunk, the tail."""
+        yield self.head.encode()
+        words = [pa.array(of_categories, pa.large_string()) for of_categories in self.words]
+        skipped = len(self.between.encode())  # before the first row there is none
+        for codes, texts in chunks:
+            said = (of_categories.take(pa.array(column)) for of_categories, column in zip(words, codes.T, strict=True))
+            yield bytes_of(joined(self.between + self.start, *said, self.before, texts, self.end))[skipped:]
+            skipped = 0
+        yield self.tail.encode()
+
+
+def bytes_of(rows: Strings) -> bytes:
+    """All strings one after the other, as they lie in memory."""
+    _, ends, content = rows.buffers()
+    within = np.frombuffer(ends, np.int64)[rows.offset :][: len(rows) + 1]
+    return bytes(content[within[0] : within[-1]])
+
+
+def joined(*columns: str | Strings) -> Strings:
+    """Each row's strings as one; what is no array is the same in each row."""
+    # in Arrow, because a loop over a million cells takes seconds
+    typed = [pa.scalar(column, pa.large_string()) if isinstance(column, str) else column for column in columns]
+    return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
+
+
+def texts_of(counts: npt.NDArray[np.int64]) -> Strings:
+    """Whole numbers as they are written."""
+    return pc.cast(pa.array(counts), pa.large_string())
+
+
+def cells_of(table: CountTable, chunk: int = CHUNK) -> Chunks:
+    """The codes of all that is listed and the counts as text, a `chunk` of codes and counts at a time."""
+    for codes, (first, *others) in table.rows(max(1, chunk // (len(table.variables) + 1))):
+        more = [part for numbers in others for part in (",", texts_of(numbers))]
+        yield codes, joined(texts_of(first), *more) if more else texts_of(first)
+
+
+def counts_of(table: CountTable, chunk: int = CHUNK) -> Chunks:
+    """The counts of all that is listed, without codes: for formats that tell cells by their place."""
+    for codes, texts in cells_of(table, chunk):
+        yield codes[:, :0], texts

@@ -1,0 +1,125 @@
+"""SDMX-CSV 2.0, and the structure that its codes are of as SDMX-JSON 2.0.
+
+SDMX has codes of few signs: where a category or the name of a variable has others it is numbered, and the structure
+says what it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sdc.model.errors import ReleaseError
+from sdc.publish.formats.rows import Pieces, Rows, cells_of
+from sdc.publish.formats.table import CountTable, Dimension
+from sdc.run_format import is_formula
+
+AGENCY, VERSION = "SDC", "1.0.0"
+MEASURE, ALL = "OBS_VALUE", "_T"  # the measure, and the code of a total in all lists of SDMX
+PREPARED = "1980-01-01T00:00:00Z"  # a message has one; the same tables give the same bytes, whenever
+SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
+
+_RESERVED = re.compile("STRUCTURE|STRUCTURE_ID|ACTION|SERIES_KEY|OBS_KEY|TIME_PERIOD|OBS_VALUE|V[0-9]+")
+_NAME, _CODE = re.compile("[A-Za-z][A-Za-z0-9_-]*"), re.compile("[A-Za-z0-9_@$-]+")
+
+
+def sdmx_csv(table: CountTable) -> Pieces:
+    """A row a cell: what structure it is of, that it is for information, its codes, and the count."""
+    _require(table)
+    head = ",".join(["STRUCTURE", "STRUCTURE_ID", "ACTION", *_ids(table.variables), MEASURE])
+    start = f"datastructure,{AGENCY}:{_structure_id(table)}({VERSION}),I,"
+    words = [[f"{code}," for code in _codes(v, table.totals)] for v in table.variables]
+    return Rows(f"{head}\n", "", words, start, end="\n").written(cells_of(table))
+
+
+def sdmx_structure(table: CountTable) -> Pieces:
+    """The data structure, its concepts and its code lists; what is numbered has what it is called as an annotation."""
+    _require(table)
+    ids, scheme = _ids(table.variables), f"CS_{_structure_id(table)}"
+    named = list(zip(ids, table.variables, strict=True))
+    concepts = [{"id": name, "name": v.label, **_annotated({**_told(v), "NAME": v.name})} for name, v in named]
+    dimensions = [
+        {
+            "id": name,
+            "position": place,
+            "conceptIdentity": _urn("conceptscheme.Concept", scheme, name),
+            "localRepresentation": {"enumeration": _urn("codelist.Codelist", f"CL_{scheme}_{name}")},
+        }
+        for place, name in enumerate(ids)
+    ]
+    measure = {
+        "id": MEASURE,
+        "conceptIdentity": _urn("conceptscheme.Concept", scheme, MEASURE),
+        "localRepresentation": {"format": {"dataType": "Long"}},
+    }
+    structure = {
+        **_maintained(_structure_id(table), table.title),
+        **_annotated({what.upper(): text for what, text in table.about.facts.items()}, table.about.notes),
+        "dataStructureComponents": {
+            "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
+            "measureList": {"id": "MeasureDescriptor", "measures": [measure]},
+        },
+    }
+    data = {
+        "conceptSchemes": [
+            {**_maintained(scheme, table.title), "concepts": [*concepts, {"id": MEASURE, "name": "Number of records"}]}
+        ],
+        "codelists": [
+            {**_maintained(f"CL_{scheme}_{name}", v.label), "codes": _code_list(v, table.totals)} for name, v in named
+        ],
+        "dataStructures": [structure],
+    }
+    meta = {"schema": SCHEMA, "id": _structure_id(table), "prepared": PREPARED, "sender": {"id": AGENCY}}
+    yield (json.dumps({"meta": meta, "data": data}, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _structure_id(table: CountTable) -> str:
+    return f"T{table.name}"
+
+
+def _ids(variables: Sequence[Dimension]) -> list[str]:
+    """The name of each variable where SDMX takes it, else `V1`, `V2`, ... by its place."""
+    takes = [_NAME.fullmatch(v.name) and not _RESERVED.fullmatch(v.name) for v in variables]
+    return [v.name if taken else f"V{n}" for n, (v, taken) in enumerate(zip(variables, takes, strict=True), start=1)]
+
+
+def _codes(variable: Dimension, totals: bool) -> list[str]:
+    """The categories where SDMX takes all of them, else `C1`, `C2`, ...; the total is `_T`."""
+    own = variable.categories[:-1] if totals else variable.categories
+    if not all(_CODE.fullmatch(category) and category != ALL and not is_formula(category) for category in own):
+        own = tuple(f"C{place}" for place, _ in enumerate(own, start=1))
+    return [*own, ALL] if totals else list(own)
+
+
+def _code_list(variable: Dimension, totals: bool) -> list[dict[str, Any]]:
+    named = zip(_codes(variable, totals), variable.categories, variable.labels, strict=True)
+    return [
+        {"id": code, "name": label, **_annotated({} if code in (category, ALL) else {"CATEGORY": category})}
+        for code, category, label in named
+    ]
+
+
+def _told(variable: Dimension) -> dict[str, str]:
+    return {what: text for what, text in (("UNIT", variable.unit), ("NOTE", variable.note)) if text}
+
+
+def _annotated(texts: dict[str, str], notes: Sequence[str] = ()) -> dict[str, Any]:
+    """What SDMX has no place for."""
+    said = [*texts.items(), *(("NOTE", note) for note in notes)]
+    return {"annotations": [{"type": kind, "title": text} for kind, text in said]} if said else {}
+
+
+def _maintained(name: str, label: str) -> dict[str, str]:
+    return {"id": name, "agencyID": AGENCY, "version": VERSION, "name": label}
+
+
+def _urn(kind: str, name: str, item: str = "") -> str:
+    dotted = f".{item}" if item else ""
+    return f"urn:sdmx:org.sdmx.infomodel.{kind}={AGENCY}:{name}({VERSION}){dotted}"
+
+
+def _require(table: CountTable) -> None:
+    if not table.variables:
+        raise ReleaseError(f"{table.name}: SDMX has no table without variables; publish without sdmx-csv")

@@ -1,0 +1,197 @@
+"""A table of counts as every format writes it: its variables, its texts, and its cells in order, a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sdc.config import PublicationConfig
+from sdc.model.errors import ReleaseError
+from sdc.model.keys import KeySpace
+from sdc.model.labels import Labels
+from sdc.model.schema import MAX_CATEGORIES, Variable
+from sdc.model.table import Codes, Counts, Table
+from sdc.run_format import COUNT, TOTAL, WEIGHTED_TOTAL
+
+NOTHING = PublicationConfig()
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A variable as readers know it.
+
+    categories  their codes, in order
+    labels      what each of them is called
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    label: str
+    labels: tuple[str, ...]
+    unit: str | None = None
+    note: str | None = None
+
+    @staticmethod
+    def of(variable: Variable, labels: Labels) -> Dimension:
+        """A variable of a table with the labels that it has."""
+        own, label = labels.of(variable.name), labels.variable(variable.name)
+        return Dimension(variable.name, variable.categories, label, labels.categories(variable), own.unit, own.note)
+
+    @property
+    def with_total(self) -> Dimension:
+        """The same with the total as its last category."""
+        return replace(self, categories=(*self.categories, TOTAL), labels=(*self.labels, TOTAL))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that readers see."""
+        return (self.name, self.label, *self.categories, *self.labels, self.unit or "", self.note or "")
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """A table of counts that may go out, and how it is to be listed.
+
+    name        of its files, without suffix; different for different tables
+    title       of the table
+    dimensions  its variables, without totals
+    codes       (cells, variables) of the cells that have records, in C order: the first variable is slowest
+    counts      (cells,) integers, all positive
+    about       population, period, source, licence, contact and notes
+    zeros       whether the cells without records are listed too
+    totals      whether each variable has a last category `(total)`, so that all marginals are there
+
+    weighted    (cells,) rounded totals of weights, where they go out; CSV and Parquet have them
+    has_counts  whether the counts are listed; else the totals of weights alone
+
+    ReleaseError where a variable is called as the column of counts, where there is no room for a total among the
+    categories, or where the zeros wanted are more than can be numbered.
+    """
+
+    name: str
+    title: str
+    dimensions: tuple[Dimension, ...]
+    codes: Codes
+    counts: Counts
+    about: PublicationConfig = NOTHING
+    zeros: bool = False
+    totals: bool = False
+    weighted: Counts | None = None
+    has_counts: bool = True
+
+    def __post_init__(self) -> None:
+        for dimension in self.dimensions:
+            if dimension.name == COUNT:
+                raise ReleaseError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
+            if dimension.name == WEIGHTED_TOTAL and self.weighted is not None:
+                raise ReleaseError(
+                    f"a variable is called {WEIGHTED_TOTAL!r}, which is the column of totals of weights; rename it"
+                )
+            if self.totals and TOTAL in (*dimension.categories, *dimension.labels):
+                raise ReleaseError(
+                    f"variable {dimension.name!r} has a category {TOTAL!r} already; recode it or publish without totals"
+                )
+            if self.totals and len(dimension.categories) >= MAX_CATEGORIES:
+                raise ReleaseError(
+                    f"variable {dimension.name!r} has {MAX_CATEGORIES} categories, which leaves no room for a total; "
+                    "publish without totals"
+                )
+        if self.zeros and not self.space.fits:
+            raise ReleaseError(f"there are {self.space.cells} cells, which nobody can list; publish without zeros")
+
+    @staticmethod
+    def of(name: str, title: str, marginal: Table, labels: Labels, about: PublicationConfig = NOTHING) -> CountTable:
+        """A marginal with its labels, listed as the publication has it."""
+        dimensions = tuple(Dimension.of(variable, labels) for variable in marginal.schema.variables)
+        cells = marginal.codes, marginal.counts
+        return CountTable(name, title, dimensions, *cells, about, about.zeros, about.totals)
+
+    def with_weighted(self, totals: Counts, *, has_counts: bool) -> CountTable:
+        """The same with (cells,) totals of weights, beside the counts or instead of them."""
+        return replace(self, weighted=totals, has_counts=has_counts)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The columns that are no variables."""
+        return (COUNT,) * self.has_counts + (WEIGHTED_TOTAL,) * (self.weighted is not None)
+
+    @cached_property
+    def variables(self) -> tuple[Dimension, ...]:
+        """Its variables as they are listed, with the total as their last category where that is wanted."""
+        return tuple(d.with_total for d in self.dimensions) if self.totals else self.dimensions
+
+    @cached_property
+    def space(self) -> KeySpace:
+        """All cells, totals among them where they are listed."""
+        return KeySpace(tuple(len(dimension.categories) for dimension in self.variables))
+
+    @property
+    def records(self) -> int:
+        """N."""
+        return int(self.counts.sum())
+
+    @property
+    def listed(self) -> int:
+        """How many cells are listed."""
+        return self.space.cells if self.zeros else len(self._cells[1])
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether at least half of all cells are listed, so that a format without keys takes less."""
+        return 2 * self.listed >= self.space.cells
+
+    @property
+    def with_zeros(self) -> CountTable:
+        """The same, with the cells without records listed too."""
+        return replace(self, zeros=True)
+
+    @property
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """All that readers see, each with whose it is, which a message may say."""
+        yield from (("the title", self.title), ("the name of the table", self.name))
+        yield from (("publication", text) for text in (*self.about.facts.values(), *self.about.notes))
+        yield from ((f"variable {d.name!r}", text) for d in self.variables for text in d.texts)
+
+    def chunks(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
+        """(n, variables) codes and (n,) counts of so many cells at a time, in C order."""
+        codes, counts = self._cells
+        if not self.zeros:
+            for begin in range(0, len(counts), cells):
+                yield codes[begin : begin + cells], counts[begin : begin + cells]
+            return
+        keys = self.space.pack(codes)
+        for begin in range(0, self.space.cells, cells):
+            end = min(begin + cells, self.space.cells)
+            first, last = np.searchsorted(keys, [begin, end])
+            dense = np.zeros(end - begin, np.int64)
+            dense[keys[first:last] - begin] = counts[first:last]
+            yield self.space.unpack(np.arange(begin, end)), dense
+
+    def rows(self, cells: int) -> Iterator[tuple[Codes, list[Counts]]]:
+        """As `chunks`, with the numbers of each measure."""
+        begin = 0
+        for codes, counts in self.chunks(cells):
+            weighted = [] if self.weighted is None else [self.weighted[begin : begin + len(counts)]]
+            yield codes, [counts] * self.has_counts + weighted
+            begin += len(counts)
+
+    @cached_property
+    def _cells(self) -> tuple[Codes, Counts]:
+        """The cells that have records, in C order."""
+        return _with_totals(self.codes, self.counts, self.space) if self.totals else (self.codes, self.counts)
+
+
+def _with_totals(codes: Codes, counts: Counts, space: KeySpace) -> tuple[Codes, Counts]:
+    """The cells and those of all marginals, in C order; of each variable the last code is the total."""
+    for v, size in enumerate(space.sizes):
+        summed = codes.copy()
+        summed[:, v] = size - 1
+        first, group = space.distinct(summed)
+        # exact: no sum exceeds the number of records, at most 2^53, which a double holds
+        sums = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
+        codes, counts = np.concatenate([codes, summed[first]]), np.concatenate([counts, sums])
+    in_order, _ = space.distinct(codes)
+    return codes[in_order], counts[in_order]
