@@ -323,6 +323,8 @@ def min_width_by_splitting(table: Table, release: Release) -> int:
     Of a variable in no released sub-table the records may have any code, so a cell may then have none of them.
     """
     covered = tuple(v for v in range(len(table.schema)) if release.variables >> v & 1)
+    if not covered:
+        return table.total  # any cell may have all records, or none
     true = np.zeros((2,) * len(covered), np.int64)
     np.add.at(true, tuple(table.codes[:, v] for v in covered), table.counts)
     found = split(true, [{covered.index(v) for v in covered if t >> v & 1} for t in release.frontier])
