@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from sdc.build.assemble import SearchSettings, floor_of
@@ -220,6 +221,9 @@ class Build:
             settings.wished(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
             settings.start_graph(schema)
+        with _fault_of("publication.children"):
+            for name in chain(*(child.split("*") for child in self.config.publication.children)):
+                schema.index(name.strip())
         if (asked := self.config.posterior) is not None:
             with _fault_of(f"posterior.laws = {list(asked.laws)!r}"):
                 laws_of(asked.laws, asked.alpha, schema)

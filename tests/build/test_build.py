@@ -345,6 +345,22 @@ def test_labels_of_what_the_table_does_not_have(variables: dict[str, Any], match
     assert not build.folder.stage("search").exists()  # better before the work than after
 
 
+def test_another_format_is_written_without_the_work_done_again(config: Config) -> None:
+    made(config())
+    build, statuses = made(config(publication={"formats": ["csv", "px"], "children": ["A*B"], "zeros": True}))
+    assert redone(statuses) == ["confidential", "release"]
+    assert {path.suffix for path in build.folder.stage("release").glob("0*")} == {".csv", ".px"}
+    assert list(build.folder.stage("release").glob("*_A-B.px"))
+
+
+def test_a_child_of_what_the_table_does_not_have(config: Config) -> None:
+    made(config())
+    build = open_build(config(publication={"children": ["A*nobody"]}, risk={"min_width": 7}))
+    with pytest.raises(ConfigError, match=r"publication\.children: unknown variable 'nobody'; the table has A, B"):
+        run_all(build, IN_PROCESS)
+    assert not build.folder.stage("search").exists()
+
+
 def test_a_change_of_min_width_takes_table_and_widths_over(config: Config) -> None:
     first, _ = made(config())
     second, statuses = made(config(risk={"min_width": 10}))
