@@ -114,7 +114,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
 
     Each sub-table is there as CSV or Parquet at least. And whether counts are among them.
     """
-    totals, has_counts = read_totals(evidence), True
+    totals = read_totals(evidence)
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
     tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
     public = evidence.subtables([table[names.SUB_TABLE] for table in tables], evidence.categories)
@@ -127,20 +127,27 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
         sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
         check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
     read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
-    for path, subtable in read:
-        columns = evidence.read_columns(names.RELEASE, path)
-        written = names.in_csv if evidence.path.suffix == ".csv" else str
-        expected = {v: [*map(written, column)] for v, column in marginal(subtable).items()}
-        if names.WEIGHTED_TOTAL in columns:
-            expected[names.WEIGHTED_TOTAL] = published_totals(evidence, totals, subtable)
-            if names.COUNT not in columns:
-                has_counts = not expected.pop(names.COUNT)
-        is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
-        check(is_exact, f"{evidence.path} is not the exact marginal of the table")
+    counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
     unread = [evidence.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
-    return public, has_counts
+    return public, all(counted)
+
+
+def _is_counted(
+    evidence: EvidenceFolder, path: str, subtable: SubTable, marginal: dict[str, list[str]], totals: Totals
+) -> bool:
+    """Whether a file has counts; it holds what it is to hold, value by value."""
+    columns = evidence.read_columns(names.RELEASE, path)
+    written = names.in_csv if evidence.path.suffix == ".csv" else str
+    expected = {v: [*map(written, column)] for v, column in marginal.items()}
+    if names.WEIGHTED_TOTAL in columns:
+        expected[names.WEIGHTED_TOTAL] = published_totals(evidence, totals, subtable)
+        if names.COUNT not in columns:
+            del expected[names.COUNT]
+    is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
+    check(is_exact, f"{evidence.path} is not the exact marginal of the table")
+    return names.COUNT in columns
 
 
 def _told(totals: Totals) -> dict[str, int] | None:
