@@ -40,6 +40,7 @@ from sdc.storage.run_folder import read_json, write_json
 from sdc.storage.whole_file import replacing
 
 READ = ("csv", "parquet")  # formats whose values are read back, and not their bytes alone
+MOST_CELLS = 1 << 28  # of a file, beyond the cells with records
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
 
@@ -167,7 +168,7 @@ def _sha(pieces: Pieces) -> str:
 def _expected(file: File) -> dict[str, list[Any]]:
     """The columns of a table as its file has them."""
     assert file.table is not None
-    variables, chunks = file.table.variables, list(file.table.rows(1 << 20))
+    variables, chunks = file.table.variables, list(file.table.rows())
     codes = np.concatenate([codes for codes, _ in chunks]) if chunks else file.table.codes
     named = {v.name: [v.categories[code] for code in column] for v, column in zip(variables, codes.T, strict=True)}
     numbers = zip(*(numbers for _, numbers in chunks), strict=True) if chunks else [[] for _ in file.table.measures]
@@ -234,24 +235,35 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
     marginal = marginal if element == parent else marginal.marginal(st.within(element, parent))
     called = ", ".join(texts.labels.variable(variable) for variable in marginal.schema.names)
     table = CountTable.of(file, f"{texts.about.title or name}: {called}", marginal, texts.labels, texts.about)
+    if table.at_most > max(MOST_CELLS, len(marginal)):
+        raise ReleaseError(
+            f"{file} would list up to {table.at_most} cells with zeros or totals, more than {MOST_CELLS}; publish it "
+            "without them"
+        )
     totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
-    return table if totals is None else table.with_weighted(totals, has_counts=texts.totals != "instead")
+    return table if totals is None else table.with_weighted(totals, has_counts=_counted(cleared, texts))
+
+
+def _counted(cleared: Cleared, texts: Texts) -> bool:
+    """Whether counts are published."""
+    return cleared.weighted is None or texts.totals != "instead"
 
 
 def _named(cleared: Cleared, texts: Texts) -> list[tuple[SubTable, str]]:
     """The published sub-tables and what their files are called, without suffix; the grand total is in the metadata."""
     weighted = () if cleared.weighted is None else tuple(cleared.weighted.of)
-    counted = [*cleared.release.frontier, *(_child(cleared, text) for text in texts.about.children)]
-    if cleared.weighted is not None and texts.totals == "instead":
-        counted = []
-    numbered = enumerate(dict.fromkeys([*counted, *weighted]), start=1)
+    counted = cleared.release.frontier if _counted(cleared, texts) else ()
+    children = (_child(cleared, text, texts) for text in texts.about.children)
+    numbered = enumerate(dict.fromkeys([*counted, *children, *weighted]), start=1)
     return [(element, _file_name(number, element, cleared.schema)) for number, element in numbered if element]
 
 
-def _child(cleared: Cleared, text: str) -> SubTable:
-    """A sub-table that the release implies; ReleaseError for any other."""
+def _child(cleared: Cleared, text: str, texts: Texts) -> SubTable:
+    """A sub-table that what is published implies; ReleaseError for any other."""
     unknown = {name.strip() for name in text.split("*")} - set(cleared.schema.names)
-    if unknown or (child := st.parse(text, cleared.schema)) not in cleared.release:
+    child = st.GRAND_TOTAL if unknown else st.parse(text, cleared.schema)
+    weighted = cleared.weighted is not None and child in cleared.weighted.of
+    if unknown or not (weighted or (_counted(cleared, texts) and child in cleared.release)):
         raise ReleaseError(
             f"publication.children has {text!r}, which the release does not imply; take it out, or require it of the "
             "release"

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from sdc.config import PublicationConfig
+from sdc.model.errors import ReleaseError
 from sdc.model.labels import Labels
 from sdc.model.schema import Variable
+from sdc.publish.formats import CountTable
+from sdc.publish.formats.csv import csv
+from sdc.publish.formats.json_stat import json_stat
+from sdc.publish.formats.parquet import Drained
+from sdc.publish.formats.rows import Chunks, Pieces, Rows, texts_of
+from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
-from sdc.run_format import COUNT, TOTAL, in_csv
+from sdc.run_format import COUNT, TOTAL
 from sdc.server.cells import Answer, Shape
 from sdc.server.formats import FORMATS, Format, FormatError, format_of
 from sdc.storage.parquet import named_columns
@@ -34,17 +37,14 @@ __all__ = ["FORMATS", "Answer", "Format", "FormatError", "Shape", "etag", "file_
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
-WRITING = 1  # to be raised where the same table becomes other bytes
-
-Strings: TypeAlias = pa.LargeStringArray
-Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Strings]]
+WRITING = 2  # to be raised where the same table becomes other bytes
 
 
 def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[bytes]:
     """The answer in the format, piece by piece, a `chunk` of codes and counts each.
 
     What is wrong is raised by the call, not by the first piece. Memory is that of the cells listed, for totals too, and
-    of a few pieces. FormatError where the format cannot hold the answer, see `_jsonstat` and `_xml`.
+    of a few pieces. FormatError where the format cannot hold the answer.
     """
     return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
 
@@ -65,78 +65,23 @@ def file_name(names: Sequence[str], format: Format) -> str:
     return f"{'_'.join(filter(None, words))[:80] or 'table'}.{format.suffix}"
 
 
+# The formats that are published too
+
+
+def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int) -> Pieces:
+    """By the writer of publication; FormatError where the format cannot hold the answer."""
+    try:
+        return write(replace(answer.table, chunk=cells * (len(answer.variables) + 1)))
+    except ReleaseError as error:
+        raise FormatError(f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
+
+
 # Rows of text
-
-
-@dataclass(frozen=True)
-class _Text:
-    """A text format as one answer has it.
-
-    head, tail   around all rows
-    words        what a row says of each category of each variable
-    start, end   around each row
-    before       the count of each row
-    between      two rows
-    """
-
-    head: str
-    tail: str
-    words: Sequence[Sequence[str]] = ()
-    start: str = ""
-    before: str = ""
-    end: str = ""
-    between: str = ""
-
-
-def _written(form: _Text, chunks: Chunks) -> Iterator[bytes]:
-    yield form.head.encode()
-    words = [pa.array(of_categories, pa.large_string()) for of_categories in form.words]
-    skipped = len(form.between.encode())  # before the first row there is none
-    for codes, texts in chunks:
-        said = (of_categories.take(pa.array(column)) for of_categories, column in zip(words, codes.T, strict=True))
-        yield _bytes(_joined(form.between + form.start, *said, form.before, texts, form.end))[skipped:]
-        skipped = 0
-    yield form.tail.encode()
-
-
-def _bytes(rows: Strings) -> bytes:
-    """All strings one after the other, as they lie in memory."""
-    _, ends, content = rows.buffers()
-    within = np.frombuffer(ends, np.int64)[rows.offset :][: len(rows) + 1]
-    return bytes(content[within[0] : within[-1]])
-
-
-def _joined(*columns: str | Strings) -> Strings:
-    """Each row's strings as one; what is no array is the same in each row."""
-    # in Arrow, because a loop over a million cells takes seconds
-    typed = [pa.scalar(column, pa.large_string()) if isinstance(column, str) else column for column in columns]
-    return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
-
-
-def _texts(counts: npt.NDArray[np.int64]) -> Strings:
-    return pc.cast(pa.array(counts), pa.large_string())
 
 
 def _listed(answer: Answer, cells: int) -> Chunks:
     for codes, counts in answer.chunks(cells):
-        yield codes, _texts(counts)
-
-
-# CSV
-
-
-def _csv(answer: Answer, cells: int) -> Iterator[bytes]:
-    """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
-    words = [[_in_row(in_csv(c)) for c in variable.categories] for variable in answer.variables]
-    head = "".join(map(_in_row, answer.names)) + COUNT + "\n"
-    return _written(_Text(head, "", words, end="\n"), _listed(answer, cells))
-
-
-def _in_row(name: str) -> str:
-    """The field, quoted where needed, with the comma after it."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([name, ""])
-    return line.getvalue()
+        yield codes, texts_of(counts)
 
 
 # JSON
@@ -157,8 +102,8 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
         **told,
     }
     words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
-    form = _Text(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
-    return _written(form, _listed(answer, cells))
+    form = Rows(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
+    return form.written(_listed(answer, cells))
 
 
 def _dumped(content: object) -> str:
@@ -168,107 +113,6 @@ def _dumped(content: object) -> str:
 def _unclosed(content: Mapping[str, object]) -> str:
     """A JSON object that goes on."""
     return _dumped(content).removesuffix("}")
-
-
-def _jsonstat(answer: Answer, cells: int) -> Iterator[bytes]:
-    """A dataset of JSON-stat 2.0; its values are an object where most cells have no records and zeros are not wanted.
-
-    JSON-stat has no table without dimensions: the grand total has one of a single category. FormatError where cells
-    are too many to be numbered.
-    """
-    variables = answer.variables or (Variable(COUNT, (COUNT,)),)
-    content = {
-        "version": "2.0",
-        "class": "dataset",
-        "label": answer.title,
-        "id": [variable.name for variable in variables],
-        "size": [len(variable.categories) for variable in variables],
-        "dimension": {variable.name: _dimension(variable, answer.labels) for variable in variables},
-        **_extension(answer.texts.about),
-    }
-    notes = list(answer.texts.about.notes)
-    if answer.shape.zeros or 2 * answer.cells() >= answer.space.cells:
-        content |= {"note": notes} if notes else {}
-        dense = Answer(answer.title, answer.marginal, Shape(zeros=True, totals=answer.shape.totals))
-        values = ((codes[:, :0], texts) for codes, texts in _listed(dense, cells))
-        return _written(_Text(_unclosed(content) + ',"value":[', "]}\n", between=","), values)
-    if not answer.space.fits:
-        raise FormatError(f"JSON-stat numbers cells, and {answer.space.cells} are too many; take CSV, JSON or Parquet")
-    content["note"] = ["Cells that have no value have no records.", *notes]
-    form = _Text(_unclosed(content) + ',"value":{', "}}\n", between=",")
-    return _written(form, _numbered(answer, cells))
-
-
-def _dimension(variable: Variable, labels: Labels) -> dict[str, object]:
-    own, called = labels.of(variable.name), dict(zip(variable.categories, labels.categories(variable), strict=True))
-    dimension: dict[str, object] = {
-        "label": labels.variable(variable.name),
-        "category": {"index": variable.categories, "label": called},
-    }
-    if own.note:
-        dimension["note"] = [own.note]
-    if own.unit:
-        dimension["extension"] = {"unit": own.unit}
-    return dimension
-
-
-def _extension(about: PublicationConfig) -> dict[str, object]:
-    """The source, and what JSON-stat has no name for."""
-    rest = {what: text for what, text in about.told.items() if what not in ("source", "notes")}
-    return ({"source": about.source} if about.source else {}) | ({"extension": rest} if rest else {})
-
-
-def _numbered(answer: Answer, cells: int) -> Chunks:
-    for codes, counts in answer.chunks(cells):
-        yield codes[:, :0], _joined('"', _texts(answer.space.pack(codes)), '":', _texts(counts))
-
-
-# XML
-
-
-def _xml(answer: Answer, cells: int) -> Iterator[bytes]:
-    """What the table is about, and an element a cell. FormatError where a name has a character that XML has not.
-
-    <table title="Workers" records="1841">
-    <variable name="A"><category>no</category><category>yes</category></variable> ...
-    <cell><category variable="A">no</category><category variable="B">yes</category><count>3</count></cell> ...
-    </table>
-    """
-    _check_xml(answer)
-    words = [
-        [element("category", category, variable=variable.name) for category in variable.categories]
-        for variable in answer.variables
-    ]
-    opened = Markup('<?xml version="1.0" encoding="UTF-8"?>\n<table title="{}" records="{}">\n')
-    described = [*_about(answer.texts.about), *(_described(variable, answer.labels) for variable in answer.variables)]
-    head = opened.format(answer.title, answer.records) + Markup("").join(part + "\n" for part in described)
-    form = _Text(head, "</table>\n", words, "<cell>", "<count>", "</count></cell>\n")
-    return _written(form, _listed(answer, cells))
-
-
-def _about(about: PublicationConfig) -> Iterator[Markup]:
-    for what, text in about.told.items():
-        yield from (element("note", note) for note in about.notes) if what == "notes" else [element(what, text)]
-
-
-def _described(variable: Variable, labels: Labels) -> Markup:
-    own = labels.of(variable.name)
-    categories = [element("category", c, label=own.categories.get(c)) for c in variable.categories]
-    return element("variable", *categories, name=variable.name, label=own.label, unit=own.unit, note=own.note)
-
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _check_xml(answer: Answer) -> None:
-    about, labels = answer.texts.about, answer.labels
-    said = [("the title", answer.title), *(("publication", t) for t in (*about.facts.values(), *about.notes))]
-    for variable in answer.variables:
-        texts = (variable.name, *variable.categories, *labels.of(variable.name).texts)
-        said += [(f"variable {variable.name!r}", text) for text in texts]
-    for what, text in said:
-        if _NOT_XML.search(text):
-            raise FormatError(f"{what} has a character that XML has not; take CSV, JSON or Parquet")
 
 
 # Text
@@ -289,7 +133,7 @@ def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
     aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
     said = _foot(answer)
     foot = "".join(f"{text}\n" for text in ("", *said)) if said else ""
-    return _written(_Text(head, foot, words, end="\n"), aligned)
+    return Rows(head, foot, words, end="\n").written(aligned)
 
 
 def _called(answer: Answer) -> list[str]:
@@ -338,8 +182,8 @@ def _html(answer: Answer, cells: int) -> Iterator[bytes]:
     words = [_headings(variable, labels, "row") for variable in down]
     start = "<tr>" if down else '<tr><th scope="row">All records</th>'
     foot = Markup("").join(element("p", text, class_="soft") + "\n" for text in _foot(answer))
-    form = _Text(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
-    return _written(form, _across(answer, cells) if crossed else _listed(answer, cells))
+    form = Rows(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
+    return form.written(_across(answer, cells) if crossed else _listed(answer, cells))
 
 
 def _headings(variable: Variable, labels: Labels, scope: str) -> list[Markup]:
@@ -365,7 +209,7 @@ def _header_across(down: Iterable[Variable], last: Variable, labels: Labels) -> 
 def _across(answer: Answer, cells: int) -> Chunks:
     for codes, counts in answer.crossed(cells):
         edges = pa.array(np.arange(0, counts.size + 1, counts.shape[1]))
-        rows = pa.LargeListArray.from_arrays(edges, _texts(counts.reshape(-1)))
+        rows = pa.LargeListArray.from_arrays(edges, texts_of(counts.reshape(-1)))
         yield codes, pc.binary_join(rows, pa.scalar("</td><td>", pa.large_string()))
 
 
@@ -377,7 +221,7 @@ def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
     metadata = {"title": answer.title, "records": str(answer.records)}
     columns = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in answer.names]
     schema = pa.schema([*columns, pa.field(COUNT, pa.int64())], metadata)
-    written = _Drained()
+    written = Drained()
     # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
     with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
         for codes, counts in answer.chunks(ROW_GROUP * cells):
@@ -387,35 +231,12 @@ def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
     yield written.drain()
 
 
-class _Drained(io.RawIOBase):
-    """A file that is taken away while it is written."""
-
-    def __init__(self) -> None:
-        self._kept, self._taken = bytearray(), 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self._kept += content
-        return len(content)
-
-    def tell(self) -> int:
-        return self._taken + len(self._kept)
-
-    def drain(self) -> bytes:
-        content = bytes(self._kept)
-        self._taken += len(content)
-        self._kept.clear()
-        return content
-
-
 _WRITERS: Mapping[str, Callable[[Answer, int], Iterator[bytes]]] = {
     "json": _json,
     "html": _html,
     "txt": _txt,
-    "csv": _csv,
-    "xml": _xml,
-    "jsonstat": _jsonstat,
+    "csv": partial(_published, csv),
+    "xml": partial(_published, xml),
+    "jsonstat": partial(_published, json_stat),
     "parquet": _parquet,
 }

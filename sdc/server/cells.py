@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.labels import Labels
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
+from sdc.publish.formats.table import CountTable, Dimension
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, TOTAL
 from sdc.server.formats import FormatError
@@ -92,29 +92,11 @@ class Answer:
 
     def cells(self) -> int:
         """How many cells will be listed: known without listing them, and exact; with totals, without zeros, at most."""
-        if self.shape.zeros or not isinstance(self.marginal, Table):
-            return self.space.cells
-        # a marginal has no more cells than its categories allow, and no more than the sub-table has
-        most = len(self.marginal)
-        marginals = Counter({min(1, most): 1})
-        for size in self.marginal.schema.sizes if self.shape.totals else ():
-            marginals += _grown(marginals, size, most)
-        return sum(cells * number for cells, number in marginals.items()) if self.shape.totals else most
+        return self.table.at_most
 
     def chunks(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
         """(n, variables) codes and (n,) counts of so many cells at a time, in C order."""
-        codes, counts = self._listed
-        if not self.shape.zeros:
-            for begin in range(0, len(counts), cells):
-                yield codes[begin : begin + cells], counts[begin : begin + cells]
-            return
-        keys = self.space.pack(codes)
-        for begin in range(0, self.space.cells, cells):
-            end = min(begin + cells, self.space.cells)
-            first, last = np.searchsorted(keys, [begin, end])
-            dense = np.zeros(end - begin, np.int64)
-            dense[keys[first:last] - begin] = counts[first:last]
-            yield self.space.unpack(np.arange(begin, end)), dense
+        return self.table.slices(cells)
 
     def crossed(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
         """(n, variables - 1) codes of rows and (n, categories of the last) counts, some `cells` at a time.
@@ -127,7 +109,7 @@ class Answer:
             for codes, counts in self.chunks(rows * size):
                 yield codes[::size, :-1], counts.reshape(-1, size)
             return
-        codes, counts = self._listed
+        codes, counts = self.table.with_records
         is_first = np.ones(len(codes), np.bool_)
         is_first[1:] = (codes[1:, :-1] != codes[:-1, :-1]).any(axis=1)
         for begin, end in pairwise([*np.flatnonzero(is_first)[::rows], len(codes)]):
@@ -137,30 +119,12 @@ class Answer:
             yield codes[begin:end, :-1][is_first[begin:end]], dense
 
     @cached_property
-    def _listed(self) -> tuple[Codes, Counts]:
-        """The cells that have records, in C order."""
-        if not isinstance(self.marginal, Table):
-            return np.zeros((1, 0), np.uint16), np.array([self.marginal], np.int64)
-        cells = self.marginal.codes, self.marginal.counts
-        return _with_totals(*cells, self.space) if self.shape.totals else cells
-
-
-def _grown(marginals: Counter[int], size: int, most: int) -> Counter[int]:
-    """The marginals with one more variable, by how many cells they have at most."""
-    grown: Counter[int] = Counter()
-    for cells, number in marginals.items():
-        grown[min(cells * size, most)] += number
-    return grown
-
-
-def _with_totals(codes: Codes, counts: Counts, space: KeySpace) -> tuple[Codes, Counts]:
-    """The cells and those of all marginals, in C order; of each variable the last code is the total."""
-    for v, size in enumerate(space.sizes):
-        summed = codes.copy()
-        summed[:, v] = size - 1
-        first, group = space.distinct(summed)
-        # exact: no sum exceeds the number of records, at most 2^53, which a double holds
-        sums = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
-        codes, counts = np.concatenate([codes, summed[first]]), np.concatenate([counts, sums])
-    in_order, _ = space.distinct(codes)
-    return codes[in_order], counts[in_order]
+    def table(self) -> CountTable:
+        """As published formats are made of it."""
+        if isinstance(self.marginal, Table):
+            codes, counts = self.marginal.codes, self.marginal.counts
+        else:
+            codes, counts = np.zeros((1, 0), np.uint16), np.array([self.marginal], np.int64)
+        dimensions = tuple(Dimension.of(variable, self.labels) for variable in self._given)
+        name, about, shape = "*".join(self.names) or TOTAL, self.texts.about, self.shape
+        return CountTable(name, self.title, dimensions, codes, counts, about, shape.zeros, shape.totals)

@@ -43,7 +43,7 @@ def ours(name: str, sparse: bool, cells: int) -> tuple[float, float, float]:
 def others(library: str, name: str, cells: int) -> tuple[float, float, float]:
     """The same of another library."""
     found = table(cells, True)
-    codes, counts = (np.concatenate(part) for part in zip(*found.chunks(1 << 20), strict=True))
+    codes, counts = (np.concatenate(part) for part in zip(*found.chunks(), strict=True))
     frame = _pandas(found, codes, counts) if library == "pandas" else _polars(found, codes, counts)
     forget_peak()
     before, begun, file = peak_mib(), time.perf_counter(), io.BytesIO()

@@ -17,7 +17,7 @@ import yaml
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import ConfigError, InputError, RunFolderError
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.storage.weighted import read_weighted
 from sdc.verify.run_folder import verify
 
@@ -257,3 +257,10 @@ def test_children_have_their_totals_where_they_are_out(tmp_path: Path, records: 
     own = records.group_by(["a", "b"]).aggregate([("w", "count")]).sort_by([("a", "ascending"), ("b", "ascending")])
     assert pq.read_table(run / "release" / child["path"])["count"].to_pylist() == own["w_count"].to_pylist()
     assert verify(run).verified
+
+
+def test_no_count_goes_out_below_totals_instead_of_counts(records: pa.Table, tmp_path: Path) -> None:
+    """Exact totals of a fine rounding are withheld, and what has none has no counts either."""
+    totals = {"round": 1, "programs": 50, "publish": "instead"}
+    with pytest.raises(ReleaseError, match=r"publication\.children has 'a\*b', which the release does not imply"):
+        build_of(tmp_path, records, weighted=totals, publication={"children": ["a*b"]})

@@ -67,7 +67,8 @@ def tables(draw: hs.DrawFn, texts: hs.SearchStrategy[str] = ANY) -> CountTable:
     at, counts = np.array(sorted(drawn), np.int64), np.array([drawn[cell] for cell in sorted(drawn)], np.int64)
     codes = np.array(np.unravel_index(at, space), np.uint16).T.reshape(len(at), len(space))
     about = draw(hs.sampled_from([ABOUT, PublicationConfig()]))
-    return CountTable("001_t", "Workers", dimensions, codes, counts, about, draw(hs.booleans()), draw(hs.booleans()))
+    zeros, totals, chunk = draw(hs.booleans()), draw(hs.booleans()), draw(hs.sampled_from([1, 14, 1 << 18]))
+    return CountTable("001_t", "Workers", dimensions, codes, counts, about, zeros, totals, chunk=chunk)
 
 
 @hs.composite

@@ -472,6 +472,15 @@ def test_a_name_that_a_format_cannot_carry_is_refused_before_anything_is_written
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.parametrize("more", ["zeros", "totals"])
+def test_more_cells_than_anybody_reads_are_refused(more: str, tmp_path: Path) -> None:
+    schema = Schema(tuple(Variable(f"v{v}", ("0", "1")) for v in range(30)))
+    table = Table.of(schema, np.eye(30, dtype=np.int64))
+    with pytest.raises(ReleaseError, match=r"001_v0.* would list up to \d+ cells with zeros or totals, more than"):
+        published_as(table, tmp_path / "out", Release.of([st.full(30)]), **{more: True})
+    assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize(
     ("formats", "match"),
     [

@@ -530,7 +530,11 @@ def test_jsonstat_has_labels_where_it_has_a_place_for_them(labelled: Answer) -> 
     content = written(labelled, "jsonstat")
     assert read_jsonstat(content, False) == expected(labelled)
     found = json.loads(content)
-    assert found["dimension"]["D"]["category"]["label"] == {"<140": "low", ">=140": ">=140", TOTAL: TOTAL}
+    assert found["dimension"]["D"]["category"]["label"] == {
+        "<140": "low",
+        ">=140": ">=140",
+        TOTAL: TOTAL,
+    }
     assert (found["dimension"]["A"]["label"], found["dimension"]["D"]["note"]) == ("Smokes", ["at the first visit"])
     assert found["dimension"]["D"]["extension"] == {"unit": "mm Hg"}
     assert (found["source"], found["note"]) == ("a prospective study", ["Counts are exact."])

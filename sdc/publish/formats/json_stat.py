@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import CHUNK, Chunks, Pieces, Rows, counts_of, joined, texts_of
+from sdc.publish.formats.rows import Chunks, Pieces, Rows, counts_of, joined, texts_of
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import COUNT
 
@@ -41,7 +41,7 @@ def json_stat(table: CountTable) -> Pieces:
 
 
 def _numbered(table: CountTable) -> Chunks:
-    for codes, counts in table.chunks(max(1, CHUNK // (len(table.variables) + 1))):
+    for codes, counts in table.chunks():
         yield codes[:, :0], joined('"', texts_of(table.space.pack(codes)), '":', texts_of(counts))
 
 

@@ -12,7 +12,7 @@ from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import CountTable
 from sdc.storage.parquet import FORM
 
-CHUNK = 1 << 22  # codes and counts in a row group
+ROW_GROUP = 16  # chunks: each row group has a dictionary of its own
 
 
 def parquet(table: CountTable) -> Pieces:
@@ -22,7 +22,7 @@ def parquet(table: CountTable) -> Pieces:
     categories = [pa.array(v.categories, pa.string()) for v in table.variables]
     written = Drained()
     with pq.ParquetWriter(written, schema, **FORM) as writer:
-        for codes, numbers in table.rows(max(1, CHUNK // (len(table.variables) + 1))):
+        for codes, numbers in table.rows(ROW_GROUP):
             named = [names.take(pa.array(column)) for names, column in zip(categories, codes.T, strict=True)]
             writer.write_table(pa.Table.from_arrays([*named, *map(pa.array, numbers)], schema=schema))
             yield written.drain()

@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 
 from sdc.publish.formats.table import CountTable
 
-CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
-
 Strings: TypeAlias = pa.LargeStringArray
 Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Strings]]
 Pieces: TypeAlias = Iterator[bytes]
@@ -70,14 +68,14 @@ def texts_of(counts: npt.NDArray[np.int64]) -> Strings:
     return pc.cast(pa.array(counts), pa.large_string())
 
 
-def cells_of(table: CountTable, chunk: int = CHUNK) -> Chunks:
-    """The codes of all that is listed and the counts as text, a `chunk` of codes and counts at a time."""
-    for codes, (first, *others) in table.rows(max(1, chunk // (len(table.variables) + 1))):
+def cells_of(table: CountTable) -> Chunks:
+    """The codes of all that is listed and the counts as text, a chunk at a time."""
+    for codes, (first, *others) in table.rows():
         more = [part for numbers in others for part in (",", texts_of(numbers))]
         yield codes, joined(texts_of(first), *more) if more else texts_of(first)
 
 
-def counts_of(table: CountTable, chunk: int = CHUNK) -> Chunks:
+def counts_of(table: CountTable) -> Chunks:
     """The counts of all that is listed, without codes: for formats that tell cells by their place."""
-    for codes, texts in cells_of(table, chunk):
+    for codes, texts in cells_of(table):
         yield codes[:, :0], texts

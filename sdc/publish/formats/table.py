@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.run_format import COUNT, TOTAL, WEIGHTED_TOTAL
 
 NOTHING = PublicationConfig()
+CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ class CountTable:
     about       population, period, source, licence, contact and notes
     zeros       whether the cells without records are listed too
     totals      whether each variable has a last category `(total)`, so that all marginals are there
-
     weighted    (cells,) rounded totals of weights, where they go out; CSV and Parquet have them
     has_counts  whether the counts are listed; else the totals of weights alone
+    chunk       how many codes and counts are made at a time
 
     ReleaseError where a variable is called as the column of counts, where there is no room for a total among the
     categories, or where the zeros wanted are more than can be numbered.
@@ -81,6 +83,7 @@ class CountTable:
     totals: bool = False
     weighted: Counts | None = None
     has_counts: bool = True
+    chunk: int = CHUNK
 
     def __post_init__(self) -> None:
         for dimension in self.dimensions:
@@ -136,7 +139,19 @@ class CountTable:
     @property
     def listed(self) -> int:
         """How many cells are listed."""
-        return self.space.cells if self.zeros else len(self._cells[1])
+        return self.space.cells if self.zeros else len(self.with_records[1])
+
+    @property
+    def at_most(self) -> int:
+        """How many cells are listed, without listing them: exact but with totals and without zeros, then at most."""
+        if self.zeros or not self.totals:
+            return self.space.cells if self.zeros else len(self.counts)
+        # a marginal has no more cells than its categories allow, and no more than the table has
+        most = len(self.counts)
+        marginals = Counter({min(1, most): 1})
+        for dimension in self.dimensions:
+            marginals += _grown(marginals, len(dimension.categories), most)
+        return sum(cells * number for cells, number in marginals.items())
 
     @property
     def is_dense(self) -> bool:
@@ -155,9 +170,13 @@ class CountTable:
         yield from (("publication", text) for text in (*self.about.facts.values(), *self.about.notes))
         yield from ((f"variable {d.name!r}", text) for d in self.variables for text in d.texts)
 
-    def chunks(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables) codes and (n,) counts of so many cells at a time, in C order."""
-        codes, counts = self._cells
+    def chunks(self, times: int = 1) -> Iterator[tuple[Codes, Counts]]:
+        """(n, variables) codes and (n,) counts of so many chunks at a time, in C order."""
+        yield from self.slices(max(1, times * self.chunk // (len(self.variables) + 1)))
+
+    def slices(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
+        """The same, of so many cells at a time."""
+        codes, counts = self.with_records
         if not self.zeros:
             for begin in range(0, len(counts), cells):
                 yield codes[begin : begin + cells], counts[begin : begin + cells]
@@ -170,18 +189,26 @@ class CountTable:
             dense[keys[first:last] - begin] = counts[first:last]
             yield self.space.unpack(np.arange(begin, end)), dense
 
-    def rows(self, cells: int) -> Iterator[tuple[Codes, list[Counts]]]:
+    def rows(self, times: int = 1) -> Iterator[tuple[Codes, list[Counts]]]:
         """As `chunks`, with the numbers of each measure."""
         begin = 0
-        for codes, counts in self.chunks(cells):
+        for codes, counts in self.chunks(times):
             weighted = [] if self.weighted is None else [self.weighted[begin : begin + len(counts)]]
             yield codes, [counts] * self.has_counts + weighted
             begin += len(counts)
 
     @cached_property
-    def _cells(self) -> tuple[Codes, Counts]:
-        """The cells that have records, in C order."""
+    def with_records(self) -> tuple[Codes, Counts]:
+        """The cells that have records and their counts, with the totals where these are listed, in C order."""
         return _with_totals(self.codes, self.counts, self.space) if self.totals else (self.codes, self.counts)
+
+
+def _grown(marginals: Counter[int], size: int, most: int) -> Counter[int]:
+    """The marginals with one more variable, by how many cells they have at most."""
+    grown: Counter[int] = Counter()
+    for cells, number in marginals.items():
+        grown[min(cells * size, most)] += number
+    return grown
 
 
 def _with_totals(codes: Codes, counts: Counts, space: KeySpace) -> tuple[Codes, Counts]:

@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import CHUNK, Pieces
+from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import CountTable
 from sdc.publish.formats.xml import require_xml
 from sdc.run_format import COUNT
@@ -70,7 +70,7 @@ def _contents(tables: Sequence[CountTable]) -> Iterator[Sequence[str | int]]:
 def _cells(table: CountTable) -> Iterator[Sequence[str | int]]:
     yield (*(v.name for v in table.variables), COUNT)
     names = [v.categories for v in table.variables]
-    for codes, counts in table.chunks(CHUNK):
+    for codes, counts in table.chunks():
         for cell, count in zip(codes.tolist(), counts.tolist(), strict=True):
             yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), count)
 

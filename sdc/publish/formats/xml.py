@@ -63,7 +63,7 @@ SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # ends of lines too, which a reader would make others of
-_ESCAPED = str.maketrans({sign: f"&#{ord(sign)};" for sign in "&<>\"'\t\n\r"})
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {sign: f"&#{ord(sign)};" for sign in "\"'\t\n\r"})
 
 
 def xml(table: CountTable) -> Pieces:
