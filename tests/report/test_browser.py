@@ -57,10 +57,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def browsed(*words: str) -> str:
+    """What the browser writes; once more where it was killed by a signal, which says nothing of the page."""
+    command = [str(BROWSER), *QUIET, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode < 0:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done.check_returncode()
+    return done.stdout
+
+
 def dumped(page: Path, profile: Path, *more: str) -> str:
     """The document as the browser holds it once loaded."""
-    command = [str(BROWSER), *QUIET, f"--user-data-dir={profile}", *more, "--dump-dom", page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return browsed(f"--user-data-dir={profile}", *more, "--dump-dom", page.as_uri())
 
 
 @pytest.mark.parametrize("name", ["czech", "undecided", "large"])
@@ -98,8 +107,7 @@ def printed(text: str, folder: Path) -> list[bytes]:
     """What is drawn on each printed page."""
     (folder / "page.html").write_text(text, encoding="utf-8")
     pdf, page = folder / "page.pdf", folder / "page.html"
-    command = [str(BROWSER), *QUIET, f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={pdf}", page.as_uri()]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    browsed(f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={pdf}", page.as_uri())
     content = pdf.read_bytes()
     numbers = re.findall(rb"/Type /Page\b[^s].*?/Contents (\d+) 0 R", content, re.DOTALL)
     streams = [re.search(rb"\n%s 0 obj.*?stream\r?\n(.*?)endstream" % n, content, re.DOTALL) for n in numbers]
