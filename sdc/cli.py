@@ -36,6 +36,7 @@ from sdc.cli_options import (
     print_required,
     status_of_release,
 )
+from sdc.cli_publication import publications
 from sdc.cli_server import served
 from sdc.cli_simulation import simulations
 from sdc.model.errors import ConfigError
@@ -60,6 +61,7 @@ app = typer.Typer(
 )
 app.add_typer(builds)
 app.add_typer(configs)
+app.add_typer(publications)
 app.add_typer(served)
 app.add_typer(simulations)
 

@@ -26,6 +26,7 @@ from pydantic import (
 from sdc.model.labels import NOT_PLAIN, Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.table import MAX_TOTAL
+from sdc.run_format import TOTAL
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
@@ -911,6 +912,60 @@ class ServerConfig(Section):
         return not self.users if self.public is None else self.public
 
 
+class RelatedVariableConfig(Section):
+    """How a variable of an earlier publication is one of the table: by its name, and which categories are in each."""
+
+    of: Annotated[Text | None, Field(description="the variable of the table, where it is not called the same")] = None
+    groups: Annotated[
+        Annotated[
+            dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
+            Field(min_length=1),
+            AfterValidator(_groups),
+        ]
+        | None,
+        Field(description='its category: [categories of the table]; "*" for all others in one at most'),
+    ] = None
+
+
+class EarlierConfig(Section):
+    """A publication that readers have already, and how its records relate to those of the table."""
+
+    folder: Annotated[
+        Text | None,
+        Field(description="a published folder or file, relative to the config, as CSV, Parquet, JSON-stat or PX"),
+    ] = None
+    entry: Annotated[
+        Positive | None, Field(description="the number of an entry of the ledger, instead of a folder")
+    ] = None
+    variables: Annotated[
+        dict[Text, RelatedVariableConfig],
+        Field(description="by name in the publication: of and groups, where name or categories differ"),
+    ] = {}
+    where: Annotated[
+        dict[Text, Annotated[tuple[Category, ...], Field(min_length=1)]],
+        Field(description="variable: [categories]; it is of the records that have these alone, default of all"),
+    ] = {}
+    disjoint: Annotated[
+        StrictBool, Field(description="true or false: it is of other records, none of which is in the table")
+    ] = False
+    total: Annotated[
+        Category, Field(description="the category that stands for all others of a variable, which is passed over")
+    ] = TOTAL
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> EarlierConfig:
+        if (self.folder is None) == (self.entry is None):
+            raise ValueError("give one of folder and entry")
+        if self.disjoint and (self.where or self.variables):
+            raise ValueError("disjoint is of other records; leave where and variables out")
+        return self
+
+    @property
+    def label(self) -> str:
+        """As messages name it."""
+        return f"entry {self.entry}" if self.folder is None else self.folder
+
+
 class OutputConfig(Section):
     folder: Annotated[Text, Field(description="where run folders go, relative to the current directory")] = "runs"
 
@@ -934,6 +989,16 @@ class BuildConfig(Section):
     weighted: Annotated[
         WeightedConfig | None,
         Field(description="a section of settings; without it those of its defaults, where table.weight is given"),
+    ] = None
+    earlier: Annotated[
+        tuple[EarlierConfig, ...],
+        Field(
+            description="a list of sections with a folder or an entry; what is published is judged together with all"
+        ),
+    ] = ()
+    ledger: Annotated[
+        Text | None,
+        Field(description="a file that sdc ledger made, relative to the config; each publication is recorded there"),
     ] = None
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
     curve: Annotated[
@@ -970,6 +1035,30 @@ class BuildConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _earlier_is_judged(self) -> BuildConfig:
+        """What cannot be judged together with what was published before is refused."""
+        if not self.earlier and self.ledger is None:
+            return self
+        if named := [str(one.entry) for one in self.earlier if one.entry is not None and self.ledger is None]:
+            raise ValueError(f"earlier has entry {named[0]}, and no ledger is named; name the ledger")
+        if self.release.method != "ordered":
+            raise ValueError(
+                f"release.method = {self.release.method!r}: what was published before is judged by the ordered search "
+                "alone; choose ordered"
+            )
+        with_it = {
+            "curve": self.curve,
+            "remedies": self.remedies,
+            "server": self.server,
+            "table.weight": self.table.weight,
+        }
+        if given := [name for name, value in with_it.items() if value is not None]:
+            raise ValueError(
+                f"{given[0]} is not judged together with what was published before; leave it out, or earlier and ledger"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _search_fits_risk(self) -> BuildConfig:
         if self.risk.posterior is None:
             return self
@@ -992,7 +1081,9 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
     # of the validated config, with all defaults: what is written out and what is left to its default are the same build
-    content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES})
+    content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES, "ledger": True})
+    for one in content.get("earlier", ()):
+        one["folder"] = None  # by what is in it, see `build.earlier`
     for recode in content.get("table", {}).get("recodes", {}).values():
         # of groups the order is that of the categories, and counts
         recode["groups"] = recode["groups"] and list(recode["groups"].items())

@@ -64,6 +64,12 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
         # what it says is part of the config, not where it lies
         demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
         config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
+    folder, earlier = path.absolute().parent, []
+    for one in config.earlier:
+        place = None if one.folder is None else _placed(one.folder, folder, f"{path}: earlier.folder = ")
+        earlier.append(one.model_copy(update={"folder": place}))
+    ledger = None if config.ledger is None else _placed(config.ledger, folder, f"{path}: ledger = ")
+    config = config.model_copy(update={"earlier": tuple(earlier), "ledger": ledger})
     if config.labels.code_list is not None:
         config = config.model_copy(update={"labels": _labels(config.labels, config.labels.code_list, path)})
     if config.execution.cluster in EMBEDDED_CLUSTERS:

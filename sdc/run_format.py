@@ -12,6 +12,8 @@ SCHEMA, TABLE_FORMAT = "schema.json", 1
 PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
 STRUCTURAL_ZEROS = "structural_zeros"
 COUNT = "count"
+EARLIER = "earlier.json"  # what was published before; DERIVED are variables that are not published
+DERIVED = "derived"
 
 # search/
 SEARCH_FILE = "search.json"
@@ -36,7 +38,10 @@ UNIT = 10**6  # weights and their totals are in millionths there
 # release/
 WEIGHTED_TOTAL = "weighted_total"
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
+CATALOGUE = "catalogue.json"
+RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
+ROUNDED = "rounded"  # the base of a table whose counts are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
 SDMX_CSV = ".sdmx.csv"

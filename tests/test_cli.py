@@ -63,11 +63,15 @@ COMMANDS = (
     "replay",
     "config",
     "init",
+    "check",
+    "ledger",
 )
 ARGUMENTS = {
     **dict.fromkeys(("run", "plan", "serve", "simulate"), "CONFIG"),
     "replay": "HISTORY",
     "config": "CONFIG|KEY",
+    "check": "FOLDER...",
+    "ledger": "FILE",
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),

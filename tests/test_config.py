@@ -104,6 +104,8 @@ def test_defaults(file: Path) -> None:
         "labels": {"variables": {}, "code_list": None},
         "report": {"purpose": None, "prepared_by": None, "date": None},
         "weighted": None,
+        "earlier": [],
+        "ledger": None,
         "widths": {"floor": None},
         "curve": None,
         "remedies": None,

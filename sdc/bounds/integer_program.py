@@ -1,4 +1,4 @@
-"""Exact integer bounds of one cell after another by CP-SAT: the one file that knows a solver."""
+"""Exact integer bounds of one cell after another by CP-SAT, from a true table and what is known of it."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sdc.build.earlier import Before
 from sdc.ingest.hierarchies import hierarchies_of
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
@@ -42,6 +43,7 @@ class SearchSettings:
     wishes       what else is wished
     demand       how often each sub-table `a*b` is asked for, which is added to its weight
     hierarchies  levels of one variable by names, coarsest first: two of them count once
+    before       what is public already: every question is about a release together with it
     """
 
     criterion: MinWidth
@@ -59,10 +61,11 @@ class SearchSettings:
     wishes: Wishes = field(default_factory=Wishes)
     demand: Mapping[str, float] = field(default_factory=dict)
     hierarchies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    before: Before = field(default_factory=Before)
 
     def inquiry(self, table: Table) -> Inquiry:
         """What asks the criterion about the table; InputError where it has no at-risk cell."""
-        return Inquiry(table, self.criterion, self.policy, self.effort)
+        return Inquiry(table, self.criterion, self.policy, self.effort, known=self.before.release(table.schema))
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
@@ -77,7 +80,8 @@ class SearchSettings:
     def wished(self, schema: Schema) -> Wishes:
         """What the release must have and must not have; InputError for patterns that do not fit the table."""
         own = {name: getattr(self.wishes, name) for name in ("best_subset", "breadth", "questions")}
-        return Wishes.of(schema, self.require, self.forbid, **own)
+        wishes = Wishes.of(schema, self.require, self.forbid, **own)
+        return replace(wishes, forbid=(*wishes.forbid, *self.before.forbidden(schema)))
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""

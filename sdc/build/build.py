@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from sdc.build.assemble import SearchSettings, floor_of
+from sdc.build.earlier import Before, Publications, read_publications, with_earlier
 from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, worker_bytes
 from sdc.config import BuildConfig, PatternLike, section_digest
 from sdc.config_file import read_config, read_demand
@@ -34,6 +35,7 @@ from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES, CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
+from sdc.run_format import EARLIER
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.decomposable import Annealing
 from sdc.search.simulatable import Simulation
@@ -41,7 +43,7 @@ from sdc.search.wishes import Pattern, Wishes
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
 from sdc.storage.parquet import read_written_table
-from sdc.storage.run_folder import RunFolder, code_digest, digest_of
+from sdc.storage.run_folder import RunFolder, code_digest, digest_of, read_json
 from sdc.storage.weighted import read_weights
 
 
@@ -50,6 +52,7 @@ class Build:
     """One config, one data, one version of the code, and the run folder that is theirs."""
 
     config: BuildConfig
+    given: Before | None = None
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -59,9 +62,42 @@ class Build:
         sections = set(BuildConfig.model_fields) - {"execution", "output", "server"}
         return {
             "config": section_digest(self.config, *sorted(sections)),
-            "data": self.source.digest(self.config.table.structural_zeros),
+            "data": self._data_digest,
             "code": code_digest(),
         }
+
+    @cached_property
+    def _records_digest(self) -> str:
+        return self.source.digest(self.config.table.structural_zeros)
+
+    @cached_property
+    def _data_digest(self) -> str:
+        """Of the records, and of what was published before."""
+        published = self.publications
+        if published is None:
+            return self._records_digest
+        return digest_of([self._records_digest, published.digest])
+
+    @cached_property
+    def base(self) -> str:
+        """Digest of the build whatever was published before it: by this a ledger knows it again."""
+        sections = set(BuildConfig.model_fields) - {"execution", "output", "server"}
+        return digest_of([section_digest(self.config, *sorted(sections)), self._records_digest, code_digest()])
+
+    @cached_property
+    def publications(self) -> Publications | None:
+        """What was published before; None where the config names nothing and no ledger."""
+        if not self.config.earlier and self.config.ledger is None:
+            return None
+        return read_publications(self.config, self.base)
+
+    @property
+    def before(self) -> Before:
+        """What is public of the table already: as its stage has noted it, or as it was given."""
+        path = self.folder.stage("table") / EARLIER
+        if self.given is not None or self.publications is None or not path.is_file():
+            return self.given or Before()
+        return Before.of(read_json(path))
 
     @cached_property
     def folder(self) -> RunFolder:
@@ -126,6 +162,10 @@ class Build:
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
         return count_records(self.source, self.config.table, executor, self.memory // 2)
+
+    def with_earlier(self, table: Table) -> tuple[Table, Before]:
+        """The table with what follows from earlier publications, and what they tell; InputError as `with_earlier`."""
+        return (table, Before()) if self.publications is None else with_earlier(table, self.publications)
 
     @cached_property
     def table(self) -> Table:
@@ -201,6 +241,7 @@ class Build:
             ),
             release.demand if isinstance(release.demand, Mapping) else read_demand(Path(release.demand)),
             self.config.table.hierarchies,
+            self.before,
         )
 
     def check_labels(self, schema: Schema) -> None:

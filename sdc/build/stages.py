@@ -6,6 +6,7 @@ its outputs depend on, so that a rerun takes over whatever was made with the sam
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -36,22 +37,25 @@ from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.memory import give_back
+from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.release import Release
 from sdc.model.weights import UNIT, WeightRanges
 from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import Texts, check_publication, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
-from sdc.run_format import RELEASE
+from sdc.run_format import EARLIER, METADATA, RELEASE, SHA256
 from sdc.search.curve import CurveSearch, LikelyCurve
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
 from sdc.search.remedies import remedies
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
+from sdc.storage.ledger import record as record_publication
 from sdc.storage.parquet import write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weighted, write_weights
@@ -67,6 +71,7 @@ class Stage:
     """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
 
     fault  what is wrong with outputs that were found, or made just now; nothing where they are right
+    enter  what is noted elsewhere before outputs have their place; where that fails they have none
     """
 
     name: str
@@ -75,6 +80,7 @@ class Stage:
     sections: Callable[[Build], Any]
     make: Callable[[Build, Path, Executor, Say], None]
     fault: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
+    enter: Callable[[Build, Path], None] = lambda build, folder: None
 
     def key(self, build: Build, outputs: Mapping[str, str]) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs."""
@@ -103,6 +109,8 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         fault = stage.fault(build, found, False)
         if fault:
             note(f"{stage.name}: what was found is not taken over, {fault}")
+        if not fault:
+            stage.enter(build, found)
         return not fault
 
     with _told(stage, build):
@@ -119,6 +127,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
                 give_back()  # what is looked at now is read anew
                 if fault := stage.fault(build, into, True):
                     raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
+                stage.enter(build, into)
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
     # after the record: killed between, a build finds the stage and no longer needs the checkpoint
     folder.checkpoint(stage.name).unlink(missing_ok=True)
@@ -154,7 +163,9 @@ def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> l
 
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     counted = build.counted(executor)
-    table = counted.table
+    table, before = build.with_earlier(counted.table)
+    for source in before.sources:
+        say(f"table: published before, and judged together with all else: {source}")
     # as soon as there is a schema, though only the search will use them: hours earlier
     build.check_names(table.schema)
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
@@ -166,6 +177,8 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")
         write_weights(counted.weights, into)
     write_json(into / BAD_RECORDS, counted.facts)
+    if build.publications is not None:
+        write_json(into / EARLIER, before.facts)
 
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -295,6 +308,8 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
     config, found, assessed = build.config, build.found, build.folder.stage("assessment")
     assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
     settings = config.model_dump(mode="json", exclude=_NOT_REPORTED)
+    if published := build.before.sources:
+        settings["published before"] = {f"{number}": source for number, source in enumerate(published, start=1)}
     audit = Audit(
         name=config.name,
         digests=build.digests,
@@ -352,7 +367,15 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
         if weighted[1].base != asked.round * UNIT:
             raise ReleaseError(f"the totals were judged for another rounding than {asked.round}; run again")
     try:
-        cleared = clear(build.table, certificate, build.criterion, build.policy, effort, weighted)
+        cleared = clear(
+            build.table,
+            certificate,
+            build.criterion,
+            build.policy,
+            effort,
+            weighted,
+            hidden=build.before.hidden(build.table.schema),
+        )
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {build.folder.stage('confidential') / 'report.html'}") from error
     if cleared.unproven_cells:
@@ -378,12 +401,32 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
     return "; ".join(found.failures)
 
 
+def _enter_ledger(build: Build, folder: Path) -> None:
+    """Notes what is about to be public; a release that is not in its ledger has no place."""
+    published = build.publications
+    if published is None or published.ledger is None:
+        return
+    table, about = build.table, build.config.publication
+    hidden = build.before.hidden(table.schema)
+    public = Release.of(element & ~hidden for element in build.found.release.frontier)
+    content = {
+        "name": build.config.name,
+        "table": published.ledger.keyed(build.before.table),
+        "build": build.base,
+        "sub_tables": [st.names(element, table.schema) for element in public.frontier if element],
+        "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
+        "folder": str(build.folder.stage(RELEASE).absolute()),
+        "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
+    }
+    record_publication(published.ledger.path, content, len(published.entries))
+
+
 def _plain(section: BaseModel) -> dict[str, Any]:
     return section.model_dump(mode="json")
 
 
 # where the data lie and how a build is executed is not part of what is built; the name heads the report
-_ELSEWHERE: dict[str, Any] = {"table": FILES, "execution": True, "output": True}
+_ELSEWHERE: dict[str, Any] = {"table": FILES, "execution": True, "output": True, "earlier": True, "ledger": True}
 _NOT_REPORTED: dict[str, Any] = {**_ELSEWHERE, "name": True}
 
 
@@ -453,6 +496,7 @@ STAGES = (
         lambda b: [b.config.name, *map(_plain, _published_sections(b.config)), _effort_settings(b.config)],
         _make_release,
         _unverified,
+        _enter_ledger,
     ),
 )
 

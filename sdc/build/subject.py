@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from sdc.build.build import Build
+from sdc.build.earlier import Before
 from sdc.config import BuildConfig
 from sdc.config_file import read_config
 from sdc.executor import IN_PROCESS, Executor
@@ -21,12 +22,12 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.risk.verdict import Policy
-from sdc.run_format import MANIFEST
+from sdc.run_format import EARLIER, MANIFEST
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_search
-from sdc.storage.run_folder import RunFolder, folder_digest
+from sdc.storage.run_folder import RunFolder, folder_digest, read_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,7 @@ class Subject:
     table: Table
     build: Build | None = None
     released: Release | None = None
+    before: Before = field(default_factory=Before)
 
     @staticmethod
     def open(
@@ -80,6 +82,10 @@ class Subject:
 
     def release(self, given: Sequence[str] | None) -> Release | list[str]:
         """The release given, or the run's; ConfigError where there is neither."""
+        if given and self.before.known:
+            # whoever sees it has that too
+            schema = self.table.schema
+            return Release.of(st.parse(text, schema) for text in given).join(self.before.release(schema))
         if given:
             return list(given)
         if self.released is None:
@@ -141,7 +147,8 @@ def _of_config(
     if structural_zeros is not None:
         changed["structural_zeros"] = str(structural_zeros)
     build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
-    return Subject(path, build.counted(executor).table, build)
+    table, before = build.with_earlier(build.counted(executor).table)
+    return Subject(path, table, replace(build, given=before), before=before)
 
 
 def _of_run(path: Path) -> Subject:
@@ -151,9 +158,15 @@ def _of_run(path: Path) -> Subject:
         if folder_digest(folder.stage(stage)) != records[stage].output:
             raise RunFolderError(f"{path}/{stage} is not what the manifest recorded; make it again with sdc run")
     try:
-        build = Build(BuildConfig.model_validate(manifest["config"]))
+        build = Build(BuildConfig.model_validate(manifest["config"]), _before(path / "table"))
     except (KeyError, ValidationError) as error:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
     table = read_written_table(path / "table")
     there = "search" in records
-    return Subject(str(path), table, build, read_search(path / "search", table.schema)[0] if there else None)
+    found = read_search(path / "search", table.schema)[0] if there else None
+    return Subject(str(path), table, build, found, _before(path / "table"))
+
+
+def _before(folder: Path) -> Before:
+    """What a run has noted of earlier publications."""
+    return Before.of(read_json(folder / EARLIER)) if (folder / EARLIER).is_file() else Before()

@@ -96,6 +96,7 @@ def clear(
     policy: Policy,
     effort: Effort | None = None,
     weighted: tuple[Weights, WeightedCertificate] | None = None,
+    hidden: SubTable = st.GRAND_TOTAL,
 ) -> Cleared:
     """The certificate's release, where the certificate shows every at-risk cell of this table to be wide enough.
 
@@ -104,7 +105,8 @@ def clear(
     may not go out, or where the certificate is of another table or criterion.
 
     With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
-    totals are cleared too; that is shown again like all else.
+    totals are cleared too; that is shown again like all else. Variables that are `hidden` say what others have
+    published; they are judged, and what has them is not cleared.
     """
     subject = Subject(table.digest, criterion, policy)
     # a limit on the posterior follows from table and release, and has no certificate
@@ -125,7 +127,12 @@ def clear(
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criterion, *weighted)
-    return _cleared(subject, table, certificate.release, unproven, totals)
+    return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals)
+
+
+def _without(release: Release, hidden: SubTable) -> Release:
+    """What of a release needs none of these variables."""
+    return Release.of(element & ~hidden for element in release.frontier) if hidden else release
 
 
 def _totals(

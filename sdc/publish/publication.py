@@ -26,6 +26,7 @@ from sdc.run_format import (
     DICTIONARY,
     GUIDE,
     METADATA,
+    RELEASE_FORMAT,
     SHA256,
     SUB_TABLE,
     TOTAL,
@@ -304,6 +305,7 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
     dictionary = {"name": "data_dictionary", "path": DICTIONARY, "format": "csv"}
     return {
         "profile": "data-package",
+        "format": RELEASE_FORMAT,
         "name": re.sub(r"[^a-z0-9._-]", "-", name.lower()),
         "title": texts.about.title or name,
         "description": " ".join(_what(cleared, texts)),

@@ -16,6 +16,7 @@ from sdc.risk.criterion import Depth, Effort, Judgement
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 
+NOTHING = Release.of([])
 MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
 
@@ -29,6 +30,7 @@ class Inquiry:
     policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
     effort  what all questions together may cost
     spent   steps of its budget that they have taken
+    known   what is public already: every release is judged together with it
     """
 
     table: Table
@@ -37,6 +39,7 @@ class Inquiry:
     effort: Effort = field(default_factory=Effort)
     bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
     spent: int = 0
+    known: Release = NOTHING
 
     def __post_init__(self) -> None:
         if self.bank is None:
@@ -48,7 +51,7 @@ class Inquiry:
 
     def knows(self, release: Release) -> Knowledge:
         """What an intruder knows where the release is public."""
-        return Knowledge.of(self.table, release)
+        return Knowledge.of(self.table, release.join(self.known) if self.known != NOTHING else release)
 
     def ask(self, release: Release, depth: Depth = Depth.FULL) -> Judgement:
         """The criterion's judgement of a release."""

@@ -17,7 +17,7 @@ from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.inquiry import NOTHING, Inquiry
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch, fitting
@@ -267,6 +267,11 @@ class OrderedSearch:
 
     def _grand_total(self) -> Judgement:
         judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total
+        if judgement.verdict is not Verdict.SAFE and self.inquiry.known != NOTHING:
+            raise NothingReleasableError(
+                "what was published before is not shown to keep the minimum width "
+                f"{self.inquiry.criterion.min_width} by itself; nothing more can be released with it"
+            )
         if judgement.verdict is not Verdict.SAFE:
             raise NothingReleasableError(
                 f"the minimum width {self.inquiry.criterion.min_width} is not reached even when only the grand total "

@@ -259,7 +259,16 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
 def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
     """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
     public, has_counts = _published(evidence)
-    _check_same_release(evidence, claims, what, public if has_counts else [*public, *claims.release])
+    hidden = _hidden(evidence)
+    own = claims._replace(release=[element - hidden for element in claims.release])
+    _check_same_release(evidence, own, what, public if has_counts else [*public, *own.release])
+
+
+def _hidden(evidence: EvidenceFolder) -> SubTable:
+    """The variables that stand for what was published before: they are proven like all others, and not published."""
+    if not (evidence.folder / names.TABLE / names.EARLIER).is_file():
+        return frozenset()
+    return frozenset(evidence.read_json(names.TABLE, names.EARLIER)[names.DERIVED])
 
 
 def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:

@@ -1,0 +1,271 @@
+"""What was published before: related to the table of a build, so that a new release is judged together with it.
+
+A marginal of the same table joins what is released. One on coarser, overlapping or other categories, or of some of the
+records, is a marginal over variables that follow from those of the table: these are added to it, with the structural
+zeros that they imply, are judged like all others, and are never published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdc.composition.published import Published, read_published
+from sdc.composition.relation import Related, related
+from sdc.config import BuildConfig, EarlierConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.release import Release
+from sdc.model.schema import MAX_VARIABLES, Schema, Variable
+from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.run_format import DERIVED, METADATA, SHA256
+from sdc.storage.ledger import Entry, Ledger, read_ledger
+
+INSIDE, OUTSIDE = "among them", "not among them"
+OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is public already, by names of the table's variables.
+
+    known    sub-tables, largest only
+    derived  variables that were added to the table for them
+    sources  what was published, for people
+    table    digest of the table without these
+    """
+
+    known: tuple[tuple[str, ...], ...] = ()
+    derived: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    table: str = ""
+
+    def release(self, schema: Schema) -> Release:
+        """What is known."""
+        return Release.of(st.of(map(schema.index, names)) for names in self.known)
+
+    def hidden(self, schema: Schema) -> SubTable:
+        """The variables that are never published."""
+        return st.of(map(schema.index, self.derived))
+
+    def forbidden(self, schema: Schema) -> tuple[SubTable, ...]:
+        """The smallest sub-tables with such a variable that are not known, so that no search asks about one."""
+        known, hidden = self.release(schema), self.hidden(schema)
+        faces = {s for element in known.frontier for s in st.subsets(element) if s & hidden}
+        return st.minimal(s | 1 << v for s in faces for v in range(len(schema)) if s | 1 << v not in known)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a document has it."""
+        return {"known": self.known, DERIVED: self.derived, "sources": self.sources, "table": self.table}
+
+    @staticmethod
+    def of(facts: Mapping[str, Any]) -> Before:
+        """From such a document."""
+        known = tuple(tuple(names) for names in facts["known"])
+        return Before(known, tuple(facts[DERIVED]), tuple(facts["sources"]), facts["table"])
+
+
+@dataclass(frozen=True)
+class Publications:
+    """What a config and its ledger say was published before.
+
+    relations  each publication that was read, and how its records relate to those of the table
+    ledger     None where the config names none; entries  those that count for this build
+    """
+
+    relations: tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
+    ledger: Ledger | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def digest(self) -> list[str]:
+        """Of all of it."""
+        told = [
+            f"{relation.model_dump(mode='json', exclude={'folder'})} {[one.table.digest for one in tables]}"
+            for relation, tables in self.relations
+        ]
+        return [*(hashlib.sha256(text.encode()).hexdigest() for text in told), *(entry.hash for entry in self.entries)]
+
+
+def read_publications(config: BuildConfig, base: str) -> Publications:
+    """All that is named, read; `base` is the build's digest without it, by which it knows its own entry.
+
+    InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
+    """
+    ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
+    entries = () if ledger is None else ledger.entries
+    # a rerun of what was published is judged as it was: with what came before it
+    own = next((number for number, entry in enumerate(entries) if entry.build == base), len(entries))
+    entries = entries[:own]
+    relations = [(one, _read(one, entries)) for one in config.earlier]
+    return Publications(tuple(relations), ledger, entries)
+
+
+def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published, ...]:
+    if relation.disjoint:
+        return ()
+    if relation.folder is not None:
+        return tuple(read_published(Path(relation.folder), relation.total))
+    entry = next((entry for entry in entries if entry.number == relation.entry), None)
+    if entry is None:
+        raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
+    metadata = Path(entry.folder, METADATA)
+    try:
+        found = SHA256 + hashlib.sha256(metadata.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(
+            f"entry {entry.number} was published in {entry.folder}, which cannot be read; put it back, or name its "
+            "folder"
+        ) from error
+    if found != entry.metadata:
+        raise InputError(f"{metadata} was changed after entry {entry.number} was published; take what was published")
+    return tuple(read_published(Path(entry.folder), relation.total))
+
+
+def with_earlier(table: Table, publications: Publications) -> tuple[Table, Before]:
+    """The table with the variables that follow from what was published, and what is known of it.
+
+    InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
+    """
+    known, sources = list[tuple[str, ...]](), list[str]()
+    _require_related(table, publications)
+    for entry in _of_this_table(table, publications):
+        known += [names for names in entry.sub_tables if names]
+        sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
+    grown = _Grown(table)
+    for relation, tables in publications.relations:
+        for published in tables:
+            one = related(published, relation, table.schema)
+            _require_counts(table, one)
+            known.append(grown.names_of(one))
+            sources.append(f"{published.label} of {relation.label}")
+    found = grown.table
+    largest = Release.of(st.of(map(found.schema.index, names)) for names in known)
+    labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)
+    return found, Before(labels, tuple(grown.derived), tuple(sources), table.digest)
+
+
+def _of_this_table(table: Table, publications: Publications) -> Iterable[Entry]:
+    ledger = publications.ledger
+    return [] if ledger is None else [e for e in publications.entries if e.table == ledger.keyed(table.digest)]
+
+
+def _require_related(table: Table, publications: Publications) -> None:
+    """InputError for an entry of another table of which nothing says how its records relate, or what is not so."""
+    own = {entry.number for entry in _of_this_table(table, publications)}
+    named = {relation.entry: relation for relation, _ in publications.relations if relation.entry is not None}
+    for entry in publications.entries:
+        relation = named.get(entry.number)
+        if entry.number in own and relation is not None and relation.disjoint:
+            raise InputError(
+                f"earlier says that entry {entry.number} is of other records, and it is of this very table; take it out"
+            )
+        if entry.number not in own and relation is None:
+            universe = ", ".join(f"{key} {value}" for key, value in entry.universe.items()) or "nothing said of it"
+            raise InputError(
+                f"entry {entry.number} of the ledger, {entry.name}, is of another table ({universe}); say in earlier "
+                f"how its records relate: {{entry: {entry.number}, disjoint: true}} where none of them is in this "
+                "table, or where and variables where some are. A corrected table cannot be published beside the one it "
+                "corrects: their difference tells who was corrected"
+            )
+
+
+def _require_counts(table: Table, one: Related) -> None:
+    """InputError where the table has other counts than were published."""
+    inside = one.holds(table.codes)
+    codes, own = one.codes(table.codes[inside]), one.published.table
+    within = (codes < np.array(own.schema.sizes)).all(axis=1)
+    counts = Table.of(own.schema, codes[within], table.counts[inside][within])
+    same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)
+    if not same:
+        raise InputError(
+            f"{one.published.source} is not of these records: the table has other counts of {one.published.label}. Say "
+            "by where which records it is of, by disjoint that it is of others, or build from the table that it is of; "
+            "of a table that was corrected since, nothing more can be published beside it"
+        )
+
+
+class _Grown:
+    """The table with variables added one by one, each once."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self.derived = table, list[str]()
+        self._own = len(table.schema)
+        self._kept: dict[tuple[Any, ...], str] = {}
+
+    def names_of(self, one: Related) -> tuple[str, ...]:
+        """The sub-table that tells all that was published, by names."""
+        names = []
+        for place, (v, coding) in enumerate(zip(one.variables, one.codings, strict=True)):
+            own = one.published.table.schema.variables[place]
+            if len(np.unique(coding)) == len(coding):
+                names.append(self.table.schema.names[v])
+                continue
+            labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]
+            names.append(self._added((v,), coding, tuple(dict.fromkeys(labels)), f"{own.name}, published before"))
+        if one.where:
+            names.append(self._universe(one))
+        return tuple(names)
+
+    def _universe(self, one: Related) -> str:
+        """A variable that says whose records are among the published ones; those outside are judged too."""
+        variables = tuple(sorted(one.where))
+        flags = [one.where[v] for v in variables]
+        inside = np.array([all(flag) for flag in product(*flags)], np.int64)
+        return self._added(variables, 1 - inside, (INSIDE, OUTSIDE), "records published before")
+
+    def _added(self, of: tuple[int, ...], coding: Any, labels: tuple[str, ...], name: str) -> str:
+        """A variable that follows from others: `coding` has its code for each of their cells, in C order."""
+        key = (of, tuple(coding.tolist()))
+        if key in self._kept:
+            return self._kept[key]
+        schema = self.table.schema
+        if len(schema) >= MAX_VARIABLES:
+            raise InputError(
+                f"with what was published before the table has more than {MAX_VARIABLES} variables; drop some"
+            )
+        name = _free(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
+        space = schema.keys.keep(of)
+        column = coding[space.pack(self.table.codes[:, of])]
+        variable = Variable(name, labels)
+        codes = np.concatenate([self.table.codes, column[:, None].astype(np.uint16)], axis=1)
+        patterns = (*self.table.zeros.patterns, *_implied(of, space.sizes, coding, len(labels), len(schema)))
+        grown = Schema((*schema.variables, variable))
+        # what follows from a cell changes neither the cells nor their order
+        self.table = Table(grown, codes, self.table.counts, StructuralZeros(patterns))
+        self.derived.append(name)
+        self._kept[key] = name
+        return name
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    numbered = (name if number == 1 else f"{name} {number}" for number in range(1, MAX_VARIABLES + 2))
+    return next(one for one in numbered if one not in taken)
+
+
+def _implied(of: tuple[int, ...], sizes: Sequence[int], coding: Any, labels: int, new: int) -> list[Pattern]:
+    """What cannot be: a code of the new variable with cells of the others that have another."""
+    if len(of) == 1:
+        return [
+            ((of[0], tuple(np.flatnonzero(coding != code).tolist())), (new, (code,)))
+            for code in range(labels)
+            if (coding != code).any()
+        ]
+    # of several: a cell at a time, gathered along the last variable
+    found: list[Pattern] = []
+    cells = coding.reshape(sizes)
+    for first in product(*map(range, sizes[:-1])):
+        for code in range(labels):
+            if len(others := np.flatnonzero(cells[first] != code)):
+                fixed = [(v, (c,)) for v, c in zip(of[:-1], first, strict=True)]
+                found.append((*fixed, (of[-1], tuple(others.tolist())), (new, (code,))))
+    return found

@@ -1,0 +1,344 @@
+"""Builds that are judged together with what was published before: by us or others, of all records or of some."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc.api import assess
+from sdc.build.build import Build, open_build
+from sdc.build.stages import run_all
+from sdc.build.subject import Subject
+from sdc.composition.published import Published, read_published
+from sdc.config import EarlierConfig
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.storage.ledger import new_ledger, read_ledger
+from sdc.storage.parquet import table_columns, write_csv
+from sdc.verify.run_folder import verify
+from tests.composition.test_check import Told, enumerated, marginal, part, recoded
+from tests.strategies import dense, schema_of
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+Written = Callable[..., Path]
+
+
+def config(folder: Path, name: str, earlier: list[dict[str, Any]], **more: Any) -> Path:
+    """A config of the table in a folder, with these sections."""
+    content = {"name": name, "table": {"path": "table.csv"}, "risk": {"small_count": 2, "min_width": 3}}
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}}
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump({**content, "earlier": earlier, **more}))
+    return file
+
+
+def built(file: Path) -> Build:
+    build = open_build(file)
+    run_all(build, IN_PROCESS)
+    return build
+
+
+@pytest.fixture
+def czech_folder(tmp_path: Path) -> Path:
+    shutil.copy(CONFIGS / "czech_auto_workers.csv", tmp_path / "table.csv")
+    return tmp_path
+
+
+WIDTH = 20
+
+
+def conflict(folder: Path) -> tuple[list[str], str]:
+    """Two releases of the Czech table, each of which may go out and which may not go out together; by search."""
+    table = Subject.open(str(folder / "table.csv")).table
+    fours = [st.label(t, table.schema) for t in range(1 << 6) if st.dimension(t) == 4]
+
+    def may_go_out(*sub_tables: str) -> bool | None:
+        return assess(table, sub_tables, min_width=WIDTH).releasable
+
+    alone = [t for t in fours if may_go_out(t)]
+    pairs = (pair for pair in combinations(alone, 2) if may_go_out(*pair))
+    return next(([*pair], t) for pair in pairs for t in alone if may_go_out(*pair, t) is False)
+
+
+def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
+    pair, other = conflict(czech_folder)
+    risk = {"small_count": 2, "min_width": WIDTH}
+    without = [{"of": ["B", "E"]}]
+    first = built(config(czech_folder, "first", [], risk=risk, release={"require": pair, "forbid": without}))
+    alone = built(config(czech_folder, "alone", [], risk=risk, release={"require": [other], "extend": False}))
+    assert verify(first.folder.path).verified
+    assert verify(alone.folder.path).verified
+    folder = str(first.folder.stage("release"))
+    second = config(czech_folder, "second", [{"folder": folder}], risk=risk, release={"require": [other]})
+    with pytest.raises(NothingReleasableError, match="is not releasable") as refused:
+        built(second)
+    assert refused.value.detail == ""
+    witness = (open_build(second).folder.path / "refused.txt").read_text()
+    assert "has bounds within" in witness  # of the cell, in confidence
+    assert not open_build(second).folder.stage("release").exists()
+    # without being required it is left out, and all else that fits goes out
+    rest = built(config(czech_folder, "rest", [{"folder": folder}], risk=risk))
+    assert all(st.parse(one, rest.table.schema) in rest.found.release for one in pair)
+    assert st.parse(other, rest.table.schema) not in rest.found.release
+    assert verify(rest.folder.path).verified
+
+
+def test_coarser_and_finer_recodes_are_judged_together(tmp_path: Path) -> None:
+    """A count of 1 is the difference of ages up to 1 of one publication and up to 0 of another."""
+    table = dense(schema_of([4, 2]), [9, 9, 1, 8, 9, 9, 9, 9])
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [recoded(table, 0b11, 1, "other")])
+    relation = {"folder": "other", "variables": {"grouped": {"of": "A", "groups": {"low": ["0"], "high": "*"}}}}
+    recodes = {"C": {"column": "A", "groups": {"low": ["0", "1"], "high": "*"}}}
+    both = {"path": "table.csv", "variables": ["A", "B", "C"], "recodes": recodes, "hierarchies": {"A": ["C", "A"]}}
+    release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
+    # by itself either may go out, and with both the difference is told
+    assert built(config(tmp_path, "alone", [], table=both, release=release))
+    assert built(config(tmp_path, "apart", [relation], release={"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}))
+    with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
+        built(config(tmp_path, "both", [relation], table=both, release=release))
+
+
+def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
+    """All but one person were published by others: to publish all tells that person."""
+    schema = schema_of([2, 2, 3])
+    table = dense(schema, [9, 4, 0, 8, 7, 1, 9, 9, 0, 9, 9, 0])
+    write(table, tmp_path)
+    told = part(table, 0b011, 2, "below")
+    folder_of(tmp_path, "below", [told])
+    where = {"folder": "below", "where": {"C": ["0", "1"]}}
+    assert built(config(tmp_path, "alone", [], release={"require": ["A*B"]}))
+    with pytest.raises(NothingReleasableError, match="by itself; nothing more can be released with it"):
+        built(config(tmp_path, "all", [where], release={"require": ["A*B"]}))
+    with pytest.raises(InputError, match="is not of these records: the table has other counts of A"):
+        built(config(tmp_path, "same", [{"folder": "below"}]))
+    assert built(config(tmp_path, "other", [{"folder": "below", "disjoint": True}], release={"require": ["A*B"]}))
+
+
+def write(table: Table, folder: Path) -> None:
+    write_csv(folder / "table.csv", table_columns(table))
+
+
+def folder_of(folder: Path, name: str, told: list[Told]) -> Path:
+    """Files of tables as others would publish them."""
+    (folder / name).mkdir(exist_ok=True)
+    for number, (published, _) in enumerate(told):
+        write_csv(folder / name / f"{number}.csv", table_columns(published.table))
+    return folder / name
+
+
+@hs.composite
+def earlier(draw: hs.DrawFn) -> tuple[Table, Told]:
+    """A small table without an empty category, and something published of it."""
+    schema = schema_of(draw(hs.sampled_from([[2, 3], [2, 2, 2], [3, 2, 2]])))
+    counts = draw(hs.lists(hs.sampled_from([0, 1, 1, 2, 3]), min_size=schema.cells, max_size=schema.cells))
+    table = dense(schema, [*counts])
+    kept = draw(hs.integers(1, (1 << len(schema)) - 1))
+    kind = draw(hs.sampled_from(["marginal", "recoded", "part"]))
+    if kind == "marginal":
+        return table, marginal(table, kept, "before")
+    if kind == "recoded":
+        return table, recoded(table, kept, draw(hs.integers(1, schema.sizes[st.members(kept)[0]] - 1)), "before")
+    return table, part(table, kept, draw(hs.integers(1, schema.sizes[-1] - 1)), "before")
+
+
+@settings(max_examples=40)
+@given(earlier())
+def test_no_count_is_told_by_both(drawn: tuple[Table, Told]) -> None:
+    """Whatever is released: each at-risk cell has its width over all tables that agree with it and what was before."""
+    table, told = drawn
+    if not len(table) or any((counts == 0).any() for counts in table.one_way()) or not len(told[0].table):
+        return
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        write(table, folder)
+        folder_of(folder, "before", [told])
+        relation = told[1].model_dump(mode="json", exclude_defaults=True) | {"folder": "before"}
+        if not (table.counts <= 2).any():
+            return
+        try:
+            build = built(config(folder, "t", [relation], risk={"small_count": 2, "min_width": 1}))
+        except NothingReleasableError:
+            released: list[Told] = []
+        else:
+            assert verify(build.folder.path).verified
+            public = read_published(build.folder.stage("release")) if build.found.release.sub_tables else []
+            assert {name for one in public for name in one.table.schema.names} <= set(table.schema.names)
+            released = [(one, EarlierConfig(folder="release")) for one in public]
+            known = enumerated(table, [told, *released, total(table)], table.schema.names)
+            small = table.codes[table.at_risk(2)]
+            assert all(len(known[tuple(table.schema.named(cell).values())]) > 1 for cell in small.tolist())
+            return
+        # nothing may be released: what was before tells a count by itself
+        known = enumerated(table, [told, total(table)], table.schema.names)
+        small = table.codes[table.at_risk(2)]
+        widths = [known[tuple(table.schema.named(cell).values())] for cell in small.tolist()]
+        # of some of the records what is outside is judged as if it were known too
+        assert told[1].where or any(len(one) == 1 for one in widths)
+
+
+def total(table: Table) -> Told:
+    """The number of records, which is always public."""
+    groups = {"all": table.schema.variables[0].categories}
+    whole = Table.of(Schema((Variable("all", ("all",)),)), np.zeros((1, 1), int), np.array([table.total]))
+    related = EarlierConfig(folder="total", variables={"all": {"of": "A", "groups": groups}})  # type: ignore[dict-item]
+    return Published("total", whole, True), related
+
+
+def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder: Path) -> None:
+    pair, other = conflict(czech_folder)
+    new_ledger(czech_folder / "led")
+    more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
+    first = config(czech_folder, "first", [], release={"require": pair, "forbid": [{"of": ["B", "E"]}]}, **more)
+    build = built(first)
+    (entry,) = read_ledger(czech_folder / "led").entries
+    assert (entry.name, entry.folder) == ("first", str(build.folder.stage("release")))
+    assert pair[0].split("*") in [list(names) for names in entry.sub_tables]
+    assert build.table.digest not in (czech_folder / "led").read_bytes().decode("latin-1")
+    with pytest.raises(NothingReleasableError, match="is not releasable"):
+        built(config(czech_folder, "second", [], release={"require": [other]}, **more))
+    # run again it is the same build, and no second entry
+    assert built(first).folder.path == build.folder.path
+    third = built(config(czech_folder, "third", [], **more))
+    assert [e.name for e in read_ledger(czech_folder / "led").entries] == ["first", "third"]
+    assert third.found.release.contains(build.found.release)
+    assert built(first).folder.path == build.folder.path
+    asked = Subject.open(str(third.folder.path))
+    assert pair[0].split("*") in [list(names) for names in asked.before.known]
+    known = asked.release(["A"])
+    assert isinstance(known, Release)
+    assert st.parse(pair[0], third.table.schema) in known
+
+
+def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led", publication={"population": "men", "period": "1981"}))
+    text = (czech_folder / "table.csv").read_text().splitlines()
+    (czech_folder / "table.csv").write_text("\n".join([*text[:-1], text[-1][:-1] + "9"]) + "\n")
+    told = r"entry 1 of the ledger, first, is of another table \(Population men, Reference period 1981\)"
+    with pytest.raises(InputError, match=told):
+        built(config(czech_folder, "second", [], ledger="led"))
+    with pytest.raises(InputError, match="is not of these records"):
+        built(config(czech_folder, "second", [{"entry": 1}], ledger="led"))
+    with pytest.raises(ConfigError, match="earlier has entry 7, and the ledger has 1"):
+        built(config(czech_folder, "second", [{"entry": 7}], ledger="led"))
+    assert built(config(czech_folder, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
+def test_of_the_very_table_nothing_is_disjoint(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led"))
+    with pytest.raises(InputError, match="it is of this very table; take it out"):
+        built(config(czech_folder, "second", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
+def test_a_release_that_was_changed_is_no_entry_any_more(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    build = built(config(czech_folder, "first", [], ledger="led"))
+    metadata = build.folder.stage("release") / "datapackage.json"
+    metadata.chmod(0o600)
+    metadata.write_text(metadata.read_text() + " ")
+    with pytest.raises(InputError, match="was changed after entry 1 was published"):
+        built(config(czech_folder, "second", [{"entry": 1, "where": {"A": ["no"]}}], ledger="led"))
+
+
+def test_what_is_not_in_the_ledger_is_not_published(czech_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_ledger(czech_folder / "led")
+    file = config(czech_folder, "first", [], ledger="led")
+    build = open_build(file)
+    assert build.publications is not None  # read before another release is recorded
+    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "extend": False}))
+    with pytest.raises(InputError, match=r"has 1 entries, and this release was judged together with 0; run again"):
+        run_all(build, IN_PROCESS)
+    assert not build.folder.stage("release").exists()
+
+
+def broken(how: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        with sqlite3.connect(path) as database:
+            database.execute("DROP TRIGGER entry_stays")
+            database.execute("DROP TRIGGER entry_is_kept")
+            database.execute(how)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (broken("UPDATE entry SET content = replace(content, 'first', 'worst')"), "is broken at entry 1"),
+        (broken("DELETE FROM entry WHERE number = 1"), "is broken at entry 2"),
+        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 1"),
+        (lambda path: path.write_text("none of these"), "is no ledger, or is damaged"),
+        (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
+        (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
+        (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
+    ],
+)
+def test_a_ledger_that_does_not_hold_is_refused(
+    czech_folder: Path, change: Callable[[Path], object], message: str
+) -> None:
+    new_ledger(czech_folder / "led")
+    for name in ("first", "second"):
+        built(config(czech_folder, name, [], ledger="led"))
+    change(czech_folder / "led")
+    with pytest.raises(InputError, match=message):
+        built(config(czech_folder, "third", [], ledger="led"))
+
+
+def test_a_ledger_is_made_once(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    assert (tmp_path / "led.key").stat().st_mode & 0o77 == 0
+    with pytest.raises(InputError, match="is there already"):
+        new_ledger(tmp_path / "led")
+    with pytest.raises(InputError, match="cannot be made"):
+        new_ledger(tmp_path / "no" / "led")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"release": {"method": "best"}}, "is judged by the ordered search alone"),
+        ({"curve": {"min_width": [3]}}, "curve is not judged together"),
+        ({"remedies": {}}, "remedies is not judged together"),
+        ({"earlier": [{"entry": 1}]}, "earlier has entry 1, and no ledger is named"),
+        ({"earlier": [{"folder": "a", "wher": {}}]}, "wher is an unknown key"),
+    ],
+)
+def test_what_cannot_be_judged_with_it_is_refused(czech_folder: Path, more: dict[str, Any], message: str) -> None:
+    earlier = more.pop("earlier", [{"folder": "x"}])
+    with pytest.raises(ConfigError, match=message):
+        open_build(config(czech_folder, "t", earlier, **more))
+
+
+def test_an_earlier_folder_that_does_not_fit_is_refused(czech_folder: Path) -> None:
+    write_csv(czech_folder / "other.csv", {"Q": ["x", "y"], "count": [3, 1]})
+    with pytest.raises(InputError, match="is no file or folder"):
+        built(config(czech_folder, "t", [{"folder": "none"}]))
+    with pytest.raises(InputError, match="has the variable 'Q', which the table has not"):
+        built(config(czech_folder, "t", [{"folder": "other.csv"}]))
+
+
+def test_the_report_says_what_was_published_before(czech_folder: Path) -> None:
+    first = built(config(czech_folder, "first", [], release={"require": ["A*B"], "extend": False}))
+    second = built(config(czech_folder, "second", [{"folder": str(first.folder.stage("release"))}]))
+    page = (second.folder.stage("confidential") / "report.html").read_text()
+    assert "published before" in page
+    facts = json.loads((second.folder.stage("table") / "earlier.json").read_text())
+    assert facts["derived"] == []
