@@ -511,6 +511,10 @@ class ReleaseConfig(Section):
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
 
 
+HOW_PUBLISHED = {"title", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
+"""What of a publication's settings is not told to readers as it is."""
+
+
 class PublicationConfig(Section):
     title: Annotated[PlainText | None, Field(description="the title of what is published, default the name")] = None
     population: Annotated[
@@ -539,6 +543,10 @@ class PublicationConfig(Section):
     zeros: Annotated[StrictBool, Field(description="true or false: combinations without records are listed too")] = (
         False
     )
+    signing_key: Annotated[
+        Text | None,
+        Field(description="a file with an Ed25519 private key that signs the checksums, relative to the config"),
+    ] = None
     totals: Annotated[
         StrictBool,
         Field(description="true or false: each variable has a category (total), so all marginals are listed"),
@@ -558,7 +566,7 @@ class PublicationConfig(Section):
     @property
     def told(self) -> dict[str, Any]:
         """What readers are told beside the title, for programs; without what is not given."""
-        told = self.model_dump(mode="json", exclude={"title", "formulas", "formats", "children", "zeros", "totals"})
+        told = self.model_dump(mode="json", exclude=HOW_PUBLISHED)
         return {what: text for what, text in told.items() if text}
 
     @property
@@ -1082,6 +1090,8 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
     # of the validated config, with all defaults: what is written out and what is left to its default are the same build
     content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES, "ledger": True})
+    if "publication" in content:  # which key it is, the stage that signs knows
+        content["publication"]["signing_key"] = content["publication"]["signing_key"] is not None
     for one in content.get("earlier", ()):
         one["folder"] = None  # by what is in it, see `build.earlier`
     for recode in content.get("table", {}).get("recodes", {}).values():

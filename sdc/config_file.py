@@ -64,6 +64,11 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
         # what it says is part of the config, not where it lies
         demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
         config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
+    if (key := config.publication.signing_key) is not None:
+        publication = config.publication.model_copy(
+            update={"signing_key": _existing(path, "publication.signing_key", key)}
+        )
+        config = config.model_copy(update={"publication": publication})
     folder, earlier = path.absolute().parent, []
     for one in config.earlier:
         place = None if one.folder is None else _placed(one.folder, folder, f"{path}: earlier.folder = ")

@@ -38,7 +38,8 @@ UNIT = 10**6  # weights and their totals are in millionths there
 # release/
 WEIGHTED_TOTAL = "weighted_total"
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
-CATALOGUE = "catalogue.json"
+CATALOGUE, INDEX = "catalogue.json", "index.html"
+SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub"
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
 ROUNDED = "rounded"  # the base of a table whose counts are not exact

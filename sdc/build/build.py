@@ -31,6 +31,7 @@ from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.model.weights import Weights
 from sdc.publish.gate import Subject
+from sdc.publish.publication import signing_key
 from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES, CriticalWidths
 from sdc.risk.min_width import MinWidth
@@ -262,6 +263,7 @@ class Build:
             settings.wished(schema)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
             settings.start_graph(schema)
+        signing_key(self.config.publication)
         with _fault_of("publication.children"):
             for name in chain(*(child.split("*") for child in self.config.publication.children)):
                 schema.index(name.strip())

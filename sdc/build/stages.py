@@ -45,7 +45,7 @@ from sdc.model.release import Release
 from sdc.model.weights import UNIT, WeightRanges
 from sdc.progress import Measured
 from sdc.publish.gate import clear
-from sdc.publish.publication import Texts, check_publication, write_publication
+from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
 from sdc.run_format import EARLIER, METADATA, RELEASE, SHA256
@@ -421,12 +421,18 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     record_publication(published.ledger.path, content, len(published.entries))
 
 
+def _public_key(config: BuildConfig) -> str:
+    key = signing_key(config.publication)
+    return "" if key is None else key.public
+
+
 def _plain(section: BaseModel) -> dict[str, Any]:
     return section.model_dump(mode="json")
 
 
 # where the data lie and how a build is executed is not part of what is built; the name heads the report
 _ELSEWHERE: dict[str, Any] = {"table": FILES, "execution": True, "output": True, "earlier": True, "ledger": True}
+_ELSEWHERE["publication"] = {"signing_key"}
 _NOT_REPORTED: dict[str, Any] = {**_ELSEWHERE, "name": True}
 
 
@@ -493,7 +499,12 @@ STAGES = (
         "release",
         "publishes, checking the files once more",
         ("table", "search", "assessment"),
-        lambda b: [b.config.name, *map(_plain, _published_sections(b.config)), _effort_settings(b.config)],
+        lambda b: [
+            b.config.name,
+            *map(_plain, _published_sections(b.config)),
+            _effort_settings(b.config),
+            _public_key(b.config),
+        ],
         _make_release,
         _unverified,
         _enter_ledger,

@@ -19,16 +19,23 @@ from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.labels import Labels
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
+from sdc.publish.catalogue import catalogue_files, write_sums, wrong_sums
 from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.gate import Cleared, Subject
+from sdc.publish.signature import SigningKey
 from sdc.run_format import (
+    CATALOGUE,
     COUNT,
     DICTIONARY,
     GUIDE,
+    INDEX,
     METADATA,
+    PUBLIC_KEY,
     RELEASE_FORMAT,
     SHA256,
+    SIGNATURE,
     SUB_TABLE,
+    SUMS,
     TOTAL,
     TOTALS,
     WEIGHTED_TOTAL,
@@ -87,6 +94,7 @@ def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Pat
     where a format cannot carry a name. Then nothing is written.
     """
     cleared.require(subject)
+    key = signing_key(texts.about)
     if texts.about.formulas == "refuse":
         _refuse_formulas(cleared, texts.labels)
     for file in _files(cleared, name, texts):
@@ -96,7 +104,11 @@ def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Pat
             into.writelines(file.pieces())
     write_csv(folder / DICTIONARY, _dictionary(cleared, texts.labels))
     (folder / GUIDE).write_text(_guide(cleared, name, texts), encoding="utf-8")
-    write_json(folder / METADATA, _metadata(cleared, name, texts, folder))
+    metadata = _metadata(cleared, name, texts, folder)
+    write_json(folder / METADATA, metadata)
+    for file_name, content in catalogue_files(metadata).items():
+        (folder / file_name).write_text(content, encoding="utf-8")
+    write_sums(folder, key)
 
 
 def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> None:
@@ -113,7 +125,8 @@ def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = 
     if lacking := [element for element, _ in _named(cleared, texts) if element not in published]:
         label = st.label(lacking[0], cleared.schema)
         raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
-    listed = {METADATA, DICTIONARY, GUIDE, *(resource["path"] for resource in tables)}
+    listed = {METADATA, DICTIONARY, GUIDE, CATALOGUE, INDEX, *(resource["path"] for resource in tables)}
+    listed |= {SUMS, *((SIGNATURE, PUBLIC_KEY) if texts.about.signing_key else ())}
     for file in _files(cleared, name, texts):
         _check_file(folder / file.path, file)
         listed |= set() if file.table else {file.path}
@@ -135,8 +148,17 @@ def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> Non
         DICTIONARY: dictionary == rows,
         METADATA: read_json(folder / METADATA) == _metadata(cleared, name, texts, folder),
     }
+    for file, content in catalogue_files(_metadata(cleared, name, texts, folder)).items():
+        expected[file] = (folder / file).is_file() and (folder / file).read_text(encoding="utf-8") == content
+    if sums := wrong_sums(folder, signing_key(texts.about)):
+        expected[sums] = False
     if wrong := [file for file, is_right in expected.items() if not is_right]:
         raise RunFolderError(f"{folder / wrong[0]} is not what it was to say; nothing is released, run again")
+
+
+def signing_key(about: PublicationConfig) -> SigningKey | None:
+    """What signs the checksums, None where nothing does; ConfigError where it cannot be read."""
+    return None if about.signing_key is None else SigningKey.read(Path(about.signing_key))
 
 
 def _cleared_element(cleared: Cleared, texts: Texts, folder: Path, resource: dict[str, Any]) -> SubTable:

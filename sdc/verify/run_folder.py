@@ -120,6 +120,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     public = evidence.subtables([table[names.SUB_TABLE] for table in tables], evidence.categories)
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*tables, *others])}
+    listed |= {names.CATALOGUE, names.INDEX, *names.OF_SUMS}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
     check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
@@ -131,7 +132,17 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     unread = [evidence.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
+    _check_sums(evidence)
     return public, all(counted)
+
+
+def _check_sums(evidence: EvidenceFolder) -> None:
+    """Every file but those of the checksums is in them, as it is."""
+    lines = evidence.file(names.RELEASE, names.SUMS).read_text(encoding="utf-8").splitlines()
+    listed = {name: sha for sha, _, name in (line.partition("  ") for line in lines)}
+    found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in evidence.path.parent.iterdir()}
+    there = {name: sha for name, sha in found.items() if name not in names.OF_SUMS}
+    check(listed == there, "its checksums are not those of the files")
 
 
 def _is_counted(

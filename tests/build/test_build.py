@@ -69,7 +69,7 @@ from sdc.storage.results import (
 )
 from sdc.storage.run_folder import StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
-from tests.folders import contents
+from tests.folders import contents, said
 from tests.publish.clearing import cleared_of
 from tests.strategies import czech as czech_table
 from tests.strategies import dense, knows, schema_of
@@ -77,10 +77,12 @@ from tests.strategies import dense, knows, schema_of
 CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
 FRONTIER = ["ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF"]
+BESIDE = {"SHA256SUMS", "catalogue.json", "index.html"}
 PUBLISHED = {
     "README.txt",
     "data_dictionary.csv",
     "datapackage.json",
+    *BESIDE,
     *(
         f"{number:03}_{'-'.join(names)}.{suffix}"
         for number, names in enumerate(FRONTIER, start=1)
@@ -223,9 +225,12 @@ def test_the_data_dictionary_and_the_metadata(finished: Path) -> None:
     assert rows[-1] == ["F", "2", "pos", "pos", "F", "", ""]
     assert len(rows) == 13
     metadata = json.loads((finished / "datapackage.json").read_text())
-    assert set(metadata) == {"description", "name", "profile", "records", "resources", "title"}
+    assert set(metadata) == {"description", "format", "name", "profile", "records", "resources", "title"}
     assert metadata["records"] == 1841
-    assert {resource["path"] for resource in metadata["resources"]} == PUBLISHED - {"README.txt", "datapackage.json"}
+    assert {resource["path"] for resource in metadata["resources"]} == PUBLISHED - BESIDE - {
+        "README.txt",
+        "datapackage.json",
+    }
 
 
 def test_nothing_but_the_released_marginals_is_published(finished: Path) -> None:
@@ -236,7 +241,7 @@ def test_nothing_but_the_released_marginals_is_published(finished: Path) -> None
     words = "width risk small beta threshold undecided witness confidential critical refus unsafe frontier bound digest"
     places = [str(run), run.name, str(Path.home()), str(CONFIGS), sys.prefix, socket.gethostname(), "/tmp", "runs"]
     assert {path.name for path in finished.iterdir()} == PUBLISHED
-    for name, content in contents(finished).items():
+    for name, content in said(finished).items():
         text = content.lower()
         for secret in [*words.split(), *digests, *places]:
             assert secret.lower().encode() not in text, (name, secret)
@@ -507,7 +512,8 @@ def test_a_release_tells_no_setting(config: Config, finished: Path) -> None:
     build, _ = made(config(release=release, risk={"small_count": 1, "min_width": 9, "undecided": "outer"}))
     published = contents(build.folder.stage("release"))
     assert published == contents(finished)
-    told = [*published, *(content.decode("latin-1") for content in published.values())]
+    folder = build.folder.stage("release")
+    told = [*published, *(content.decode("latin-1") for content in said(folder).values())]
     for parquet in map(ParquetFile, sorted(build.folder.stage("release").glob("*.parquet"))):
         told.append(str([parquet.metadata.to_dict(), parquet.schema_arrow.metadata, parquet.read().to_pydict()]))
     assert [word for word in SETTINGS_WORDS if word in "\n".join(told).lower()] == []

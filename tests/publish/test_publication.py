@@ -58,8 +58,11 @@ def test_the_files(folder: Path, czech: Table) -> None:
         "002_D-E.csv",
         "002_D-E.parquet",
         "README.txt",
+        "SHA256SUMS",
+        "catalogue.json",
         "data_dictionary.csv",
         "datapackage.json",
+        "index.html",
     ]
     assert (folder / "002_D-E.csv").read_text() == (
         "D,E,count\n"
@@ -404,9 +407,9 @@ def test_all_formats_are_published_the_same_twice_and_checked(czech: Table, tmp_
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     metadata = json.loads((tmp_path / "one" / "datapackage.json").read_text())
     assert {resource["format"] for resource in metadata["resources"]} == set(ALL_FORMATS)
-    assert {path.name for path in (tmp_path / "one").iterdir()} - {"README.txt", "datapackage.json"} == {
-        resource["path"] for resource in metadata["resources"]
-    }
+    beside = {"README.txt", "SHA256SUMS", "catalogue.json", "datapackage.json", "index.html"}
+    files = {path.name for path in (tmp_path / "one").iterdir()}
+    assert files - beside == {resource["path"] for resource in metadata["resources"]}
     for file in (path for path in (tmp_path / "one").iterdir() if path.name[0] in "0t"):
         content = file.read_bytes()
         file.write_bytes(content[:-2] + b" " + content[-1:])

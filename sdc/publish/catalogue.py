@@ -1,0 +1,137 @@
+"""What a release has beside its tables: a page to browse, a catalogue for programs, checksums, their signature."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from sdc.publish.formats import FORMATS
+from sdc.publish.signature import SigningKey
+from sdc.run_format import CATALOGUE, INDEX, PUBLIC_KEY, SHA256, SIGNATURE, SUB_TABLE, SUMS
+from sdc.storage.whole_file import replacing
+
+MEDIA = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "csvw": "application/csvm+json",
+    "json-stat": "application/json",
+    "px": "text/plain",
+    "sdmx-csv": "application/vnd.sdmx.data+csv",
+    "xml": "application/xml",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+_CONTEXT = {
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dcterms": "http://purl.org/dc/terms/",
+    "spdx": "http://spdx.org/rdf/terms#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+}
+
+
+def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The catalogue and the page, by name, from what the release says of itself and nothing else."""
+    return {CATALOGUE: _catalogue(metadata), INDEX: _page(metadata)}
+
+
+def write_sums(folder: Path, key: SigningKey | None) -> None:
+    """The checksums of all files that are there, and their signature, last."""
+    for name, content in _sums_files(folder, key).items():
+        with replacing(folder / name) as temporary:
+            temporary.write_text(content, encoding="utf-8")
+
+
+def wrong_sums(folder: Path, key: SigningKey | None) -> str:
+    """The first of the checksums' files that is not what it is to be; empty where all are."""
+    expected = _sums_files(folder, key)
+    stray = [name for name in (SIGNATURE, PUBLIC_KEY) if name not in expected and (folder / name).exists()]
+    for name, content in expected.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != content:
+            return name
+    return stray[0] if stray else ""
+
+
+def _sums_files(folder: Path, key: SigningKey | None) -> dict[str, str]:
+    own = {SUMS, SIGNATURE, PUBLIC_KEY}
+    files = sorted(path for path in folder.iterdir() if path.name not in own)
+    # as sha256sum has them, so that `sha256sum -c SHA256SUMS` checks a download
+    sums = "".join(f"{_sha(path)}  {path.name}\n" for path in files)
+    if key is None:
+        return {SUMS: sums}
+    return {SUMS: sums, SIGNATURE: key.signature(sums.encode()), PUBLIC_KEY: key.public}
+
+
+def _sha(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _catalogue(metadata: Mapping[str, Any]) -> str:
+    """DCAT 3: a catalogue of one dataset, each file a distribution."""
+    dataset: dict[str, Any] = {
+        "@type": "dcat:Dataset",
+        "dcterms:title": metadata["title"],
+        "dcterms:description": metadata["description"],
+        "dcterms:identifier": metadata["name"],
+        **_told(metadata),
+        "dcat:distribution": [_distribution(resource) for resource in metadata["resources"]],
+    }
+    content = {
+        "@context": _CONTEXT,
+        "@type": "dcat:Catalog",
+        "dcterms:title": metadata["title"],
+        "dcat:dataset": [dataset],
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    licences = [one.get("path") or one.get("title") or one["name"] for one in metadata.get("licenses", ())]
+    contact = [{"@type": "foaf:Agent", "foaf:name": one["title"]} for one in metadata.get("contributors", ())]
+    told = {
+        "dcterms:temporal": metadata.get("period"),
+        "dcterms:source": [one["title"] for one in metadata.get("sources", ())],
+        "dcterms:license": licences,
+        "dcat:contactPoint": contact,
+        "dcat:keyword": sorted({name for one in metadata["resources"] for name in one.get(SUB_TABLE, ())}),
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"@type": "dcat:Distribution", "dcat:downloadURL": resource["path"]}
+    if (media := MEDIA.get(resource.get("format", ""))) is not None:
+        found["dcat:mediaType"] = media
+    if SUB_TABLE in resource:
+        found["dcterms:title"] = f"by {', '.join(resource[SUB_TABLE])}"
+    if "hash" in resource:
+        checksum = {"spdx:algorithm": "SHA256", "spdx:checksumValue": resource["hash"].removeprefix(SHA256)}
+        found |= {"dcat:byteSize": resource["bytes"], "spdx:checksum": {"@type": "spdx:Checksum", **checksum}}
+    return found
+
+
+def _page(metadata: Mapping[str, Any]) -> str:
+    """A table of the tables, to be sorted and searched in, with links to their files; nothing is from elsewhere."""
+    loader = jinja2.PackageLoader("sdc.publish", ".")
+    environment = jinja2.Environment(autoescape=True, loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    tables: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    others = []
+    for resource in metadata["resources"]:
+        if SUB_TABLE in resource:
+            tables.setdefault(tuple(resource[SUB_TABLE]), []).append(resource)
+        else:
+            others.append(resource)
+    rows = [(", ".join(names) or "total", len(names), files) for names, files in tables.items()]
+    labels = {name: one.label for name, one in FORMATS.items()}
+    said = {"Population": "population", "Period": "period"}
+    facts = [(what, metadata[key]) for what, key in said.items() if metadata.get(key)]
+    for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
+        facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]
+    return environment.get_template("index.html.j2").render(
+        metadata=metadata, rows=rows, labels=labels, facts=facts, others=others, catalogue=CATALOGUE, sums=SUMS
+    )
