@@ -1,0 +1,1 @@
+"""Simple rules for single tables, beside the bounds: rounding, suppression, dominance, aggregation."""

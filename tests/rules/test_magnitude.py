@@ -1,0 +1,195 @@
+"""Dominance rules against sums done by hand, and magnitude tables at the finest levels that pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.model.errors import InputError, NotReleasableError
+from sdc.rules.dominance import Rules, judge
+from sdc.rules.magnitude import MagnitudeTable, magnitude_table, written
+
+# ACRO's documented defaults: 10 contributors, the two largest at most 90 per cent, p-ratio 0.1
+ACRO = Rules.of(10, (2, 90), 10)
+
+
+def failing(values: list[int], rules: Rules) -> list[bool]:
+    """Of one cell with these contributions: n-rule, (n, p)-rule, p%-rule."""
+    cells, owners = np.zeros(len(values), np.int64), np.arange(len(values))
+    found = judge(cells, np.array(values, np.int64), owners, 1, rules)
+    return [bool(found.few[0]), bool(found.dominated[0]), bool(found.told[0])]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([10] * 10, [False, False, False]),
+        ([10] * 9, [True, False, False]),
+        ([450, 450, *[25] * 4, *[0] * 4], [False, False, False]),  # 90 per cent exactly is not more
+        ([451, 450, *[25] * 3, 24, *[0] * 4], [False, True, False]),
+        ([900, 10, *[10] * 9], [False, True, False]),  # 90 of 900 are left: 10 per cent exactly
+        ([900, 10, *[10] * 8, 9], [False, True, True]),
+        ([0] * 10, [False, True, True]),
+        ([7], [True, True, True]),
+        ([], [False, False, False]),
+    ],
+)
+def test_golden_cases(values: list[int], expected: list[bool]) -> None:
+    assert failing(values, ACRO) == expected
+
+
+@given(
+    hs.lists(hs.tuples(hs.integers(0, 2), hs.integers(0, 60), hs.integers(0, 4)), max_size=25),
+    hs.integers(1, 4),
+    hs.integers(1, 3),
+    hs.sampled_from([Fraction(50), Fraction(85), Fraction(25, 2), Fraction(100)]),
+)
+def test_every_rule_by_hand(records: list[tuple[int, int, int]], least: int, n: int, p: Fraction) -> None:
+    cells, values, owners = (np.array([r[k] for r in records], np.int64) for k in range(3))
+    found = judge(cells, values, owners, 3, Rules.of(least, (n, p), p))
+    for cell in range(3):
+        held: Counter[int] = Counter()
+        for own, value, owner in records:
+            if own == cell:
+                held[owner] += value
+        largest, total = sorted(held.values(), reverse=True), sum(held.values())
+        assert (found.totals[cell], found.contributors[cell]) == (total, len(held))
+        assert found.few[cell] == (0 < len(held) < least)
+        if held and total:
+            assert found.dominated[cell] == (sum(largest[:n]) > p / 100 * total)
+            assert found.told[cell] == (total - sum(largest[:2]) < p / 100 * largest[0])
+        else:
+            assert found.dominated[cell] == found.told[cell] == bool(held)
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({}, "no rule is given"),
+        ({"contributors": 0}, "contributors = 0"),
+        ({"dominance": (0, 85)}, "dominance = "),
+        ({"dominance": (2, 101)}, "dominance = "),
+        ({"ambiguity": 0}, "percentage = 0"),
+        ({"ambiguity": "many"}, "'many' is no percentage"),
+    ],
+)
+def test_rules_out_of_range_are_refused(given_: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Rules.of(**given_)
+
+
+def test_values_below_zero_are_refused() -> None:
+    with pytest.raises(InputError, match="1 values are below 0"):
+        failing([5, -1], ACRO)
+    with pytest.raises(InputError, match="more than 2\\^62"):
+        failing([1 << 61, 1 << 61], ACRO)
+
+
+FIRMS = "region,country,firm,sales\n" + "".join(
+    f"{region},{country},f{region}{k},{value}\n"
+    for country, region, values in [
+        ("N", "n1", [10, 11, 12, 13.5]),
+        ("N", "n2", [10, 10, 10]),
+        ("S", "s1", [9, 9, 9, 9]),
+        ("S", "s2", [900]),
+    ]
+    for k, value in enumerate(values)
+)
+RULES = Rules.of(3, (1, 70))
+
+
+@pytest.fixture
+def firms(tmp_path: Path) -> Path:
+    path = tmp_path / "firms.csv"
+    path.write_text(FIRMS)
+    return path
+
+
+def only(found: tuple[MagnitudeTable, ...]) -> MagnitudeTable:
+    (one,) = found
+    return one
+
+
+def test_a_table_of_which_every_cell_passes(firms: Path) -> None:
+    firms.write_text("".join(line for line in FIRMS.splitlines(keepends=True) if not line.startswith("s2")))
+    found = only(magnitude_table(firms, "sales", ["region"], RULES, contributor="firm"))
+    assert found.levels == ("region",)
+    assert found.rows == [
+        {"region": "n1", "total": "46.5"},
+        {"region": "n2", "total": "30"},
+        {"region": "s1", "total": "36"},
+    ]
+
+
+def test_a_cell_that_fails_is_aggregated(firms: Path) -> None:
+    with pytest.raises(NotReleasableError, match="fail the rules at every level"):
+        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm")
+    firms.write_text(FIRMS.replace("900", "20"))
+    found = only(
+        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm", hierarchies={"region": ["country"]})
+    )
+    assert found.levels == ("country",)
+    assert found.rows == [{"region": "N", "total": "76.5"}, {"region": "S", "total": "56"}]
+    assert only(magnitude_table(firms, "sales", ["region"], RULES)).levels == ("(all)",)
+
+
+def test_holdings_of_a_contributor_count_as_one(firms: Path) -> None:
+    firms.write_text("region,firm,sales\n" + "a,x,1\n" * 5 + "a,y,4\n")
+    with pytest.raises(NotReleasableError):
+        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm")
+    assert only(magnitude_table(firms, "sales", ["region"], RULES)).totals == (9_000_000,)
+    with pytest.raises(InputError, match="repeats a contributor in 4 records"):
+        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm", unique=True)
+
+
+def test_negative_values_are_split_by_sign(firms: Path) -> None:
+    firms.write_text("region,sales\n" + "a,5\na,6\na,7\n" + "a,-1\na,-2\na,-1.5\n")
+    with pytest.raises(InputError, match="3 values of 'sales' are below 0; leave them out, or split"):
+        magnitude_table(firms, "sales", ["region"], RULES)
+    plus, minus = magnitude_table(firms, "sales", ["region"], RULES, negative="split")
+    assert (plus.part, plus.rows) == ("positive", [{"region": "a", "total": "18"}])
+    assert (minus.part, minus.rows) == ("negative", [{"region": "a", "total": "-4.5"}])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("region,sales\na,\n", "1 values of 'sales' are missing"),
+        ("region,sales\na,x\n", "1 values of 'sales' are no numbers"),
+        ("region,sales\na,NaN\n", "1 values of 'sales' are no numbers"),
+        ("region,sales\na,inf\n", "1 values of 'sales' are no numbers"),
+        ("region,sales\na,1e30\n", "1 values of 'sales' are no numbers"),
+        ("region,sales\na,0.0000001\n", "more than 6 decimals"),
+        ("region,sales\n,1\n", "1 records have no 'region'"),
+        ("region,value\na,1\n", "has no column 'sales'; it has region, value"),
+    ],
+)
+def test_a_column_that_is_none_is_refused(firms: Path, text: str, message: str) -> None:
+    firms.write_text(text)
+    with pytest.raises(InputError, match=message):
+        magnitude_table(firms, "sales", ["region"], RULES)
+
+
+def test_parquet_is_read_as_csv_is(firms: Path) -> None:
+    table = pa.table({"region": ["a"] * 3, "sales": [0.1, 0.2, 0.3]})
+    pq.write_table(table, firms.with_suffix(".parquet"))
+    assert only(magnitude_table(firms.with_suffix(".parquet"), "sales", ["region"], RULES)).totals == (600_000,)
+    with pytest.raises(InputError, match=r"is no \.csv or \.parquet file"):
+        magnitude_table("records.txt", "sales", ["region"], RULES)
+    with pytest.raises(InputError, match="cannot be read"):
+        magnitude_table(firms.with_name("none.csv"), "sales", ["region"], RULES)
+
+
+@given(hs.decimals(-(10**9), 10**9, places=6))
+def test_a_sum_is_written_as_it_is(number: Decimal) -> None:
+    assert Decimal(written(int(number.scaleb(6)))) == number

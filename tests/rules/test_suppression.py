@@ -1,0 +1,89 @@
+"""Suppression against every choice of cells, and bounds against every table that agrees."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc.model.errors import InputError, NotReleasableError
+from sdc.rules.suppression import Dense, suppress
+
+
+def widths(counts: Dense, withheld: frozenset[int]) -> dict[int, int]:
+    """How far each withheld cell can move over all tables with the same margins and the same public cells."""
+    flat, hidden = counts.reshape(-1), sorted(withheld)
+    seen: dict[int, set[int]] = {cell: set() for cell in hidden}
+    most = [min(int(counts.sum(axis=a).max()) for a in range(counts.ndim)) for _ in hidden]
+    for values in product(*(range(m + 1) for m in most)):
+        tried = flat.copy()
+        tried[hidden] = values
+        table = tried.reshape(counts.shape)
+        if all((table.sum(axis=a) == counts.sum(axis=a)).all() for a in range(counts.ndim)):
+            for cell, value in zip(hidden, values, strict=True):
+                seen[cell].add(value)
+    return {cell: max(values) - min(values) for cell, values in seen.items()}
+
+
+def cheapest(counts: Dense, small: int, width: int) -> int | None:
+    """The least weight of a choice that protects, by trying all."""
+    flat = counts.reshape(-1)
+    sensitive = frozenset(np.flatnonzero((flat > 0) & (flat <= small)).tolist())
+    others, best = [c for c in range(flat.size) if c not in sensitive], None
+    for size in range(len(others) + 1):
+        for more in combinations(others, size):
+            chosen = sensitive | set(more)
+            cost = int((flat[sorted(chosen)] + 1).sum()) if chosen else 0
+            if (best is None or cost < best) and all(
+                own >= width for cell, own in widths(counts, chosen).items() if cell in sensitive
+            ):
+                best = cost
+    return best
+
+
+@settings(max_examples=25, deadline=None)
+@given(hs.sampled_from([(2, 2), (2, 3)]), hs.lists(hs.integers(0, 5), min_size=6, max_size=6), hs.integers(1, 2))
+def test_the_cheapest_cells_are_withheld(shape: tuple[int, ...], drawn: list[int], width: int) -> None:
+    counts = np.array(drawn[: int(np.prod(shape))], np.int64).reshape(shape)
+    least = cheapest(counts, 1, width)
+    if least is None:
+        with pytest.raises(NotReleasableError, match="though all cells are withheld"):
+            suppress(counts, 1, width)
+        return
+    found = suppress(counts, 1, width)
+    assert found.optimal
+    assert int((counts[found.withheld] + 1).sum()) == least
+    own = widths(counts, frozenset(np.flatnonzero(found.withheld).tolist()))
+    cells = np.flatnonzero((counts > 0) & (counts <= 1)).tolist()
+    assert [own[cell] for cell in cells] == (found.bounds[:, 1] - found.bounds[:, 0]).tolist()
+
+
+def test_a_table_without_a_small_count_keeps_all() -> None:
+    found = suppress(np.array([[5, 6], [7, 8]]), 2, 3)
+    assert not found.withheld.any()
+    assert found.weight == 0
+
+
+def test_one_small_count_takes_three_others() -> None:
+    found = suppress(np.array([[1, 20, 9], [30, 40, 8], [7, 6, 50]]), 1, 5)
+    assert found.withheld.sum() >= 4
+    assert (found.bounds[:, 1] - found.bounds[:, 0] >= 5).all()
+
+
+def test_out_of_rounds_a_choice_still_protects() -> None:
+    counts = np.random.default_rng(1).integers(1, 9, (4, 4))
+    found = suppress(counts, 1, 2, rounds=1)
+    assert not found.optimal
+    assert (found.bounds[:, 1] - found.bounds[:, 0] >= 2).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "small", "width", "message"),
+    [([[1, -1]], 1, 1, "below 0"), ([], 1, 1, "0 cells"), ([1, 2], 0, 1, "small count 0"), ([1, 2], 1, 0, "width 0")],
+)
+def test_what_cannot_be_treated_is_refused(counts: list[int], small: int, width: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        suppress(np.array(counts, np.int64), small, width)
