@@ -43,17 +43,24 @@ from sdc.utility.measures import Weights
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
+    from sdc.publish.formats import CountTable
     from sdc.publish.publication import Texts
+    from sdc.rules.dominance import Share
+    from sdc.rules.magnitude import MagnitudeTable
+    from sdc.rules.rounding import Rounded
+    from sdc.rules.suppression import Suppressed
 
 __all__ = [
     "PosteriorLimit",
     "assess",
     "best_release",
     "cell_bounds",
+    "controlled_rounding",
     "critical_widths",
     "decomposable_release",
     "enumerate_tables",
     "find_release",
+    "magnitude_table",
     "ordered_release",
     "posterior",
     "publish_release",
@@ -61,6 +68,7 @@ __all__ = [
     "release_of",
     "risk_utility_curve",
     "simulatable_release",
+    "suppress",
     "why",
 ]
 
@@ -399,6 +407,71 @@ def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) ->
         raise InputError(faults_of(error, BuildConfig, section)) from error
     named.require(table.schema)
     return Texts(said, named)
+
+
+def controlled_rounding(table: Table, *, base: int) -> Rounded:
+    """The table in multiples of a base, its margins rounded too; see `sdc.rules.rounding`.
+
+    InputError for a base below 2 or too many cells, ReleaseError where no such table is found.
+    """
+    from sdc.rules import rounding
+
+    return rounding.controlled_rounding(table.dense, base)
+
+
+def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
+    """The rounded table as the writers of formats take it, called rounded wherever it is listed."""
+    from sdc.model.labels import Labels
+    from sdc.publish.formats import CountTable
+
+    cells = np.argwhere(rounded.counts > 0)
+    found = Table.of(table.schema, cells, rounded.counts[rounded.counts > 0])
+    listed = CountTable.of("rounded", title, found, Labels())
+    return listed.rounded(found.counts, rounded.base)
+
+
+def suppress(table: Table, *, small_count: int, min_width: int) -> Suppressed:
+    """Which cells of the table to withhold, its margins staying public; see `sdc.rules.suppression`.
+
+    InputError for too many cells, NotReleasableError where withholding all would not do.
+    """
+    from sdc.rules import suppression
+
+    return suppression.suppress(table.dense, small_count, min_width)
+
+
+def magnitude_table(
+    path: str | Path,
+    value: str,
+    variables: Sequence[str],
+    *,
+    contributors: int | None = None,
+    dominance: tuple[int, Share] | None = None,
+    percent: Share | None = None,
+    contributor: str | None = None,
+    unique: bool = False,
+    hierarchies: Mapping[str, Sequence[str]] | None = None,
+    negative: str = "refuse",
+) -> tuple[MagnitudeTable, ...]:
+    """Sums of a column by variables, where every cell passes the rules; see `sdc.rules.magnitude` and `dominance`.
+
+    InputError for what is missing, no number or below 0, NotReleasableError where no aggregation passes.
+    """
+    from sdc.rules import magnitude
+    from sdc.rules.dominance import Rules
+
+    rules = Rules.of(contributors, dominance, percent)
+    split: Any = negative
+    return magnitude.magnitude_table(
+        path,
+        value,
+        variables,
+        rules,
+        contributor=contributor,
+        unique=unique,
+        hierarchies=hierarchies,
+        negative=split,
+    )
 
 
 def require_new(folder: Path) -> None:

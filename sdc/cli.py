@@ -37,6 +37,7 @@ from sdc.cli_options import (
     status_of_release,
 )
 from sdc.cli_publication import publications
+from sdc.cli_rules import rules
 from sdc.cli_server import served
 from sdc.cli_simulation import simulations
 from sdc.model.errors import ConfigError
@@ -62,6 +63,7 @@ app = typer.Typer(
 app.add_typer(builds)
 app.add_typer(configs)
 app.add_typer(publications)
+app.add_typer(rules)
 app.add_typer(served)
 app.add_typer(simulations)
 

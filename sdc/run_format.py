@@ -42,7 +42,7 @@ CATALOGUE, INDEX = "catalogue.json", "index.html"
 SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub"
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
-ROUNDED = "rounded"  # the base of a table whose counts are not exact
+ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
 SDMX_CSV = ".sdmx.csv"

@@ -65,6 +65,9 @@ COMMANDS = (
     "init",
     "check",
     "ledger",
+    "round",
+    "suppress",
+    "magnitude",
 )
 ARGUMENTS = {
     **dict.fromkeys(("run", "plan", "serve", "simulate"), "CONFIG"),

@@ -93,7 +93,14 @@ class Subject:
         return self.released
 
     def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
-        """How `sdc.find_release` searches: as given, else as the config has it, else by default."""
+        """How `sdc.find_release` searches: as given, else as the config has it, else by default.
+
+        ConfigError where something was published before: what is found is judged with that by a build alone.
+        """
+        if self.before.known:
+            raise ConfigError(
+                f"{self.name} names what was published before, with which a build alone judges; use sdc run"
+            )
         found: dict[str, Any] = {"weights": dict(weights)}
         if self.build is not None:
             release = self.config.release
@@ -122,7 +129,8 @@ class Subject:
     @property
     def one_way(self) -> Release:
         """The one-way sub-tables alone."""
-        return Release.of(1 << variable for variable in st.members(st.full(len(self.table.schema))))
+        alone = Release.of(1 << variable for variable in st.members(st.full(len(self.table.schema))))
+        return alone.join(self.before.release(self.table.schema)) if self.before.known else alone
 
     @property
     def config(self) -> BuildConfig:

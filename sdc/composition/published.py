@@ -24,7 +24,6 @@ from sdc.run_format import (
     DICTIONARY,
     METADATA,
     RELEASE_FORMAT,
-    ROUNDED,
     SDMX_CSV,
     SHA256,
     SUB_TABLE,
@@ -91,7 +90,7 @@ def _of_release(folder: Path, total: str) -> list[Published]:
         return [
             _of_resource(folder, resource, resources, total)
             for resource in _first_of_each(resources)
-            if resource[SUB_TABLE] and not resource.get(ROUNDED)
+            if resource[SUB_TABLE]
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(
@@ -241,6 +240,8 @@ def _json_stat(path: Path) -> Listed:
     content = _json(path)
     if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
         raise ValueError("it is no dataset of JSON-stat 2.0")
+    if (measure := content.get("extension", {}).get("measure", COUNT)) != COUNT:
+        raise ValueError(f"its numbers are {measure}, and not exact")
     names, sizes = content["id"], [int(size) for size in content["size"]]
     categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
     if [len(categories[name]) for name in names] != sizes:

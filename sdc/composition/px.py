@@ -31,6 +31,8 @@ def read_px(content: bytes) -> PxTable:
         raise ValueError("it has no DATA")
     said = dict(_statements(head))
     labels = [*said.get(("STUB", ""), []), *said.get(("HEADING", ""), [])]
+    if any(" rounded to " in text for text in said.get(("CONTENTS", ""), ())):
+        raise ValueError("its counts are rounded, and not exact")
     if not labels:
         raise ValueError("it names no STUB and no HEADING")
     categories = {

@@ -22,6 +22,7 @@ Codes = npt.NDArray[np.uint16]
 
 MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hundreds of such sums fit int64
 CELLS_PER_CHUNK = 1 << 20
+MOST_DENSE = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,15 @@ class Table:
         if self.zeros:
             sha.update(repr(self.zeros).encode())
         return sha.hexdigest()
+
+    @property
+    def dense(self) -> Counts:
+        """(categories of each variable) counts of all cells; InputError where they are more than 2^26."""
+        if self.schema.cells > MOST_DENSE:
+            raise InputError(f"the table has {self.schema.cells} cells, more than {MOST_DENSE}; keep fewer variables")
+        dense = np.zeros(self.schema.sizes, np.int64)
+        dense[tuple(self.codes.T)] = self.counts
+        return dense
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
         """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, vstack
 
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.table import Table
 
 Dense = npt.NDArray[np.int64]
 Axes = tuple[int, ...]
@@ -32,6 +34,12 @@ class Rounded:
     base: int
     margins: tuple[Axes, ...]
     moved: int
+
+    def cells(self, table: Table) -> list[dict[str, Any]]:
+        """Each cell that is not 0, by the names of the table that was rounded."""
+        codes = np.argwhere(self.counts > 0)
+        numbers = zip(codes.tolist(), self.counts[self.counts > 0].tolist(), strict=True)
+        return [{"cell": table.schema.named(cell), "rounded": count} for cell, count in numbers]
 
 
 def controlled_rounding(counts: Dense, base: int) -> Rounded:

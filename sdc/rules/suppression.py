@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ from scipy.sparse import csr_array, vstack
 
 from sdc.bounds.integer_system import IntegerSystem
 from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.table import Table
+from sdc.run_format import COUNT
 
 Dense = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -31,6 +34,14 @@ class Suppressed:
     bounds: npt.NDArray[np.int64]
     weight: int
     optimal: bool
+
+    def rows(self, table: Table) -> list[dict[str, Any]]:
+        """Every cell by the names of the table, its count None where it is withheld."""
+        dense = table.dense
+        return [
+            {**table.schema.named(cell), COUNT: None if self.withheld[cell] else int(dense[cell])}
+            for cell in np.ndindex(dense.shape)
+        ]
 
 
 def suppress(counts: Dense, small_count: int, min_width: int, rounds: int = ROUNDS) -> Suppressed:

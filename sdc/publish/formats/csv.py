@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from sdc.publish.formats.rows import Pieces, Rows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
-from sdc.run_format import COUNT, in_csv
+from sdc.run_format import in_csv
 
 # whatever a reader would do else: in CSV on the Web lines that begin with # are comments
 DIALECT = {
@@ -39,7 +39,7 @@ def quoted(text: str) -> str:
 
 def csvw(table: CountTable) -> Pieces:
     """What the CSV file of the table is of, column by column, with its categories as the file has them."""
-    count = {"name": COUNT, "titles": [COUNT], "required": True, "datatype": "nonNegativeInteger"}
+    count = {"name": table.measure, "titles": [table.measure], "required": True, "datatype": "nonNegativeInteger"}
     content = {
         "@context": "http://www.w3.org/ns/csvw",
         "url": f"{table.name}.csv",

@@ -62,6 +62,7 @@ def _extension(table: CountTable) -> dict[str, object]:
     """The source, and what JSON-stat has no name for."""
     about = table.about
     rest = {what: text for what, text in about.told.items() if what not in ("source", "notes")}
+    rest |= {} if table.is_exact else {"measure": table.measure}
     return ({"source": about.source} if about.source else {}) | ({"extension": rest} if rest else {})
 
 

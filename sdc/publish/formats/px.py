@@ -67,7 +67,7 @@ def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:
         ("SUBJECT-CODE", [matrix]),
         ("SUBJECT-AREA", [title]),
         ("TITLE", [title]),
-        ("CONTENTS", ["Records"]),
+        ("CONTENTS", [_contents(table)]),
         ("UNITS", ["records"]),
         ("STUB", stub),
         ("HEADING", heading),
@@ -82,6 +82,10 @@ def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:
         *((f"NOTE({_quoted(v.label)})", [_note(v)]) for v in table.variables),
     ]
     return "".join(_statement(keyword, value) for keyword, value in said if value not in ([], [None], [""]))
+
+
+def _contents(table: CountTable) -> str:
+    return "Records" if table.is_exact else f"Records, rounded to {table.measure.rpartition('_')[2]}"
 
 
 def _notes(table: CountTable) -> Iterator[str]:

@@ -15,7 +15,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.labels import Labels
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
-from sdc.run_format import COUNT, TOTAL, WEIGHTED_TOTAL
+from sdc.run_format import COUNT, ROUNDED_COUNT, TOTAL, WEIGHTED_TOTAL
 
 NOTHING = PublicationConfig()
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
@@ -68,6 +68,7 @@ class CountTable:
     weighted    (cells,) rounded totals of weights, where they go out; CSV and Parquet have them
     has_counts  whether the counts are listed; else the totals of weights alone
     chunk       how many codes and counts are made at a time
+    measure     what its numbers are called; another name than that of counts where they are not exact
 
     ReleaseError where a variable is called as the column of counts, where there is no room for a total among the
     categories, or where the zeros wanted are more than can be numbered.
@@ -84,11 +85,12 @@ class CountTable:
     weighted: Counts | None = None
     has_counts: bool = True
     chunk: int = CHUNK
+    measure: str = COUNT
 
     def __post_init__(self) -> None:
         for dimension in self.dimensions:
-            if dimension.name == COUNT:
-                raise ReleaseError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
+            if dimension.name == self.measure:
+                raise ReleaseError(f"a variable is called {self.measure!r}, which is the column of counts; rename it")
             if dimension.name == WEIGHTED_TOTAL and self.weighted is not None:
                 raise ReleaseError(
                     f"a variable is called {WEIGHTED_TOTAL!r}, which is the column of totals of weights; rename it"
@@ -116,10 +118,27 @@ class CountTable:
         """The same with (cells,) totals of weights, beside the counts or instead of them."""
         return replace(self, weighted=totals, has_counts=has_counts)
 
+    def rounded(self, counts: Counts, base: int) -> CountTable:
+        """The same with (cells,) rounded counts, and called so wherever it is listed; zeros of them are not listed."""
+        rows = counts > 0
+        title = f"{self.title} (counts rounded to multiples of {base})"
+        note = (
+            f"Counts are rounded to multiples of {base}, such that cells add up to margins that are rounded too; they "
+            "are not exact."
+        )
+        about = self.about.model_copy(update={"notes": (*self.about.notes, note)})
+        measure = f"{ROUNDED_COUNT}{base}"
+        return replace(self, title=title, codes=self.codes[rows], counts=counts[rows], about=about, measure=measure)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its numbers are counts as they are."""
+        return self.measure == COUNT
+
     @property
     def measures(self) -> tuple[str, ...]:
         """The columns that are no variables."""
-        return (COUNT,) * self.has_counts + (WEIGHTED_TOTAL,) * (self.weighted is not None)
+        return (self.measure,) * self.has_counts + (WEIGHTED_TOTAL,) * (self.weighted is not None)
 
     @cached_property
     def variables(self) -> tuple[Dimension, ...]:

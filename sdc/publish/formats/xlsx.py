@@ -13,7 +13,6 @@ from sdc.model.errors import ReleaseError
 from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import CountTable
 from sdc.publish.formats.xml import require_xml
-from sdc.run_format import COUNT
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -68,7 +67,7 @@ def _contents(tables: Sequence[CountTable]) -> Iterator[Sequence[str | int]]:
 
 
 def _cells(table: CountTable) -> Iterator[Sequence[str | int]]:
-    yield (*(v.name for v in table.variables), COUNT)
+    yield (*(v.name for v in table.variables), table.measure)
     names = [v.categories for v in table.variables]
     for codes, counts in table.chunks():
         for cell, count in zip(codes.tolist(), counts.tolist(), strict=True):
