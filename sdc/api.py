@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sdc.rules.magnitude import MagnitudeTable
     from sdc.rules.rounding import Rounded
     from sdc.rules.suppression import Suppressed
+    from sdc.search.redesign import Redesign
 
 __all__ = [
     "PosteriorLimit",
@@ -65,6 +66,7 @@ __all__ = [
     "posterior",
     "publish_release",
     "read_table",
+    "redesign",
     "release_of",
     "risk_utility_curve",
     "simulatable_release",
@@ -164,6 +166,30 @@ def why(
     forbidden = not Wishes.of(table.schema, forbid=forbid).allows(asked)
     reason = reason_of(Inquiry(table, settings.criterion, effort=effort), held, asked, width)
     return replace(reason, forbidden=forbidden and not reason.released)
+
+
+def redesign(
+    table: Table,
+    release: ReleaseLike,
+    sub_table: str,
+    hierarchies: Mapping[str, Sequence[str]],
+    *,
+    min_width: int,
+    small_count: int = 2,
+    executor: Executor = IN_PROCESS,
+) -> Redesign | None:
+    """What may go out with a release instead of a sub-table `age*race`: coarser levels of it, with the least loss.
+
+    hierarchies  levels of one variable by names of variables, the coarsest first, as a config has them
+
+    None where nothing may. Errors as for `assess`; InputError for a hierarchy that the table does not have.
+    """
+    from sdc.ingest.hierarchies import hierarchies_of
+    from sdc.search.redesign import redesign as redesigned
+
+    inquiry = Inquiry(table, MinWidth(small_count, min_width), effort=Effort(Budget(), executor=executor))
+    asked, levels = st.parse(sub_table, table.schema), hierarchies_of(hierarchies, table.schema)
+    return redesigned(inquiry, release_of(table, release), asked, levels)
 
 
 def ordered_release(

@@ -227,6 +227,9 @@ def why_command(
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
+    redesign: Annotated[
+        bool, typer.Option("--redesign", help="Where it is not: at which coarser levels of hierarchies it may be.")
+    ] = False,
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
@@ -250,7 +253,15 @@ def why_command(
             forbid=about.forbid,
             executor=executor,
         )
+        levels = {} if about.build is None else about.config.table.hierarchies
+        instead = None
+        if redesign and not found.released:
+            instead = api.redesign(
+                about.table, held, sub_table, levels, min_width=min_width, small_count=count, executor=executor
+            )
     facts = reason_facts(found, about.table.schema)
+    if redesign:
+        facts["redesign"] = None if instead is None else instead.facts(about.table.schema)
     if as_json:
         print_json(facts)
         return
@@ -262,6 +273,12 @@ def why_command(
     if (witness := found.witness) is not None:
         cell = " ".join(f"{name}={value}" for name, value in about.table.schema.named(witness.cell).items())
         print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
+    if instead is not None:
+        told = instead.facts(about.table.schema)
+        print(f"instead        {'*'.join(told['sub_table'])}, {told['cells']} cells, {told['lost']} fewer")
+        print(f"to be pasted   {told['config']}")
+    elif redesign and not found.released:
+        print("instead        nothing coarser may go out either; declare hierarchies under table, or merge categories")
 
 
 @app.command()

@@ -79,6 +79,30 @@ def ledger(
         print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
 
 
+@publications.command()
+def compare(
+    before: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="A run folder.")],
+    after: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="Another one.")],
+    as_json: Json = False,
+) -> None:
+    """Two runs: what changed in config and table, which sub-tables came and went, and why."""
+    from sdc.build.compare import compare as compare_runs
+
+    found = compare_runs(before, after)
+    if as_json:
+        print_json({"before": str(before), "after": str(after), **found.facts})
+        return
+    for what, changes in (("config", found.config), ("table", found.table)):
+        for key, (one, other) in changes.items():
+            print(f"{what:8}{key}: {one} -> {other}")
+    print(f"sub-tables: {found.release[0]} -> {found.release[1]}")
+    for sign, rows in (("+", found.came), ("-", found.went)):
+        for names, why in rows:
+            print(f"{sign} {'*'.join(names)}{': ' if why else ''}{why}")
+    if not (found.config or found.table or found.came or found.went):
+        print("nothing differs")
+
+
 def _narrow(found: Composition, small_count: int, min_width: int | None) -> int:
     return 0 if min_width is None else int((found.at_risk(small_count).width < min_width).sum())
 

@@ -35,6 +35,7 @@ VERBS = [
     "posterior",
     "publish_release",
     "read_table",
+    "redesign",
     "release",
     "risk_utility_curve",
     "simulatable_release",

@@ -1,0 +1,126 @@
+"""Two runs side by side: what changed in config, table and release, and why what went or came did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdc.build.subject import Subject
+from sdc.config import BuildConfig
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, RunFolderError
+from sdc.model.release import Release
+from sdc.search.why import why as reason_of
+from sdc.search.wishes import Wishes
+
+MOST_EXPLAINED = 10
+ELSEWHERE = ("execution", "output", "name")
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs from one run to another; all by names.
+
+    config   key: (before, after), of keys that differ
+    table    what is counted: (before, after)
+    release  numbers of sub-tables: (before, after)
+    came     the largest sub-tables that only the other has, with why the first has not
+    went     the largest that only the first has, with why the other has not
+    """
+
+    config: Mapping[str, tuple[Any, Any]]
+    table: Mapping[str, tuple[Any, Any]]
+    release: tuple[int, int]
+    came: tuple[tuple[tuple[str, ...], str], ...]
+    went: tuple[tuple[tuple[str, ...], str], ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a document has it."""
+        return {
+            "config": {key: list(pair) for key, pair in self.config.items()},
+            "table": {key: list(pair) for key, pair in self.table.items()},
+            "sub_tables": list(self.release),
+            "came": [{"sub_table": list(names), "why_not_before": why} for names, why in self.came],
+            "went": [{"sub_table": list(names), "why_not_after": why} for names, why in self.went],
+        }
+
+
+def compare(before: str | Path, after: str | Path) -> Comparison:
+    """Reads two runs that have found a release, and asks of each why it lacks what the other has.
+
+    RunFolderError where one is no run, is damaged, or has found nothing.
+    """
+    one, other = _opened(before), _opened(after)
+    return Comparison(
+        _changed(_settings(one.config), _settings(other.config)),
+        _changed(_table(one), _table(other)),
+        (_found(one).sub_tables, _found(other).sub_tables),
+        _lacking(one, other),
+        _lacking(other, one),
+    )
+
+
+def _opened(path: str | Path) -> Subject:
+    subject = Subject.open(str(path))
+    if subject.build is None or subject.released is None:
+        raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")
+    return subject
+
+
+def _found(subject: Subject) -> Release:
+    assert subject.released is not None
+    return subject.released
+
+
+def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    keys = sorted({*one, *other})
+    return {key: (one.get(key), other.get(key)) for key in keys if one.get(key) != other.get(key)}
+
+
+def _settings(config: BuildConfig) -> dict[str, Any]:
+    return dict(_flat(config.model_dump(mode="json", exclude=set(ELSEWHERE)), ""))
+
+
+def _flat(value: Any, key: str) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict) or not value:
+        return [(key, value)]
+    return [pair for name, own in value.items() for pair in _flat(own, f"{key}.{name}" if key else str(name))]
+
+
+def _table(subject: Subject) -> dict[str, Any]:
+    table, small = subject.table, subject.small_count(None)
+    categories = {f"categories of {v.name}": len(v.categories) for v in table.schema.variables}
+    return {
+        "records": table.total,
+        "variables": ", ".join(table.schema.names),
+        "non-zero cells": len(table),
+        "at-risk cells": len(table.at_risk(small)),
+        **categories,
+    }
+
+
+def _lacking(subject: Subject, other: Subject) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The largest released sub-tables of the other run that this one has not, and why; as many as are explained."""
+    own = [frozenset(st.names(t, subject.table.schema)) for t in _found(subject).frontier]
+    names = [tuple(st.names(t, other.table.schema)) for t in _found(other).frontier]
+    lacking = [one for one in names if not any(set(one) <= held for held in own)]
+    return tuple((one, _why(subject, one) if k < MOST_EXPLAINED else "") for k, one in enumerate(lacking))
+
+
+def _why(subject: Subject, names: tuple[str, ...]) -> str:
+    schema = subject.table.schema
+    if unknown := [name for name in names if name not in schema.names]:
+        return f"the table has no {', '.join(unknown)}"
+    asked = st.of(map(schema.index, names))
+    if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
+        return "release.forbid names it, or a sub-table within it"
+    assert subject.build is not None
+    try:
+        inquiry = subject.build.settings().inquiry(subject.table)
+    except InputError as error:
+        return str(error)
+    return reason_of(inquiry, _found(subject), asked).text(schema)

@@ -1,0 +1,76 @@
+"""Re-designs along hierarchies against every choice of levels."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+import sdc
+from sdc.ingest.hierarchies import implied_zeros
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.search.redesign import candidates, redesign
+
+LEVELS = {"place": ["land", "region", "place"]}
+SCHEMA = Schema(
+    (
+        Variable("land", ("N", "S")),
+        Variable("region", ("n", "m", "s")),
+        Variable("place", ("n1", "n2", "m1", "s1")),
+        Variable("sex", ("f", "m")),
+        Variable("ill", ("no", "yes")),
+    )
+)
+REGION, LAND = [0, 0, 1, 2], [0, 0, 0, 1]
+
+
+def nested(counts: list[int]) -> Table:
+    """Places in regions in lands, by sex and illness."""
+    cells = [(LAND[p], REGION[p], p, s, i) for p, s, i in product(range(4), range(2), range(2))]
+    table = Table.of(SCHEMA, np.array(cells), np.array(counts, np.int64))
+    return table.with_zeros(implied_zeros(table, LEVELS))
+
+
+@settings(max_examples=25)
+@given(hs.lists(hs.sampled_from([0, 1, 2, 5, 9, 20]), min_size=16, max_size=16), hs.integers(2, 6))
+def test_the_least_is_lost(counts: list[int], width: int) -> None:
+    table = nested([count + 1 if k % 4 == 0 else count for k, count in enumerate(counts)])
+    if not len(table.at_risk(2)):
+        return
+    inquiry, asked = Inquiry(table, MinWidth(2, width)), st.parse("place*sex*ill", SCHEMA)
+    before = Release.of([st.parse("sex", SCHEMA)])
+    found = redesign(inquiry, before, asked, [(0, 1, 2)])
+    best = None
+    for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
+        kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]
+        candidate = st.of(kept)
+        if candidate in (0, asked) or not inquiry.accepts(inquiry.anew().ask(before.add(candidate))):
+            continue
+        cells = prod(SCHEMA.sizes[v] for v in kept)
+        best = cells if best is None else max(best, cells)
+    assert (None if found is None else found.cells) == best
+    if found is not None:
+        assert found.lost == 16 - found.cells
+
+
+def test_what_is_tried() -> None:
+    tried = [st.label(t, SCHEMA) for t in candidates(st.parse("place*sex", SCHEMA), [(0, 1, 2)], SCHEMA)]
+    assert tried == ["region*sex", "land*sex", "place", "region", "land", "sex"]
+
+
+def test_the_verb_says_what_to_paste() -> None:
+    table = nested([9, 9, 9, 9, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9])
+    found = sdc.redesign(table, ["sex", "ill"], "place*sex*ill", LEVELS, min_width=4)
+    assert found is not None
+    told = found.facts(table.schema)
+    assert told["config"] == f"release: {{require: ['{'*'.join(told['sub_table'])}']}}"
+    assert sdc.assess(table, ["sex", "ill", "*".join(told["sub_table"])], min_width=4).releasable
+    assert sdc.redesign(table, ["sex"], "sex*ill", LEVELS, min_width=1000) is None
