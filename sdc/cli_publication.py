@@ -103,6 +103,32 @@ def compare(
         print("nothing differs")
 
 
+@publications.command()
+def docs(
+    context: typer.Context,
+    out: Annotated[
+        Path, typer.Option(parser=checked_path, metavar="FILE", help="The page, a new file or an old one of it.")
+    ] = Path("handbook.html"),
+    as_json: Json = False,
+) -> None:
+    """Writes the handbook, one page: tutorial, how-to, theory, formats, clusters, auditors, commands, config."""
+    from sdc.handbook import handbook
+    from sdc.storage.whole_file import replacing
+
+    page = handbook(context.find_root().command)
+    try:
+        with replacing(out) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"--out {out} cannot be written: {error.strerror}; name a file in a folder that is there"
+        ) from error
+    if as_json:
+        print_json({"handbook": str(out), "bytes": len(page.encode())})
+        return
+    print(f"handbook  {out}")
+
+
 def _narrow(found: Composition, small_count: int, min_width: int | None) -> int:
     return 0 if min_width is None else int((found.at_risk(small_count).width < min_width).sum())
 
@@ -125,7 +151,7 @@ def _print(found: Composition) -> None:
         print(f"they contradict each other: {found.reason}")
         return
     print(f"they agree; {len(found.cells)} cells, bounds by {found.method or 'nothing'}, narrowest first")
-    print(f"{'at least':>17} {'surely':>17}  cell")
+    print(f"{'reached':>17} {'within':>17}  cell")
     first = _facts(found.narrowest_first())["cells"]
     for row in first[:MOST_SHOWN]:
         cell = " ".join(f"{name}={category}" for name, category in row["cell"].items())

@@ -66,6 +66,7 @@ COMMANDS = (
     "check",
     "ledger",
     "compare",
+    "docs",
     "round",
     "suppress",
     "magnitude",
@@ -77,10 +78,12 @@ ARGUMENTS = {
     "check": "FOLDER...",
     "ledger": "FILE",
     "compare": "RUN",
+    "docs": "[OPTIONS]",
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),
 }
+BESIDE = {"README.txt", "SHA256SUMS", "catalogue.json", "data_dictionary.csv", "datapackage.json", "index.html"}
 CZECH = str(CZECH_CSV)
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 RELEASE = [word for name in FRONTIER for word in ("--release", name)]
@@ -668,7 +671,7 @@ def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) 
     words = ["release", CZECH, "--method", "ordered", "--min-width", "1000"]
     found = sdc(*words, "--out", tmp_path / "public", "--json").document
     assert (found["frontier"], found["sub_tables"], found["sub_tables_with_total"]) == ([[]], 0, 1)
-    assert tree(tmp_path / "public") == {"README.txt", "data_dictionary.csv", "datapackage.json"}
+    assert tree(tmp_path / "public") == BESIDE
     total = sdc(*words)
     assert "(total)" in total.out
     assert total.status == 3
@@ -681,7 +684,7 @@ def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path
     expected = {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "parquet")}
     assert tree(tmp_path) == {
         "public",
-        *(f"public/{name}" for name in (*expected, "README.txt", "data_dictionary.csv", "datapackage.json")),
+        *(f"public/{name}" for name in (*expected, *BESIDE)),
     }
     before = {path: path.read_bytes() for path in (tmp_path / "public").iterdir()}
     sdc(*words).assert_refused(r"--out .*public exists already; name a folder that does not")

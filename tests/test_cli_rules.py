@@ -123,3 +123,10 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     for option, text in (("--dominance", "many"), ("--hierarchy", "region"), ("--negative", "keep")):
         with pytest.raises(SdcError, match=text):
             sdc(*words, option, text)
+
+
+def test_docs_writes_one_page(tmp_path: Path) -> None:
+    assert document("docs", "--out", tmp_path / "h.html")["bytes"] == (tmp_path / "h.html").stat().st_size
+    assert "handbook  " in sdc("docs", "--out", tmp_path / "h.html")
+    with pytest.raises(SdcError, match="cannot be written"):
+        sdc("docs", "--out", tmp_path / "none" / "h.html")
