@@ -33,6 +33,7 @@ from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
 from sdc.events import STEP, tell
 from sdc.executor import Executor
+from sdc.ingest.hierarchies import hierarchies_of
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
@@ -49,9 +50,11 @@ from sdc.publish.publication import Texts, check_publication, signing_key, write
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
 from sdc.run_format import EARLIER, METADATA, RELEASE, SHA256
+from sdc.search.blockers import blockers
 from sdc.search.curve import CurveSearch, LikelyCurve
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
+from sdc.search.redesign import redesign
 from sdc.search.remedies import remedies
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
@@ -62,7 +65,8 @@ from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weigh
 from sdc.verify.run_folder import verify_release
 from sdc.weighted.choice import choose
 
-BAD_RECORDS = "bad_records.json"
+BAD_RECORDS, REDESIGNS = "bad_records.json", "redesigns.json"
+MOST_REDESIGNED = 10  # sub-tables
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 
 
@@ -260,6 +264,29 @@ def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> No
     start, inquiry = Grown(found.release, proof, found.steps), build.settings(executor).inquiry(build.table)
     tried = remedies(start, inquiry, settings.variables, lambda remedy: say(describe_remedy(remedy)))
     results.write_remedies(tried, schema, into)
+    write_json(into / REDESIGNS, {"redesigns": _redesigns(build, executor)})
+
+
+def _redesigns(build: Build, executor: Executor) -> list[dict[str, Any]]:
+    """Of required sub-tables that were refused, then of others, what coarser ones may go out instead."""
+    found, table = build.found, build.table
+    levels = hierarchies_of(build.config.table.hierarchies, table.schema)
+    required = () if found.required is None else found.required.refused
+    stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
+    leveled = st.of(level for own in levels for level in own)
+    asked = [t for t in dict.fromkeys([*required, *stopped]) if t & leveled][:MOST_REDESIGNED]
+    inquiry = build.settings(executor).inquiry(table) if asked else None
+    rows = []
+    for t in asked:
+        assert inquiry is not None
+        instead = redesign(inquiry, found.release, t, levels)
+        rows.append(
+            {
+                "sub_table": st.names(t, table.schema),
+                "instead": None if instead is None else instead.facts(table.schema),
+            }
+        )
+    return rows
 
 
 def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -331,6 +358,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
         likely_curve=results.read_likely_curve(build.folder.stage("curve")) if _limits(config) else (),
         remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,
+        redesigns=_read_redesigns(build),
         posteriors=results.read_posteriors(build.folder.stage("posterior")) if config.posterior else (),
         groups=results.read_groups(build.folder.stage("posterior")) if config.posterior else None,
         threshold=config.posterior.threshold if config.posterior else 0.0,
@@ -344,6 +372,12 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         labels=config.labels,
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
+
+
+def _read_redesigns(build: Build) -> list[dict[str, Any]]:
+    path = build.folder.stage("remedies") / REDESIGNS
+    found: list[dict[str, Any]] = read_json(path)["redesigns"] if build.config.remedies is not None else []
+    return found
 
 
 def _limits(config: BuildConfig) -> bool:
@@ -524,7 +558,11 @@ REMEDIES = Stage(
     "remedies",
     "tries recodes on what stopped the release",
     ("table", "search"),
-    lambda b: [*(part and _plain(part) for part in (b.config.risk, b.config.remedies)), _effort_settings(b.config)],
+    lambda b: [
+        *(part and _plain(part) for part in (b.config.risk, b.config.remedies)),
+        _effort_settings(b.config),
+        {name: list(levels) for name, levels in b.config.table.hierarchies.items()},
+    ],
     _make_remedies,
 )
 

@@ -118,7 +118,7 @@ def _verbs() -> str:
 
 def _signature(verb: Any) -> str:
     # a default that is an object has no text that is the same twice
-    return re.sub(r"<[^<>]* object at 0x[0-9a-f]+>", "...", f"{verb.__name__}{inspect.signature(verb)}")
+    return re.sub(r"= <.*? at 0x[0-9a-f]+>", "= ...", f"{verb.__name__}{inspect.signature(verb)}")
 
 
 def _config() -> str:

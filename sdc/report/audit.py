@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from sdc.model import subtable as st
 from sdc.report import chains, curve, exposure, figures, first_page, graphs, likely, likely_curve, sections, utility
-from sdc.report.blockers import blockers, remedies
+from sdc.report.blockers import blockers, redesigns, remedies
 from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
 from sdc.report.published import published
@@ -91,6 +91,7 @@ def _values(audit: Audit) -> dict[str, Any]:
         "border_total": len(border),
         "blockers": blockers(audit),
         "remedies": remedies(audit),
+        "redesigns": redesigns(audit),
         **_cells(audit),
         **likely.values(audit),
         "settings": sections.settings(audit),

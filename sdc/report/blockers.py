@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import yaml
 
+from sdc.model.recode import Recode
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.report import exposure
@@ -52,6 +55,27 @@ class RemedyRow:
     freed: int
     lost: int
     labels: str
+    config: str
+
+
+@dataclass(frozen=True)
+class RedesignRow:
+    """A sub-table that was refused, and the one at coarser levels that may go out instead."""
+
+    refused: str
+    instead: str
+    lost: int
+    config: str
+
+
+def redesigns(audit: Audit) -> list[RedesignRow]:
+    """Of each sub-table that was looked at, in the order in which they were refused."""
+    rows = [(row["sub_table"], row["instead"]) for row in audit.redesigns]
+    return [
+        RedesignRow("*".join(names), "*".join(one["sub_table"]), one["lost"], one["config"])
+        for names, one in rows
+        if one is not None
+    ]
 
 
 def remedies(audit: Audit) -> list[RemedyRow]:
@@ -64,4 +88,19 @@ def _remedy(remedy: Remedy, schema: Schema) -> RemedyRow:
     merge = " and ".join(f"“{exposure.shorten(name)}”" for name in recode.names)
     done = "leave it out" if recode.leaves_out else f"merge {merge}"
     freed, asked = len(remedy.freed), len(remedy.asked)
-    return RemedyRow(schema.names[recode.variable], done, asked, freed, remedy.lost, few(remedy.freed, schema))
+    labels = few(remedy.freed, schema)
+    return RemedyRow(schema.names[recode.variable], done, asked, freed, remedy.lost, labels, _config(recode))
+
+
+def _config(recode: Recode) -> str:
+    """What to paste into the config, in one line of YAML; where a variable is recoded there already, instead."""
+    variable = recode.before.variables[recode.variable]
+    if recode.leaves_out:
+        names = [name for name in recode.before.names if name != variable.name]
+        content: dict[str, Any] = {"table": {"variables": names}}
+    else:
+        merged = {" or ".join(recode.names): recode.names}
+        others = {category: [category] for category in variable.categories if category not in recode.names}
+        content = {"table": {"recodes": {variable.name: {"groups": {**merged, **others}}}}}
+    text: str = yaml.safe_dump(content, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return text.strip().removeprefix("{").removesuffix("}")

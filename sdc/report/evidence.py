@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,7 @@ class Audit:
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve             utility against the required width
     likely_curve      decomposable releases against what they may make likely
+    redesigns         of sub-tables that were refused what coarser ones may go out instead, as `remedies/` has it
     remedies          recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors        what an intruder may hold likely, a law each; none where none was asked for
     groups            the smallest released group of each at-risk cell; with posteriors
@@ -74,6 +75,7 @@ class Audit:
     curve: tuple[CurvePoint, ...] = ()
     likely_curve: tuple[LikelyPoint, ...] = ()
     remedies: tuple[Remedy, ...] | None = None
+    redesigns: Sequence[Mapping[str, Any]] = ()
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
     groups: Groups | None = None

@@ -201,6 +201,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Section]:
         "all-border": ("Unreleasable frontier", values["border"]),
         "all-blockers": ("Cells that stopped most", values["blockers"]),
         "all-remedies": ("Recodes that were tried", values["remedies"]),
+        "all-redesigns": ("Coarser sub-tables instead", values["redesigns"]),
         "all-cells": ("Most exposed cells", values["cells"]),
         "all-likely": ("Cells whose true count is most probable", values["laws"] and values["likely"]),
         "all-settings": ("All settings", True),

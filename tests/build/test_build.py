@@ -672,6 +672,27 @@ def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path) 
     assert "remedies" not in none
 
 
+def test_what_is_refused_is_offered_at_coarser_levels(tmp_path: Path) -> None:
+    """Places in regions: the report has what to require instead of a table by place that may not go out."""
+    rows = ["region,place,sex,ill,count"]
+    for place, (region, counts) in enumerate([("n", [9, 8, 1, 9]), ("n", [9, 9, 9, 9]), ("s", [9, 9, 9, 9])]):
+        cells = zip(("f", "f", "m", "m"), ("no", "yes", "no", "yes"), counts, strict=True)
+        rows += [f"{region},{region}{place},{sex},{ill},{count}" for sex, ill, count in cells]
+    (tmp_path / "table.csv").write_text("\n".join(rows) + "\n")
+    content = {"name": "t", "table": {"path": "table.csv", "hierarchies": {"place": ["region", "place"]}}}
+    content |= {"risk": {"min_width": 9, "small_count": 2}, "remedies": {}, "execution": {"cluster": "in-process"}}
+    content |= {"release": {"require": ["place*sex*ill"], "conflicts": "best_subset"}}
+    content |= {"output": {"folder": str(tmp_path / "runs")}}
+    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    build, _ = made(tmp_path / "build.yaml")
+    rows_of = json.loads((build.folder.stage("remedies") / "redesigns.json").read_text())["redesigns"]
+    (asked,) = [row for row in rows_of if row["sub_table"] == ["place", "sex", "ill"]]
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert 'id="redesigns"' in page
+    assert "*".join(asked["instead"]["sub_table"]) in page
+    assert yaml.safe_load(asked["instead"]["config"])["release"]["require"] == ["*".join(asked["instead"]["sub_table"])]
+
+
 def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: Path) -> None:
     """It can be asked for afterwards: what was found stays, and the release too."""
     made(config())

@@ -318,7 +318,10 @@ def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
     without = Remedy(Recode(schema, 0, (0, 1, 2)), (6, 12), (), 31)
     page = Page(render(replace(audit, remedies=(merge, without))))
     label = st.label(6, schema)
-    assert f"v merge “a” and “b<” 2 1 0 {label} v leave it out 2 0 31" in page.text
+    config = "table: {recodes: {v: {groups: {a or b<: [a, b<], c: [c]}}}}"
+    names = ", ".join(schema.names[1:])
+    assert f"v merge “a” and “b<” 2 1 0 {label} {config} v leave it out 2 0 31" in page.text
+    assert f"table: {{variables: [{names}]}}" in page.text
     assert "remedies" in page.ids
     assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
 
