@@ -333,6 +333,8 @@ def release(
     weights = _numbers(weight or [], "--weight", "age=2")
     limit = posterior_limit("released", threshold, max_identified, max_probability)
     about = _read(subject, variables, structural_zeros)
+    if out is not None and about.build is not None and about.config.ledger is not None:
+        raise ConfigError(f"--out {out}: the config names a ledger, where a build alone notes releases; use sdc run")
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
     given = {"seed": seed, "chains": chains, "steps": steps, "start": start, "draws": draws, "share": share}
     wished = {"require": require, "forbid": forbid, "best_subset": best_subset or None}

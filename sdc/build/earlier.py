@@ -147,7 +147,7 @@ def with_earlier(table: Table, publications: Publications) -> tuple[Table, Befor
             one = related(published, relation, table.schema)
             _require_counts(table, one)
             known.append(grown.names_of(one))
-            sources.append(f"{published.label} of {relation.label}")
+            sources.append(f"{published.label} of {Path(relation.label).name}")
     found = grown.table
     largest = Release.of(st.of(map(found.schema.index, names)) for names in known)
     labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)

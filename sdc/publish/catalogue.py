@@ -71,6 +71,12 @@ def _sha(path: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What variables are called, of those that have a label."""
+    fields = (field for one in metadata["resources"] for field in one.get("schema", {}).get("fields", ()))
+    return {field["name"]: field["title"] for field in fields if field.get("title")}
+
+
 def _catalogue(metadata: Mapping[str, Any]) -> str:
     """DCAT 3: a catalogue of one dataset, each file a distribution."""
     dataset: dict[str, Any] = {
@@ -126,7 +132,11 @@ def _page(metadata: Mapping[str, Any]) -> str:
             tables.setdefault(tuple(resource[SUB_TABLE]), []).append(resource)
         else:
             others.append(resource)
-    rows = [(", ".join(names) or "total", len(names), files) for names, files in tables.items()]
+    called = _labels(metadata)
+    rows = [
+        (", ".join(called.get(name, name) for name in names) or "total", len(names), files)
+        for names, files in tables.items()
+    ]
     labels = {name: one.label for name, one in FORMATS.items()}
     said = {"Population": "population", "Period": "period"}
     facts = [(what, metadata[key]) for what, key in said.items() if metadata.get(key)]

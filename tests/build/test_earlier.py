@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -16,11 +17,13 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as hs
+from typer.testing import CliRunner
 
 from sdc.api import assess
 from sdc.build.build import Build, open_build
 from sdc.build.stages import run_all
 from sdc.build.subject import Subject
+from sdc.cli import app
 from sdc.composition.published import Published, read_published
 from sdc.config import EarlierConfig
 from sdc.executor import IN_PROCESS
@@ -29,7 +32,7 @@ from sdc.model.errors import ConfigError, InputError, NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.storage.ledger import new_ledger, read_ledger
+from sdc.storage.ledger import new_ledger, read_ledger, record
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
 from tests.composition.test_check import Told, enumerated, marginal, part, recoded
@@ -224,6 +227,50 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     known = asked.release(["A"])
     assert isinstance(known, Release)
     assert st.parse(pair[0], third.table.schema) in known
+
+
+def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
+    czech_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the ledger before it is public: whoever is killed between, publishes the same when run again."""
+    new_ledger(czech_folder / "led")
+    file = config(czech_folder, "first", [], ledger="led")
+
+    def dies(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sdc.build.stages.record_publication", lambda *args: (record(*args), dies()))
+        with pytest.raises(KeyboardInterrupt):
+            built(file)
+    build = open_build(file)
+    (entry,) = read_ledger(czech_folder / "led").entries
+    assert not build.folder.stage("release").exists()
+    assert built(file).folder.path == build.folder.path
+    assert read_ledger(czech_folder / "led").entries == (entry,)
+    sha = hashlib.sha256((build.folder.stage("release") / "datapackage.json").read_bytes()).hexdigest()
+    assert entry.metadata == f"sha256:{sha}"
+
+
+def test_what_was_published_before_is_judged_by_a_build_alone(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    file = str(config(czech_folder, "first", [], ledger="led"))
+    words = ["release", file, "--out", str(czech_folder / "public")]
+    with pytest.raises(ConfigError, match="where a build alone notes releases; use sdc run"):
+        main(words)
+    assert main(["release", file]) == 0
+    first = built(Path(file))
+    other = config(czech_folder, "other", [{"folder": str(first.folder.stage("release"))}])
+    with pytest.raises(ConfigError, match="with which a build alone judges; use sdc run"):
+        main(["release", str(other)])
+
+
+def main(words: list[str]) -> int:
+    """The status of a command."""
+    done = CliRunner().invoke(app, words)
+    if isinstance(done.exception, ConfigError):
+        raise done.exception
+    return done.exit_code
 
 
 def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:

@@ -510,3 +510,30 @@ def test_px_refuses_what_would_read_the_same() -> None:
     two = (small("a").dimensions[0], replace(small("a").dimensions[0], name="B"))
     with pytest.raises(ReleaseError, match="001_t: two variables read the same in PX"):
         px(replace(small("a"), dimensions=two, codes=np.zeros((1, 2), np.uint16)))
+
+
+# Ten thousand categories
+
+
+def test_ten_thousand_categories_come_back(tmp_path: Path) -> None:
+    """Municipalities by sex, with leading zeros and commas, through each reader that is not ours."""
+    codes = tuple(f"{n:05}" for n in range(10_000))
+    labels = tuple(f"Ort {n}, Kreis {n % 400}" for n in range(10_000))
+    sexes = ("f", "m")
+    cells = np.stack(np.divmod(np.arange(20_000), 2), axis=1).astype(np.uint16)
+    dimensions = Dimension("place", codes, "Municipality", labels), Dimension("sex", sexes, "sex", sexes)
+    table = CountTable("001_t", "Everybody", dimensions, cells, np.arange(1, 20_001))
+    rows = expected(table)
+    _, *found = stdlib_csv.reader(io.StringIO(written(csv(table)).decode(), newline=""), strict=True)
+    assert [(*row[:-1], int(row[-1])) for row in found] == rows
+    columns = pq.read_table(io.BytesIO(written(parquet(table)))).to_pydict().values()
+    assert list(zip(*columns, strict=True)) == rows
+    frame = pyjstat.Dataset.read(written(json_stat(table)).decode()).write("dataframe", naming="id")
+    assert [tuple(row) for row in frame.itertuples(index=False)] == rows
+    (tmp_path / "t.px").write_bytes(written(px(table)))
+    read = pyaxis.parse(str(tmp_path / "t.px"), encoding="utf-8")
+    assert read["METADATA"]["CODES(Municipality)"] == list(codes)
+    assert [int(n) for n in read["DATA"]["DATA"]] == [row[-1] for row in rows]
+    assert read_workbook(written(xlsx([table])))["001_t"][1:] == rows
+    root = ElementTree.fromstring(written(xml(table)))
+    assert len(root.findall("cell")) == 20_000
