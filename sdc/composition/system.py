@@ -55,7 +55,7 @@ class System:
     def upper(self) -> Counts:
         """(n,) the least published count that each cell is within."""
         least = np.full(len(self.cells), np.iinfo(np.int64).max)
-        for table in self.tables:
+        for table in (table for table in self.tables if len(table.totals)):
             least = np.minimum(least, np.where(table.of >= 0, table.totals[table.of], least))
         return least
 

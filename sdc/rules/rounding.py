@@ -48,9 +48,11 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
     counts  integers of any shape, not negative
 
     Of all such tables one that is moved least. In two dimensions one always exists (a transportation problem); in more
-    there may be none, and then only the total and the margins of one variable are held to a neighbouring multiple,
-    which `margins` says. InputError for a base below 2, for counts below 0, and for more than 2^20 cells; ReleaseError
-    where no rounding was found.
+    there may be none, and then only the total and the margins of one variable are held to a neighbouring multiple, or
+    the total alone, which always can be; `margins` says which.
+
+    InputError for a base below 2, for counts below 0, and for more than 2^20 cells; ReleaseError where no rounding was
+    found.
     """
     if base < 2:
         raise InputError(f"the base is {base}; give a whole number of at least 2")
@@ -61,7 +63,7 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
         raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are rounded at once")
     if counts.max() > 1 << 50:
         raise InputError("counts beyond 2^50 are not rounded; divide them")
-    for margins in (_all_margins(counts.ndim), _small_margins(counts.ndim)):
+    for margins in (_all_margins(counts.ndim), _small_margins(counts.ndim), ((),)):
         raised = _solved(counts, base, margins)
         if raised is not None:
             found = (counts // base + raised) * base

@@ -31,7 +31,9 @@ def require(counts: Dense, found: Rounded) -> None:
     assert (np.abs(found.counts - counts) < base).all()
     for kept in found.margins:
         assert (np.abs(margin(found.counts, kept) - margin(counts, kept)) < base).all()
-    assert {(), *((axis,) for axis in range(counts.ndim) if counts.ndim > 1)} <= set(found.margins)
+    assert () in found.margins
+    if counts.ndim == 2:
+        assert set(found.margins) == {(), (0,), (1,)}
 
 
 @settings(max_examples=300)
@@ -41,8 +43,6 @@ def test_margins_are_kept_and_no_cell_moves_by_the_base(drawn: tuple[Dense, int]
     found = controlled_rounding(counts, base)
     require(counts, found)
     assert found.moved == np.abs(found.counts - counts).sum()
-    if counts.ndim == 2:
-        assert set(found.margins) == {(), (0,), (1,)}
 
 
 @settings(max_examples=30)
