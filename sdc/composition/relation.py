@@ -140,6 +140,12 @@ def _same(published: Published, own: Variable, finer: Variable, place: Mapping[s
     """Of categories that are called the same; those that a bare list of cells lacks have no record there."""
     others = set(own.categories) - set(finer.categories)
     lacking = set(finer.categories) - set(own.categories)
+    if len(others) == len(lacking) and {*map(_folded, others)} == {*map(_folded, lacking)} and others:
+        raise InputError(
+            f"{published.source}: {len(others)} categories of {own.name!r} differ from those elsewhere by case or "
+            "spaces alone; write them the same, or say by groups which are within each",
+            f"categories {sorted(others)}",
+        )
     if others or (lacking and published.is_whole):
         raise InputError(
             f"{published.source}: {own.name!r} has other categories than {finer.name!r} elsewhere; say by groups which "
@@ -148,6 +154,10 @@ def _same(published: Published, own: Variable, finer: Variable, place: Mapping[s
         )
     beyond = len(place)
     return np.array([place.get(category, beyond) for category in finer.categories], np.int64)
+
+
+def _folded(category: str) -> str:
+    return " ".join(category.casefold().split())
 
 
 def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:

@@ -214,6 +214,7 @@ def test_two_tables_of_one_variable_tell_a_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "relation", "message"),
     [
+        ("a,count\nX ,3\ny,4\n", "", "1 categories of 'a' differ from those elsewhere by case or spaces alone"),
         ("a,count\nyoung,3\nold,4\n", "", "has other categories than 'a' elsewhere; say by groups"),
         ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x]}}}", "1 categories of 'a' are in no group"),
         ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x, z], o: '*'}}}", "name 1 categories"),
