@@ -149,6 +149,13 @@ def _others(values: Any) -> Any:
     return OTHERS if values == "*" else values
 
 
+Groups = Annotated[
+    dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
+    Field(min_length=1),
+    AfterValidator(_groups),
+]
+
+
 class RecodeConfig(Section):
     """From the values of a column to fewer categories: bins, groups, or codes at the ends."""
 
@@ -158,12 +165,7 @@ class RecodeConfig(Section):
         Field(description="label: [from, below], null at the first or last end, in any order"),
     ] = None
     groups: Annotated[
-        Annotated[
-            dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
-            Field(min_length=1),
-            AfterValidator(_groups),
-        ]
-        | None,
+        Groups | None,
         Field(description='label: [values]; "*" for all others in one group at most'),
     ] = None
     top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
@@ -925,12 +927,7 @@ class RelatedVariableConfig(Section):
 
     of: Annotated[Text | None, Field(description="the variable of the table, where it is not called the same")] = None
     groups: Annotated[
-        Annotated[
-            dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
-            Field(min_length=1),
-            AfterValidator(_groups),
-        ]
-        | None,
+        Groups | None,
         Field(description='its category: [categories of the table]; "*" for all others in one at most'),
     ] = None
 

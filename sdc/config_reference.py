@@ -73,14 +73,26 @@ def explained(wanted: str | None = None) -> list[Key]:
     return found
 
 
-def page() -> str:
-    """The reference as one page that needs nothing else."""
+def table(anchor: str = "") -> str:
+    """The reference as a table of a page; the anchor of each row is its key after this."""
     rows = "\n".join(
-        f'<tr id="{escape(k.key)}"><th scope="row"><code>{escape(k.key)}</code></th><td>{escape(k.kind)}</td>'
+        f'<tr id="{anchor}{escape(k.key)}"><th scope="row"><code>{escape(k.key)}</code></th><td>{escape(k.kind)}</td>'
         f"<td>{'<b>must be given</b>' if k.default is None else f'<code>{escape(k.default)}</code>'}</td>"
         f"<td>{escape(k.description)}</td></tr>"
         for k in reference()
     )
+    return f"""<p>Every key of a config, with dots between sections; <code>{NAME}</code> is a name that you choose, such
+as that of a variable. A key that is not here is refused.</p>
+<div class="wide" tabindex="0"><table>
+<thead><tr><th scope="col">Key</th><th scope="col">Type</th><th scope="col">Default</th>
+<th scope="col">What it is</th></tr></thead><tbody>
+{rows}
+</tbody></table></div>
+"""
+
+
+def page() -> str:
+    """The reference as one page that needs nothing else."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>The config of sdc</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -94,13 +106,7 @@ tr:target {{ background: #ffd; }}
 tr {{ break-inside: avoid; }}
 </style></head><body>
 <h1>The config of sdc {escape(VERSION)}</h1>
-<p>Every key of a config, with dots between sections; <code>{NAME}</code> is a name that you choose, such as that of a
-variable. A key that is not here is refused.</p>
-<div class="wide"><table>
-<thead><tr><th scope="col">Key</th><th scope="col">Type</th><th scope="col">Default</th>
-<th scope="col">What it is</th></tr></thead><tbody>
-{rows}
-</tbody></table></div></body></html>
+{table()}</body></html>
 """
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
-from sdc.composition.published import Published, read_published
+from sdc.composition.published import Published
 from sdc.config import OTHERS, EarlierConfig, RelatedVariableConfig
 from sdc.config_file import faults_of, load_yaml
 from sdc.model.errors import InputError
@@ -63,11 +63,6 @@ def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
         return TypeAdapter(tuple[EarlierConfig, ...]).validate_python(content)
     except ValidationError as error:
         raise ConfigError(f"{path}: {faults_of(error, EarlierConfig)}") from error
-
-
-def published_by(folder: Path, relation: EarlierConfig) -> list[Published]:
-    """The tables of what a relation names, at the place where that lies; InputError as `read_published`."""
-    return read_published(folder, relation.total)
 
 
 def related(published: Published, relation: EarlierConfig, schema: Schema) -> Related:

@@ -13,7 +13,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from sdc.config_reference import NAME, reference
+from sdc.config_reference import table
 from sdc.version import VERSION
 
 
@@ -48,7 +48,7 @@ def handbook(commands: Any) -> str:
     """The whole page; `commands` is the command line's root."""
     parts = [_chapter(text) for _, text in chapters()]
     parts += [("commands", "Commands", _commands(commands)), ("python", "In Python", _verbs())]
-    parts.append(("config", "Every key of a config", _config()))
+    parts.append(("config", "Every key of a config", table("key-")))
     contents = "".join(f'<li><a href="#{key}">{escape(title)}</a></li>' for key, title, _ in parts)
     body = "\n".join(f'<section id="{key}">\n<h2>{escape(title)}</h2>\n{html}</section>' for key, title, html in parts)
     page = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
@@ -119,18 +119,3 @@ def _verbs() -> str:
 def _signature(verb: Any) -> str:
     # a default that is an object has no text that is the same twice
     return re.sub(r"= <.*? at 0x[0-9a-f]+>", "= ...", f"{verb.__name__}{inspect.signature(verb)}")
-
-
-def _config() -> str:
-    rows = "\n".join(
-        f'<tr id="key-{escape(k.key)}"><th scope="row"><code>{escape(k.key)}</code></th><td>{escape(k.kind)}</td>'
-        f"<td>{'must be given' if k.default is None else f'<code>{escape(k.default)}</code>'}</td>"
-        f"<td>{escape(k.description)}</td></tr>"
-        for k in reference()
-    )
-    head = "".join(f'<th scope="col">{what}</th>' for what in ("Key", "Type", "Default", "What it is"))
-    return (
-        f"<p><code>{NAME}</code> is a name that you choose, such as that of a variable. A key that is not here is "
-        f'refused.</p>\n<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n'
-        "</tbody></table></div>\n"
-    )
