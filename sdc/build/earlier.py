@@ -199,7 +199,6 @@ class _Grown:
 
     def __init__(self, table: Table) -> None:
         self.table, self.derived = table, list[str]()
-        self._own = len(table.schema)
         self._kept: dict[tuple[Any, ...], str] = {}
 
     def names_of(self, one: Related) -> tuple[str, ...]:
