@@ -77,6 +77,8 @@ def ledger(
     for entry in entries:
         tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
         print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
+        for what, _ in entry.before["foreign"]:
+            print(f"      judged together with {what}")
 
 
 @publications.command()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,18 +34,30 @@ OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells doe
 
 
 @dataclass(frozen=True)
+class Derived:
+    """A variable that follows from others of the table: `coding` has its code for each of their cells, in C order."""
+
+    name: str
+    of: tuple[str, ...]
+    categories: tuple[str, ...]
+    coding: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Before:
     """What is public already, by names of the table's variables.
 
     known    sub-tables, largest only
     derived  variables that were added to the table for them
     sources  what was published, for people
-    table    digest of the table without these
+    foreign  of what no ledger has: what it is, for people, and the digest of its table
+    table    digest of the table without what was added
     """
 
     known: tuple[tuple[str, ...], ...] = ()
-    derived: tuple[str, ...] = ()
+    derived: tuple[Derived, ...] = ()
     sources: tuple[str, ...] = ()
+    foreign: tuple[tuple[str, str], ...] = ()
     table: str = ""
 
     def release(self, schema: Schema) -> Release:
@@ -54,7 +66,7 @@ class Before:
 
     def hidden(self, schema: Schema) -> SubTable:
         """The variables that are never published."""
-        return st.of(map(schema.index, self.derived))
+        return st.of(schema.index(one.name) for one in self.derived)
 
     def forbidden(self, schema: Schema) -> tuple[SubTable, ...]:
         """The smallest sub-tables with such a variable that are not known, so that no search asks about one."""
@@ -65,13 +77,29 @@ class Before:
     @property
     def facts(self) -> dict[str, Any]:
         """As a document has it."""
-        return {"known": self.known, DERIVED: self.derived, "sources": self.sources, "table": self.table}
+        derived = [asdict(one) for one in self.derived]
+        return {
+            "known": self.known,
+            DERIVED: derived,
+            "sources": self.sources,
+            "foreign": self.foreign,
+            "table": self.table,
+        }
 
     @staticmethod
     def of(facts: Mapping[str, Any]) -> Before:
         """From such a document."""
-        known = tuple(tuple(names) for names in facts["known"])
-        return Before(known, tuple(facts[DERIVED]), tuple(facts["sources"]), facts["table"])
+        known, foreign = (tuple(tuple(texts) for texts in facts[part]) for part in ("known", "foreign"))
+        derived = (
+            Derived(one["name"], tuple(one["of"]), tuple(one["categories"]), tuple(one["coding"]))
+            for one in facts[DERIVED]
+        )
+        return Before(known, tuple(derived), tuple(facts["sources"]), foreign, facts["table"])
+
+    def entered(self, ledger: Ledger) -> dict[str, Any]:
+        """As an entry of the ledger has it: all that counts for the next release of this table."""
+        foreign = [[what, ledger.keyed(digest)] for what, digest in self.foreign]
+        return {**self.facts, "foreign": foreign, "table": ledger.keyed(self.table)}
 
 
 @dataclass(frozen=True)
@@ -111,10 +139,10 @@ def read_publications(config: BuildConfig, base: str) -> Publications:
 
 
 def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published, ...]:
-    if relation.disjoint:
-        return ()
     if relation.folder is not None:
         return tuple(read_published(Path(relation.folder), relation.total))
+    if relation.disjoint:
+        return ()
     entry = next((entry for entry in entries if entry.number == relation.entry), None)
     if entry is None:
         raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
@@ -136,22 +164,27 @@ def with_earlier(table: Table, publications: Publications) -> tuple[Table, Befor
 
     InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
     """
-    known, sources = list[tuple[str, ...]](), list[str]()
+    known, sources, foreign = list[tuple[str, ...]](), list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
-    for entry in _of_this_table(table, publications):
-        known += [names for names in entry.sub_tables if names]
-        sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
     grown = _Grown(table)
+    for entry in _of_this_table(table, publications):
+        judged = Before.of(entry.before)
+        known += [*entry.sub_tables, *grown.again(judged)]
+        sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
+        sources += [f"{what}, with which that entry was judged" for what, _ in judged.foreign]
     for relation, tables in publications.relations:
-        for published in tables:
+        for published in () if relation.disjoint else tables:
             one = related(published, relation, table.schema)
             _require_counts(table, one)
             known.append(grown.names_of(one))
-            sources.append(f"{published.label} of {Path(relation.label).name}")
+            what = f"{published.label} of {Path(relation.label).name}"
+            sources.append(what)
+            if relation.entry is None:
+                foreign[what, published.table.digest] = None
     found = grown.table
     largest = Release.of(st.of(map(found.schema.index, names)) for names in known)
     labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)
-    return found, Before(labels, tuple(grown.derived), tuple(sources), table.digest)
+    return found, Before(labels, tuple(grown.derived), tuple(sources), tuple(foreign), table.digest)
 
 
 def _of_this_table(table: Table, publications: Publications) -> Iterable[Entry]:
@@ -177,6 +210,23 @@ def _require_related(table: Table, publications: Publications) -> None:
                 "table, or where and variables where some are. A corrected table cannot be published beside the one it "
                 "corrects: their difference tells who was corrected"
             )
+        if entry.number not in own and relation is not None and not relation.disjoint:
+            _require_named(entry, publications)
+
+
+def _require_named(entry: Entry, publications: Publications) -> None:
+    """InputError where an entry that tells of these records was judged with what the config does not name."""
+    ledger = publications.ledger
+    if ledger is None:
+        return
+    tables = (one for relation, tables in publications.relations if relation.folder is not None for one in tables)
+    named = {ledger.keyed(one.table.digest) for one in tables}
+    lacking = [what for what, digest in Before.of(entry.before).foreign if digest not in named]
+    if lacking:
+        raise InputError(
+            f"entry {entry.number} of the ledger, {entry.name}, was judged together with {'; '.join(lacking)}, which "
+            "earlier does not name; name it there too, with how its records relate, or as disjoint"
+        )
 
 
 def _require_counts(table: Table, one: Related) -> None:
@@ -198,8 +248,16 @@ class _Grown:
     """The table with variables added one by one, each once."""
 
     def __init__(self, table: Table) -> None:
-        self.table, self.derived = table, list[str]()
+        self.table, self.derived = table, list[Derived]()
         self._kept: dict[tuple[Any, ...], str] = {}
+
+    def again(self, before: Before) -> list[tuple[str, ...]]:
+        """What was known to a release of this table, by names."""
+        schema, same = self.table.schema, dict[str, str]()
+        for one in before.derived:
+            of = tuple(map(schema.index, one.of))
+            same[one.name] = self._added(of, np.array(one.coding, np.int64), one.categories, one.name)
+        return [tuple(same.get(name, name) for name in names) for names in before.known]
 
     def names_of(self, one: Related) -> tuple[str, ...]:
         """The sub-table that tells all that was published, by names."""
@@ -241,7 +299,7 @@ class _Grown:
         grown = Schema((*schema.variables, variable))
         # what follows from a cell changes neither the cells nor their order
         self.table = Table(grown, codes, self.table.counts, StructuralZeros(patterns))
-        self.derived.append(name)
+        self.derived.append(Derived(name, tuple(schema.names[v] for v in of), labels, key[1]))
         self._kept[key] = name
         return name
 

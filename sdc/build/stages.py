@@ -448,6 +448,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "table": published.ledger.keyed(build.before.table),
         "build": build.base,
         "sub_tables": [st.names(element, table.schema) for element in public.frontier if element],
+        "before": build.before.entered(published.ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE).absolute()),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),

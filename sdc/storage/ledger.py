@@ -20,7 +20,7 @@ from typing import Any
 
 from sdc.model.errors import InputError
 
-FORMAT = 1
+FORMAT = 2  # 1 had not what an entry was judged with
 KEY = ".key"  # after the name of the ledger: the file of its key
 _FIRST = "0" * 64
 _TABLES = """
@@ -38,6 +38,7 @@ class Entry:
     table       keyed digest of the table it is of
     build       digest of config, data and code that made it
     sub_tables  what was published, by names; all that is within them is public too
+    before      what was public before and was judged with it, as `sdc.build.earlier.Before` has it
     universe    population, period and what else was said of whose records they are
     folder      where it was published; metadata, the SHA-256 of what that folder says of itself
     """
@@ -48,6 +49,7 @@ class Entry:
     table: str
     build: str
     sub_tables: tuple[tuple[str, ...], ...]
+    before: Mapping[str, Any]
     universe: Mapping[str, Any]
     folder: str
     metadata: str
@@ -63,7 +65,7 @@ class Entry:
         }
 
 
-_FIELDS = ("name", "published", "table", "build", "sub_tables", "universe", "folder", "metadata")
+_FIELDS = ("name", "published", "table", "build", "sub_tables", "before", "universe", "folder", "metadata")
 
 
 def _content(entry: Entry) -> dict[str, Any]:

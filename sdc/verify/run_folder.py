@@ -279,7 +279,7 @@ def _hidden(evidence: EvidenceFolder) -> SubTable:
     """The variables that stand for what was published before: they are proven like all others, and not published."""
     if not (evidence.folder / names.TABLE / names.EARLIER).is_file():
         return frozenset()
-    return frozenset(evidence.read_json(names.TABLE, names.EARLIER)[names.DERIVED])
+    return frozenset(one["name"] for one in evidence.read_json(names.TABLE, names.EARLIER)[names.DERIVED])
 
 
 def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:

@@ -316,6 +316,47 @@ def test_what_is_not_in_the_ledger_is_not_published(czech_folder: Path, monkeypa
     assert not build.folder.stage("release").exists()
 
 
+def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
+    """Of the recodes that tell a count together one is others', and only the first config names it."""
+    table = dense(schema_of([4, 2]), [9, 9, 1, 8, 9, 9, 9, 9])
+    write(table, tmp_path)
+    other = folder_of(tmp_path, "other", [recoded(table, 0b11, 1, "other")])
+    relation = {"folder": "other", "variables": {"grouped": {"of": "A", "groups": {"low": ["0"], "high": "*"}}}}
+    recodes = {"C": {"column": "A", "groups": {"low": ["0", "1"], "high": "*"}}}
+    both = {"path": "table.csv", "variables": ["A", "B", "C"], "recodes": recodes, "hierarchies": {"A": ["C", "A"]}}
+    apart = {"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}
+    new_ledger(tmp_path / "led")
+    first = built(config(tmp_path, "first", [relation], table=both, release=apart, ledger="led"))
+    (entry,) = read_ledger(tmp_path / "led").entries
+    assert entry.before["foreign"][0][0] == "grouped*B of other"
+    assert read_published(other)[0].table.digest not in (tmp_path / "led").read_bytes().decode("latin-1")
+    shutil.rmtree(other)  # what is public does not come back with its file
+    release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
+    with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
+        built(config(tmp_path, "second", [], table=both, release=release, ledger="led"))
+    third = built(config(tmp_path, "third", [], table=both, release=apart, ledger="led"))
+    assert third.before.derived == first.before.derived
+    assert set(third.before.known) == {("A", "C"), *first.before.known}  # and what the first published
+    assert verify(third.folder.path).verified
+
+
+def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: Path) -> None:
+    table = dense(schema_of([4, 2, 2]), [9] * 16)
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [marginal(table, 0b110, "other")])
+    new_ledger(tmp_path / "led")
+    fewer = {"path": "table.csv", "variables": ["B", "C"]}
+    built(config(tmp_path, "first", [{"folder": "other"}], table=fewer, ledger="led"))
+    told = "was judged together with B\\*C of other, which earlier does not name"
+    with pytest.raises(InputError, match=told):
+        built(config(tmp_path, "second", [{"entry": 1}], ledger="led"))
+    second = built(config(tmp_path, "second", [{"entry": 1}, {"folder": "other"}], ledger="led"))
+    assert ("B", "C") in second.before.known
+    with pytest.raises(InputError, match=told):
+        built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
+    assert built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
 def broken(how: str) -> Callable[[Path], object]:
     def change(path: Path) -> None:
         with sqlite3.connect(path) as database:
@@ -331,7 +372,7 @@ def broken(how: str) -> Callable[[Path], object]:
     [
         (broken("UPDATE entry SET content = replace(content, 'first', 'worst')"), "is broken at entry 1"),
         (broken("DELETE FROM entry WHERE number = 1"), "is broken at entry 2"),
-        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 1"),
+        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 2"),
         (lambda path: path.write_text("none of these"), "is no ledger, or is damaged"),
         (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
