@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sdc.composition.published import Published, read_published
-from sdc.composition.relation import Related, related
+from sdc.composition.relation import Related, is_renaming, related
 from sdc.config import BuildConfig, EarlierConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
@@ -264,7 +264,7 @@ class _Grown:
         names = []
         for place, (v, coding) in enumerate(zip(one.variables, one.codings, strict=True)):
             own = one.published.table.schema.variables[place]
-            if len(np.unique(coding)) == len(coding):
+            if is_renaming(coding):
                 names.append(self.table.schema.names[v])
                 continue
             labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]

@@ -38,8 +38,10 @@ class Related:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is a marginal of the refinement: all records, and categories as they are."""
-        return not self.where and all(np.array_equal(c, np.arange(len(c))) for c in self.codings)
+        """Whether it is a marginal of the refinement: all records, and its categories one by one, in any order."""
+        sizes = self.published.table.schema.sizes
+        pairs = zip(self.codings, sizes, strict=True)
+        return not self.where and all(size <= len(c) and is_renaming(c) for c, size in pairs)
 
     def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """(n, its variables) codes in it of (n, variables) cells of the refinement."""
@@ -52,6 +54,11 @@ class Related:
         for v, flags in self.where.items():
             inside &= flags[cells[:, v]]
         return inside
+
+
+def is_renaming(coding: Coding) -> bool:
+    """Whether each category of the refinement is one of its own."""
+    return np.array_equal(np.sort(coding), np.arange(len(coding)))
 
 
 def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
@@ -147,8 +154,8 @@ def _same(published: Published, own: Variable, finer: Variable, place: Mapping[s
             f"are within each: variables: {{{own.name}: {{of: {finer.name}, groups: {{...}}}}}}",
             f"categories {sorted(others or lacking)}",
         )
-    beyond = len(place)
-    return np.array([place.get(category, beyond) for category in finer.categories], np.int64)
+    places = dict(place)
+    return np.array([places.setdefault(category, len(places)) for category in finer.categories], np.int64)
 
 
 def _folded(category: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
 from typer.testing import CliRunner
 
@@ -166,15 +166,13 @@ def earlier(draw: hs.DrawFn) -> tuple[Table, Told]:
 def test_no_count_is_told_by_both(drawn: tuple[Table, Told]) -> None:
     """Whatever is released: each at-risk cell has its width over all tables that agree with it and what was before."""
     table, told = drawn
-    if not len(table) or any((counts == 0).any() for counts in table.one_way()) or not len(told[0].table):
-        return
+    assume((table.counts <= 2).any() and len(told[0].table))
+    assume(not any((counts == 0).any() for counts in table.one_way()))  # a category that no record has is none
     with TemporaryDirectory() as place:
         folder = Path(place)
         write(table, folder)
         folder_of(folder, "before", [told])
         relation = told[1].model_dump(mode="json", exclude_defaults=True) | {"folder": "before"}
-        if not (table.counts <= 2).any():
-            return
         try:
             build = built(config(folder, "t", [relation], risk={"small_count": 2, "min_width": 1}))
         except NothingReleasableError:
