@@ -94,8 +94,7 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
 
     A contributor with several records in a cell has there what they sum to. A cell without a record fails nothing; one
     whose contributors all have 0 fails the (n, p)-rule and the p%-rule, for its total tells what each of them has.
-    InputError for values below 0, or whose sum
-    leaves 62 bits.
+    InputError for values below 0, or whose sum leaves 62 bits.
     """
     if len(values) and values.min() < 0:
         raise InputError(

@@ -65,7 +65,7 @@ def stopped(cluster: Cluster) -> Iterator[None]:
 @contextmanager
 def read_only(cluster: Cluster, url: str) -> Iterator[None]:
     name = make_url(url).database
-    end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    end = f"SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{name}'"
     cluster.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     cluster.execute("postgres", end)
     yield
