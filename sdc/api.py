@@ -456,14 +456,29 @@ def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
     return listed.rounded(found.counts, rounded.base)
 
 
-def suppress(table: Table, *, small_count: int, min_width: int) -> Suppressed:
-    """Which cells of the table to withhold, its margins staying public; see `sdc.rules.suppression`.
+def suppress(
+    table: Table,
+    sub_table: str,
+    *,
+    small_count: int,
+    min_width: int,
+    beside: ReleaseLike | None = None,
+    posterior_limit: PosteriorLimit | None = None,
+    executor: Executor = IN_PROCESS,
+) -> Suppressed:
+    """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
 
-    InputError for too many cells, NotReleasableError where withholding all would not do.
+    With `beside`, a release, every at-risk cell of the whole table is judged as `assess` does. InputError for too many
+    cells or what is released already, ReleaseError for an unknown variable, NotReleasableError where withholding does
+    not do.
     """
     from sdc.rules import suppression
 
-    return suppression.suppress(table.dense, small_count, min_width)
+    subtable = st.parse(sub_table, table.schema)
+    if beside is None:
+        return suppression.suppress(table.marginal(subtable).dense, small_count, min_width)
+    criterion, effort = MinWidth(small_count, min_width, posterior_limit), Effort(Budget(), executor=executor)
+    return suppression.suppress_beside(table, subtable, release_of(table, beside), criterion, effort)
 
 
 def magnitude_table(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.cli_options import Json, SmallCount, StructuralZeros, SubjectPath, Variables, print_json
+from sdc.cli_options import Json, MinWidth, SmallCount, StructuralZeros, SubjectPath, Variables, print_json
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.build.subject import Subject
+    from sdc.model.table import Table
 
 rules = typer.Typer()
 SubTableName = Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as age*sex.")]
@@ -19,6 +23,7 @@ Out = Annotated[
 ]
 OutCsv = Annotated[Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file, .csv.")]
 ALONE = "it was judged by itself: beside other tables of these records it may tell more"
+BESIDE = "it was judged beside the release of this run; what is released later is not judged together with it"
 
 
 @rules.command("round")
@@ -34,7 +39,7 @@ def round_command(
     """A sub-table in multiples of a base, whose margins are rounded too and still add up; named as rounded."""
     from sdc import api
 
-    table = _marginal(subject, sub_table, variables, structural_zeros)
+    table = _marginal(_subject(subject, variables, structural_zeros), sub_table)
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         _write_table(out, api.rounded_table(table, rounded, title=f"{sub_table}"))
@@ -60,18 +65,27 @@ def round_command(
 def suppress(
     subject: SubjectPath,
     sub_table: SubTableName,
-    min_width: Annotated[int, typer.Option(min=1, help="How far each small count must be able to move.")],
+    min_width: MinWidth = None,
     out: OutCsv = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Which cells of a sub-table to withhold, its margins staying public, fewest records first."""
+    """Which cells of a sub-table to withhold, fewest records first; of a run, judged beside its release."""
     from sdc import api
 
-    table = _marginal(subject, sub_table, variables, structural_zeros)
-    found = api.suppress(table, small_count=small_count or 2, min_width=min_width)
+    about = _subject(subject, variables, structural_zeros)
+    beside = about.released is not None
+    found = api.suppress(
+        about.table,
+        sub_table,
+        small_count=about.small_count(small_count),
+        min_width=about.min_width(min_width),
+        beside=about.released,
+        posterior_limit=about.limit(None),
+    )
+    table = _marginal(about, sub_table)
     rows = found.rows(table)
     if out is not None:
         _write_rows(out, rows)
@@ -83,13 +97,14 @@ def suppress(
                 "withheld_cells": withheld,
                 "withheld_records": found.weight,
                 "optimal": found.optimal,
+                "judged_beside_release": beside,
                 "cells": rows,
             }
         )
         return
     print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
-    print("no fewer would do" if found.optimal else "fewer might do: the search was cut short")
-    print(ALONE)
+    print("no fewer would do" if found.optimal else "fewer might do")
+    print(BESIDE if beside else ALONE)
 
 
 @rules.command()
@@ -157,12 +172,16 @@ def _hierarchy(text: str) -> tuple[str, list[str]]:
     return name, columns.split(",")
 
 
-def _marginal(subject: str, sub_table: str, variables: str | None, zeros: Path | None) -> Any:
+def _subject(path: str, variables: str | None, zeros: Path | None) -> Subject:
     from sdc.build.subject import Subject
+
+    return Subject.open(path, variables.split(",") if variables else None, zeros)
+
+
+def _marginal(subject: Subject, sub_table: str) -> Table:
     from sdc.model import subtable as st
 
-    table = Subject.open(subject, variables.split(",") if variables else None, zeros).table
-    return table.marginal(st.parse(sub_table, table.schema))
+    return subject.table.marginal(st.parse(sub_table, subject.table.schema))
 
 
 def _write_table(out: Path, table: Any) -> None:

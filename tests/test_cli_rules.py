@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from sdc.cli import app
 from sdc.composition.published import read_published
 from sdc.model.errors import InputError, SdcError
+from sdc.storage.parquet import table_columns, write_csv
+from tests.strategies import dense, schema_of
 
 CZECH = str(Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv")
 
@@ -101,6 +104,25 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     with pytest.raises(SdcError, match="though all cells are withheld") as refused:
         sdc("suppress", table, "a*b", "--min-width", 30)
     assert refused.value.status == 3
+
+
+def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 3, 3]), [0, 30, 5, 1, 30, 5, 2, 1, 0, 9, 9, 30, 30, 30, 0, 0, 9, 9])
+    write_csv(tmp_path / "table.csv", table_columns(table))
+    config = {"name": "t", "table": {"path": "table.csv"}, "risk": {"small_count": 2, "min_width": 4}}
+    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump(config))
+    sdc("run", tmp_path / "t.yaml")
+    (run,) = (tmp_path / "runs" / "t").iterdir()
+    alone = document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)
+    assert (alone["withheld_cells"], alone["judged_beside_release"]) == (0, False)
+    beside = document("suppress", run, "A*B", "--out", tmp_path / "out.csv")
+    assert (beside["withheld_cells"], beside["judged_beside_release"]) == (4, True)
+    assert "what is released later is not judged together with it" in sdc("suppress", run, "A*B")
+    with pytest.raises(SdcError, match="A is in the release as it is"):
+        sdc("suppress", run, "A")
+    with pytest.raises(SdcError, match="says nothing of the criterion; give --min-width"):
+        sdc("suppress", tmp_path / "table.csv", "A*B")
 
 
 def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:

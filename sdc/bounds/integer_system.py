@@ -55,20 +55,29 @@ class IntegerSystem:
             for end in (0, 1):
                 if outer[row, end] == inner[row, end]:
                     continue
-                (self._model.maximize if end else self._model.minimize)(self._variables[cell])
-                status, solver = self._solve(EFFORT)
-                if status == self._cp.INFEASIBLE:
-                    raise RuntimeError("the solver finds no solution where there is one")
-                if status == self._cp.UNKNOWN:
-                    continue
-                found = self._checked(solver)[chosen]
-                inner = np.stack([np.minimum(inner[:, 0], found), np.maximum(inner[:, 1], found)], axis=1)
-                # a double: rounded outwards, so that its error can only make a bound wider
-                proven = solver.best_objective_bound
-                outer[row, end] = (
-                    min(outer[row, 1], math.ceil(proven)) if end else max(outer[row, 0], math.floor(proven))
-                )
+                found, proven = self.farthest(cell, end)
+                if found is not None:
+                    reached = found[chosen]
+                    inner = np.stack([np.minimum(inner[:, 0], reached), np.maximum(inner[:, 1], reached)], axis=1)
+                    outer[row, end] = proven
         return outer, inner
+
+    def farthest(self, cell: int, end: int) -> tuple[Counts | None, int]:
+        """A solution with a cell's least (end 0) or largest count (1), as far as was found, and what is proven of it.
+
+        None, and a bound that holds always, where the effort did not do. The system must have a solution.
+        """
+        model = self._model
+        (model.maximize if end else model.minimize)(self._variables[cell])
+        status, solver = self._solve(EFFORT)
+        if status == self._cp.INFEASIBLE:
+            raise RuntimeError("the solver finds no solution where there is one")
+        most = int(self.upper[cell])
+        if status == self._cp.UNKNOWN:
+            return None, most if end else 0
+        # a double: rounded outwards, so that its error can only make a bound wider
+        proven = solver.best_objective_bound
+        return self._checked(solver), min(most, math.ceil(proven)) if end else max(0, math.floor(proven))
 
     @cached_property
     def _cp(self) -> Any:

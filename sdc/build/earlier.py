@@ -20,10 +20,10 @@ from sdc.composition.published import Published, read_published
 from sdc.composition.relation import Related, is_renaming, related
 from sdc.config import BuildConfig, EarlierConfig
 from sdc.model import subtable as st
+from sdc.model.derived import free_name, with_derived
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import Release
-from sdc.model.schema import MAX_VARIABLES, Schema, Variable
-from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.run_format import DERIVED, METADATA, SHA256
@@ -283,46 +283,10 @@ class _Grown:
     def _added(self, of: tuple[int, ...], coding: Any, labels: tuple[str, ...], name: str) -> str:
         """A variable that follows from others: `coding` has its code for each of their cells, in C order."""
         key = (of, tuple(coding.tolist()))
-        if key in self._kept:
-            return self._kept[key]
-        schema = self.table.schema
-        if len(schema) >= MAX_VARIABLES:
-            raise InputError(
-                f"with what was published before the table has more than {MAX_VARIABLES} variables; drop some"
-            )
-        name = _free(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
-        space = schema.keys.keep(of)
-        column = coding[space.pack(self.table.codes[:, of])]
-        variable = Variable(name, labels)
-        codes = np.concatenate([self.table.codes, column[:, None].astype(np.uint16)], axis=1)
-        patterns = (*self.table.zeros.patterns, *_implied(of, space.sizes, coding, len(labels), len(schema)))
-        grown = Schema((*schema.variables, variable))
-        # what follows from a cell changes neither the cells nor their order
-        self.table = Table(grown, codes, self.table.counts, StructuralZeros(patterns))
-        self.derived.append(Derived(name, tuple(schema.names[v] for v in of), labels, key[1]))
-        self._kept[key] = name
-        return name
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    numbered = (name if number == 1 else f"{name} {number}" for number in range(1, MAX_VARIABLES + 2))
-    return next(one for one in numbered if one not in taken)
-
-
-def _implied(of: tuple[int, ...], sizes: Sequence[int], coding: Any, labels: int, new: int) -> list[Pattern]:
-    """What cannot be: a code of the new variable with cells of the others that have another."""
-    if len(of) == 1:
-        return [
-            ((of[0], tuple(np.flatnonzero(coding != code).tolist())), (new, (code,)))
-            for code in range(labels)
-            if (coding != code).any()
-        ]
-    # of several: a cell at a time, gathered along the last variable
-    found: list[Pattern] = []
-    cells = coding.reshape(sizes)
-    for first in product(*map(range, sizes[:-1])):
-        for code in range(labels):
-            if len(others := np.flatnonzero(cells[first] != code)):
-                fixed = [(v, (c,)) for v, c in zip(of[:-1], first, strict=True)]
-                found.append((*fixed, (of[-1], tuple(others.tolist())), (new, (code,))))
-    return found
+        if key not in self._kept:
+            schema = self.table.schema
+            name = free_name(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
+            self.table = with_derived(self.table, of, coding, Variable(name, labels))
+            self.derived.append(Derived(name, tuple(schema.names[v] for v in of), labels, key[1]))
+            self._kept[key] = name
+        return self._kept[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,23 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, vstack
 
 from sdc.bounds.integer_system import IntegerSystem
+from sdc.model import subtable as st
+from sdc.model.derived import free_name, with_derived
 from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.release import Release
+from sdc.model.schema import Variable
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.risk.criterion import Assessment, Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT
 
 Dense = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS, ROUNDS = 4096, 2000
+KEPT = 512  # tables that agree, the newest
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +54,13 @@ class Suppressed:
         ]
 
 
-def suppress(counts: Dense, small_count: int, min_width: int, rounds: int = ROUNDS) -> Suppressed:
+def suppress(
+    counts: Dense, small_count: int, min_width: int, *, also: Flags | None = None, rounds: int = ROUNDS
+) -> Suppressed:
     """The cells to withhold, fewest records first, such that each count of 1 to `small_count` keeps its width.
 
     counts  integers of any shape; its margins with one variable summed out stay public, and so all others
+    also    flags of its shape: cells that must be withheld and keep the width too
 
     By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
     narrow bounds, one of the cells that are public then must be withheld too ([DKS] section 5; Fischetti and Salazar
@@ -61,93 +74,204 @@ def suppress(counts: Dense, small_count: int, min_width: int, rounds: int = ROUN
         raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are treated at once")
     if min_width < 1 or small_count < 1:
         raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
-    sensitive = (counts > 0) & (counts <= small_count)
-    everything = np.ones(counts.shape, np.bool_)
-    narrow = _narrow(counts, everything, sensitive, min_width)
-    if len(narrow):
+    sensitive = ((counts > 0) & (counts <= small_count)) | (False if also is None else also)
+    intruder = _Intruder(counts, sensitive, min_width)
+    narrow = intruder.narrow(np.ones(counts.size, np.bool_))
+    if narrow:
         raise NotReleasableError(
             f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are withheld: its margins "
             "tell them; release fewer margins, or merge categories"
         )
     weights, cuts = counts.reshape(-1) + 1, list[npt.NDArray[np.int64]]()
+    needs = _never_alone(intruder)
     for _ in range(rounds):
-        withheld = _cheapest(weights, sensitive.reshape(-1), cuts).reshape(counts.shape)
-        narrow = _narrow(counts, withheld, sensitive, min_width)
-        if not len(narrow):
-            return _suppressed(counts, withheld, sensitive, optimal=True)
-        cuts.append(_cut(counts, withheld, sensitive, min_width))
-    return _suppressed(counts, _greedy(counts, withheld, sensitive, min_width), sensitive, optimal=False)
+        withheld = _cheapest(weights, sensitive.reshape(-1), needs, cuts)
+        narrow = intruder.narrow(withheld)
+        if not narrow:
+            return intruder.suppressed(withheld, optimal=intruder.proven)
+        cuts += [_cut(intruder, withheld, cell) for cell in narrow]
+    return intruder.suppressed(_greedy(intruder), optimal=False)
 
 
-def _suppressed(counts: Dense, withheld: Flags, sensitive: Flags, *, optimal: bool) -> Suppressed:
-    bounds = _bounds(counts, withheld, np.flatnonzero(sensitive))
-    return Suppressed(withheld, bounds, int(counts[withheld].sum()), optimal)
+def suppress_beside(
+    table: Table, subtable: SubTable, release: Release, criterion: MinWidth, effort: Effort
+) -> Suppressed:
+    """The cells of a sub-table to withhold, so that the others may be public beside a release of the table.
+
+    As `suppress`, and then every at-risk cell of the whole table is judged for whoever has the release and the cells
+    that stay: together these are a sub-table of the release's and one of a variable that follows from the sub-table's,
+    with a category for each public cell and one for all that are withheld. Where a cell is not proven to keep its
+    width, the cell of the sub-table that it is in is withheld as well, and so on.
+
+    InputError where the release has the sub-table already; NotReleasableError where withholding does not do.
+    """
+    if subtable in release:
+        raise InputError(f"{st.label(subtable, table.schema)} is in the release as it is; there is nothing to withhold")
+    own = table.marginal(subtable)
+    also = np.zeros(own.schema.sizes, np.bool_)
+    while True:
+        found = suppress(own.dense, criterion.small_count, criterion.min_width, also=also)
+        judged = _beside(table, subtable, release, found.withheld, criterion, effort)
+        if judged.verdict is Verdict.SAFE:
+            return replace(found, optimal=found.optimal and not also.any())
+        more = np.zeros_like(also)
+        cells = np.array([witness.cell for witness in judged.witnesses], np.int64)
+        more[tuple(cells[:, v] for v in st.members(subtable))] = True
+        more &= ~found.withheld
+        if not more.any():
+            raise NotReleasableError(
+                f"{st.label(subtable, table.schema)} cannot be published beside the release by withholding cells: with "
+                f"{int(found.withheld.sum())} of {own.schema.cells} withheld the verdict is "
+                f"{judged.verdict.name.lower()}; release less, or publish coarser categories"
+            )
+        also |= more
 
 
-def _bounds(counts: Dense, withheld: Flags, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(n, 2) between what cells surely can move, given all that is not withheld and all margins."""
-    flat, hidden = counts.reshape(-1), np.flatnonzero(withheld)
-    place = np.full(counts.size, -1)
-    place[hidden] = np.arange(len(hidden))
-    equations, upper = [], np.full(len(hidden), np.iinfo(np.int64).max)
-    grid = np.arange(counts.size).reshape(counts.shape)
-    for axis in range(counts.ndim):
-        for line in np.moveaxis(grid, axis, -1).reshape(-1, counts.shape[axis]):
-            inside = line[place[line] >= 0]
-            if len(inside):
-                total = int(flat[inside].sum())
-                equations.append((place[inside], total))
-                upper[place[inside]] = np.minimum(upper[place[inside]], total)
-    found = np.stack([flat[cells], flat[cells]], axis=1)
-    asked = np.flatnonzero(place[cells] >= 0)
-    if len(asked):
-        # the inner ones, which tables that agree reach: what is not proven does not count as wide
-        _, found[asked] = IntegerSystem(upper, equations).bounds(flat[hidden], place[cells[asked]].tolist())
-    return found
+def _beside(
+    table: Table, subtable: SubTable, release: Release, withheld: Flags, criterion: MinWidth, effort: Effort
+) -> Assessment:
+    public = ~withheld.reshape(-1)
+    coding = np.where(public, np.cumsum(public), 0)
+    labels = ("withheld", *map(str, range(1, int(public.sum()) + 1)))
+    name = free_name("what is not withheld", table.schema.names)
+    grown = with_derived(table, tuple(st.members(subtable)), coding, Variable(name, labels))
+    known = Release.of([*release.frontier, 1 << len(table.schema)])
+    return Inquiry(grown, criterion, effort=effort).ask(known).assessment
 
 
-def _narrow(counts: Dense, withheld: Flags, sensitive: Flags, min_width: int) -> npt.NDArray[np.int64]:
-    """The sensitive cells whose bounds are narrower than asked."""
-    cells = np.flatnonzero(sensitive)
-    bounds = _bounds(counts, withheld, cells)
-    return cells[bounds[:, 1] - bounds[:, 0] < min_width]
+class _Intruder:
+    """What can be told of the sensitive cells by whoever has all cells but those withheld, and all margins.
+
+    Tables that agree with what is public are kept: they serve as long as all cells in which they differ are withheld.
+
+    proven  whether all that was said to be narrow was proven to be
+    """
+
+    def __init__(self, counts: Dense, sensitive: Flags, min_width: int) -> None:
+        self.shape, self.flat, self.width = counts.shape, counts.reshape(-1), min_width
+        self.cells = np.flatnonzero(sensitive)
+        grid = np.arange(counts.size).reshape(counts.shape)
+        self.grids = [np.moveaxis(grid, axis, -1).reshape(-1, counts.shape[axis]) for axis in range(counts.ndim)]
+        self.lines = [line for lines in self.grids for line in lines]
+        self.proven = True
+        self._tables, self._differ = self.flat[None].copy(), np.zeros((1, counts.size), np.bool_)
+        self._of: tuple[bytes, IntegerSystem, Dense] | None = None
+
+    def narrow(self, withheld: Flags) -> list[int]:
+        """The sensitive cells that are not seen to keep the width."""
+        return [cell for cell in self.cells.tolist() if not self.is_wide(cell, withheld)]
+
+    def is_wide(self, cell: int, withheld: Flags) -> bool:
+        """Whether tables are known between which the cell moves as far as it must."""
+        values = self._tables[~self._differ[:, ~withheld].any(axis=1), cell]
+        low, high = int(values.min()), int(values.max())
+        moves = self.moving(withheld)
+        for end in (1, 0):
+            if high - low >= self.width or not moves[cell]:
+                break
+            found, proven = self._farthest(cell, end, moves)
+            reached = int(self.flat[cell] if found is None else found[cell])
+            self.proven &= reached == proven
+            low, high = min(low, reached), max(high, reached)
+        return high - low >= self.width
+
+    def moving(self, withheld: Flags) -> Flags:
+        """Without the cells that follow from the margins because no other of some line is withheld."""
+        moves = withheld.copy()
+        while True:
+            alone = np.zeros_like(moves)
+            for lines in self.grids:
+                inside = moves[lines]
+                alone[lines[inside & (inside.sum(axis=1) == 1)[:, None]]] = True
+            if not alone.any():
+                return moves
+            moves &= ~alone
+
+    def _farthest(self, cell: int, end: int, withheld: Flags) -> tuple[Dense | None, int]:
+        system, hidden = self._system(withheld)
+        solution, proven = system.farthest(int(np.searchsorted(hidden, cell)), end)
+        if solution is None:
+            return None, proven
+        found = self.flat.copy()
+        found[hidden] = solution
+        self._tables = np.concatenate([self.flat[None], found[None], self._tables[1:KEPT]])
+        self._differ = self._tables != self.flat
+        return found, proven
+
+    def _system(self, withheld: Flags) -> tuple[IntegerSystem, Dense]:
+        """Of the counts withheld, and which cells they are."""
+        key = withheld.tobytes()
+        if self._of is None or self._of[0] != key:
+            hidden = np.flatnonzero(withheld)
+            place, upper = np.cumsum(withheld) - 1, np.full(len(hidden), np.iinfo(np.int64).max)
+            equations = []
+            for line in self.lines:
+                inside = line[withheld[line]]
+                if len(inside):
+                    total = int(self.flat[inside].sum())
+                    equations.append((place[inside], total))
+                    upper[place[inside]] = np.minimum(upper[place[inside]], total)
+            self._of = key, IntegerSystem(upper, equations), hidden
+        return self._of[1:]
+
+    def suppressed(self, withheld: Flags, *, optimal: bool) -> Suppressed:
+        """With the bounds that tables which agree reach: what is not proven does not count as wide."""
+        bounds = np.stack([self.flat[self.cells], self.flat[self.cells]], axis=1)
+        if len(self.cells):
+            system, hidden = self._system(withheld)
+            _, bounds = system.bounds(self.flat[hidden], np.searchsorted(hidden, self.cells).tolist())
+        weight = int(self.flat[withheld].sum())
+        return Suppressed(withheld.reshape(self.shape), bounds, weight, optimal)
 
 
-def _cut(counts: Dense, withheld: Flags, sensitive: Flags, min_width: int) -> npt.NDArray[np.int64]:
-    """Cells of which one must be withheld: those public in a largest set that leaves some sensitive cell too narrow."""
+def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int64]:
+    """Cells of which one must be withheld: those public in a largest set that leaves the cell too narrow."""
     largest = withheld.copy()
-    for cell in np.argsort(-counts.reshape(-1), kind="stable").tolist():
-        if not largest.reshape(-1)[cell]:
-            tried = largest.copy()
-            tried.reshape(-1)[cell] = True
-            if len(_narrow(counts, tried, sensitive, min_width)):
-                largest = tried
+    for other in np.argsort(-intruder.flat, kind="stable").tolist():
+        if not largest[other]:
+            largest[other] = True
+            # where it follows from the margins nobody is told less
+            largest[other] = not intruder.moving(largest)[other] or not intruder.is_wide(cell, largest)
     return np.flatnonzero(~largest)
 
 
-def _cheapest(weights: Dense, sensitive: Flags, cuts: list[npt.NDArray[np.int64]]) -> Flags:
+def _never_alone(intruder: _Intruder) -> csr_array:
+    """A row for each cell in each line: others of the line less the cell, as none is withheld alone to any use."""
+    blocks = []
+    for lines in intruder.grids:
+        cells, length = lines.reshape(-1), lines.shape[1]
+        rows = np.repeat(np.arange(len(cells)), length)
+        others = np.repeat(lines, length, axis=0).reshape(-1)
+        signs = np.where(others == cells[rows], -1, 1)
+        blocks.append(csr_array((signs, (rows, others)), (len(cells), len(cells))))
+    return vstack(blocks, "csr")
+
+
+def _cheapest(weights: Dense, sensitive: Flags, needs: csr_array, cuts: list[npt.NDArray[np.int64]]) -> Flags:
     """The cells of least weight that have one of every cut, and the sensitive ones."""
-    if not cuts:
+    if not sensitive.any():
         return sensitive.copy()
-    rows = [csr_array((np.ones(len(cut)), (np.zeros(len(cut), int), cut)), (1, len(weights))) for cut in cuts]
+    constraints = [LinearConstraint(needs, 0, np.inf)]
+    if cuts:
+        rows = np.repeat(np.arange(len(cuts)), [len(cut) for cut in cuts])
+        of_cuts = csr_array((np.ones(len(rows)), (rows, np.concatenate(cuts))), (len(cuts), len(weights)))
+        constraints.append(LinearConstraint(of_cuts, 1, np.inf))
     found = milp(
         weights.astype(float),
         integrality=np.ones(len(weights)),
         bounds=Bounds(sensitive.astype(float), 1),
-        constraints=LinearConstraint(vstack(rows, "csr"), 1, np.inf),
+        constraints=constraints,
     )
     if found.x is None:
         raise RuntimeError("no cells have one of every cut, and all cells have")
     return np.asarray(np.rint(found.x), np.bool_)
 
 
-def _greedy(counts: Dense, withheld: Flags, sensitive: Flags, min_width: int) -> Flags:
+def _greedy(intruder: _Intruder) -> Flags:
     """From all cells those public again, largest first, that are not needed."""
-    kept = np.ones(counts.shape, np.bool_)
-    for cell in np.argsort(-counts.reshape(-1), kind="stable").tolist():
-        if not sensitive.reshape(-1)[cell]:
-            tried = kept.copy()
-            tried.reshape(-1)[cell] = False
-            if not len(_narrow(counts, tried, sensitive, min_width)):
-                kept = tried
+    kept = np.ones(len(intruder.flat), np.bool_)
+    for cell in np.argsort(-intruder.flat, kind="stable").tolist():
+        if cell not in intruder.cells:
+            kept[cell] = False
+            kept[cell] = bool(intruder.narrow(kept))
     return kept

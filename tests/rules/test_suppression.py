@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
+from sdc.api import assess
+from sdc.api import suppress as suppress_in
+from sdc.bounds.enumeration import feasible_tables
+from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.release import Release
+from sdc.model.table import Table
 from sdc.rules.suppression import Dense, suppress
+from tests.strategies import dense, knows, schema_of, small_tables
 
 
 def widths(counts: Dense, withheld: frozenset[int]) -> dict[int, int]:
@@ -75,7 +82,7 @@ def test_one_small_count_takes_three_others() -> None:
 
 def test_out_of_rounds_a_choice_still_protects() -> None:
     counts = np.random.default_rng(1).integers(1, 9, (4, 4))
-    found = suppress(counts, 1, 2, rounds=1)
+    found = suppress(counts, 1, 2, rounds=0)
     assert not found.optimal
     assert (found.bounds[:, 1] - found.bounds[:, 0] >= 2).all()
 
@@ -87,3 +94,48 @@ def test_out_of_rounds_a_choice_still_protects() -> None:
 def test_what_cannot_be_treated_is_refused(counts: list[int], small: int, width: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         suppress(np.array(counts, np.int64), small, width)
+
+
+def widths_beside(table: Table, release: Release, subtable: int, withheld: Dense) -> list[int]:
+    """Of each at-risk cell, over all tables with the release's marginals and the public cells of the sub-table."""
+    others = tuple(v for v in range(len(table.schema)) if not subtable >> v & 1)
+    known = table.dense.sum(axis=others)
+    agreeing = [
+        one
+        for one in feasible_tables(table, knows(table, release))
+        if (one.reshape(table.schema.sizes).sum(axis=others) == known)[~withheld].all()
+    ]
+    cells = tuple(table.codes[table.at_risk(2)].T)
+    values = np.stack([one.reshape(table.schema.sizes)[cells] for one in agreeing])
+    return (values.max(axis=0) - values.min(axis=0)).tolist()
+
+
+@settings(max_examples=60)
+@given(small_tables(max_records=5, max_cells=12).filter(lambda table: len(table.at_risk(2)) > 0), hs.data())
+def test_beside_a_release_every_cell_of_the_table_keeps_its_width(table: Table, data: hs.DataObject) -> None:
+    full = (1 << len(table.schema)) - 1
+    release = Release.of(data.draw(hs.lists(hs.integers(0, full - 1), min_size=1, max_size=3)))
+    subtable = data.draw(hs.sampled_from([s for s in range(1, full + 1) if s not in release]))
+    width = data.draw(hs.integers(1, 3))
+    try:
+        found = suppress_in(table, st.label(subtable, table.schema), small_count=2, min_width=width, beside=release)
+    except NotReleasableError:
+        return
+    own = widths_beside(table, release, subtable, found.withheld)
+    assert min(own) >= width
+
+
+def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
+    """By itself nothing would be withheld, and beside what is released it tells of a count of the whole table."""
+    counts = [0, 30, 5, 1, 30, 5, 2, 1, 0, 9, 9, 30, 30, 30, 0, 0, 9, 9]
+    table, release = dense(schema_of([2, 3, 3]), counts), ["A", "B", "C"]
+    assert assess(table, release, min_width=4).releasable
+    assert assess(table, [*release, "A*B"], min_width=4).releasable is False
+    assert not suppress_in(table, "A*B", small_count=2, min_width=4).withheld.any()
+    found = suppress_in(table, "A*B", small_count=2, min_width=4, beside=release)
+    assert found.withheld.sum() == 4
+    known = Release.of(st.parse(name, table.schema) for name in release)
+    with pytest.raises(InputError, match=r"A is in the release as it is"):
+        suppress_in(table, "A", small_count=2, min_width=4, beside=known)
+    with pytest.raises(NotReleasableError, match=r"though all cells are withheld|by withholding cells"):
+        suppress_in(table, "A*B*C", small_count=2, min_width=4, beside=["A*B"])
