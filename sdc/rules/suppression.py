@@ -261,6 +261,7 @@ def _cheapest(weights: Dense, sensitive: Flags, needs: csr_array, cuts: list[npt
         integrality=np.ones(len(weights)),
         bounds=Bounds(sensitive.astype(float), 1),
         constraints=constraints,
+        options={"mip_rel_gap": 0},
     )
     if found.x is None:
         raise RuntimeError("no cells have one of every cut, and all cells have")
