@@ -464,6 +464,7 @@ def suppress(
     min_width: int,
     beside: ReleaseLike | None = None,
     posterior_limit: PosteriorLimit | None = None,
+    budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
@@ -477,7 +478,8 @@ def suppress(
     subtable = st.parse(sub_table, table.schema)
     if beside is None:
         return suppression.suppress(table.marginal(subtable).dense, small_count, min_width)
-    criterion, effort = MinWidth(small_count, min_width, posterior_limit), Effort(Budget(), executor=executor)
+    criterion = MinWidth(small_count, min_width, posterior_limit)
+    effort = Effort(budget or Budget(), executor=executor)
     return suppression.suppress_beside(table, subtable, release_of(table, beside), criterion, effort)
 
 

@@ -84,6 +84,7 @@ def suppress(
         min_width=about.min_width(min_width),
         beside=about.released,
         posterior_limit=about.limit(None),
+        budget=about.budget,
     )
     table = _marginal(about, sub_table)
     rows = found.rows(table)

@@ -115,11 +115,17 @@ class Subject:
             else:
                 found["annealing"] = _changed(settings.annealing, given)
             found |= {"draws": release.simulatable.draws, "share": release.simulatable.share}
-            found |= {"refute_cells": release.refute_cells, "budget": Budget(release.seconds_per_cell, release.seconds)}
+            found |= {"refute_cells": release.refute_cells, "budget": self.budget}
             found |= {"require": settings.require, "forbid": settings.forbid, "demand": settings.demand}
             found |= {name: getattr(settings.wishes, name) for name in ("best_subset", "breadth", "questions")}
             found["weights"] = {**release.weights.variables, **release.weights.sub_tables, **weights}
         return found | {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def budget(self) -> Budget:
+        """The config's, or the default."""
+        release = None if self.build is None else self.config.release
+        return Budget() if release is None else Budget(release.seconds_per_cell, release.seconds)
 
     @property
     def forbid(self) -> Sequence[Pattern]:

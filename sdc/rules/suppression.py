@@ -18,7 +18,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Effort
+from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
@@ -101,17 +101,19 @@ def suppress_beside(
     As `suppress`, and then every at-risk cell of the whole table is judged for whoever has the release and the cells
     that stay: together these are a sub-table of the release's and one of a variable that follows from the sub-table's,
     with a category for each public cell and one for all that are withheld. Where a cell is not proven to keep its
-    width, the cell of the sub-table that it is in is withheld as well, and so on.
+    width, the cell of the sub-table that it is in is withheld as well, and so on; all within one budget.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do.
     """
     if subtable in release:
         raise InputError(f"{st.label(subtable, table.schema)} is in the release as it is; there is nothing to withhold")
     own = table.marginal(subtable)
-    also = np.zeros(own.schema.sizes, np.bool_)
+    also, spent = np.zeros(own.schema.sizes, np.bool_), 0
     while True:
         found = suppress(own.dense, criterion.small_count, criterion.min_width, also=also)
-        judged = _beside(table, subtable, release, found.withheld, criterion, effort)
+        inquiry, known = _beside(table, subtable, release, found.withheld, criterion, effort)
+        inquiry.spent = spent
+        judged, spent = inquiry.ask(known).assessment, inquiry.spent
         if judged.verdict is Verdict.SAFE:
             return replace(found, optimal=found.optimal and not also.any())
         more = np.zeros_like(also)
@@ -129,14 +131,15 @@ def suppress_beside(
 
 def _beside(
     table: Table, subtable: SubTable, release: Release, withheld: Flags, criterion: MinWidth, effort: Effort
-) -> Assessment:
+) -> tuple[Inquiry, Release]:
+    """A table with such a variable, to be asked about, and what is public of it."""
     public = ~withheld.reshape(-1)
     coding = np.where(public, np.cumsum(public), 0)
     labels = ("withheld", *map(str, range(1, int(public.sum()) + 1)))
     name = free_name("what is not withheld", table.schema.names)
     grown = with_derived(table, tuple(st.members(subtable)), coding, Variable(name, labels))
     known = Release.of([*release.frontier, 1 << len(table.schema)])
-    return Inquiry(grown, criterion, effort=effort).ask(known).assessment
+    return Inquiry(grown, criterion, effort=effort), known
 
 
 class _Intruder:
