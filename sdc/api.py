@@ -469,9 +469,9 @@ def suppress(
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
 
-    With `beside`, a release, every at-risk cell of the whole table is judged as `assess` does. InputError for too many
-    cells or what is released already, ReleaseError for an unknown variable, NotReleasableError where withholding does
-    not do.
+    With `beside`, a release, every at-risk cell of the whole table is judged as `assess` does, with a limit and a
+    budget where they are given; by itself the sub-table has neither. InputError for too many cells or what is released
+    already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
     """
     from sdc.rules import suppression
 

@@ -72,7 +72,7 @@ def suppress(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Which cells of a sub-table to withhold, fewest records first; of a run, judged beside its release."""
+    """Which cells of a sub-table to withhold, least records and cells in all; of a run, beside its release."""
     from sdc import api
 
     about = _subject(subject, variables, structural_zeros)
@@ -104,7 +104,7 @@ def suppress(
         )
         return
     print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
-    print("no fewer would do" if found.optimal else "fewer might do")
+    print("no fewer would do, records and cells added up" if found.optimal else "fewer might do")
     print(BESIDE if beside else ALONE)
 
 

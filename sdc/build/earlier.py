@@ -217,8 +217,7 @@ def _require_related(table: Table, publications: Publications) -> None:
 def _require_named(entry: Entry, publications: Publications) -> None:
     """InputError where an entry that tells of these records was judged with what the config does not name."""
     ledger = publications.ledger
-    if ledger is None:
-        return
+    assert ledger is not None  # it has the entry
     tables = (one for relation, tables in publications.relations if relation.folder is not None for one in tables)
     named = {ledger.keyed(one.table.digest) for one in tables}
     lacking = [what for what, digest in Before.of(entry.before).foreign if digest not in named]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil, floor, log
 
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from markupsafe import Markup
 from sdc.report import svg
 
 PAGE = 1100.0
+ROUNDING = Fraction(1, 10**9)  # of a step
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,12 @@ def ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]
     At most `most` steps fit into the range.
     """
     # up to 10^300, because utilities with weights may be that large (`measures.MAX_UTILITY`)
-    series = (digit * 10.0**power for power in range(-9, 301) for digit in (1, 2, 5))
+    series = (digit * Fraction(10) ** power for power in range(-9, 301) for digit in (1, 2, 5))
     step = next(s for s in series if s >= least and s * most >= high - low)
-    # a tick at an end of the range must not be lost to rounding
-    first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
-    # of a range that doubles hardly resolve some are one
-    return list(dict.fromkeys(round(k * step, 9) for k in range(first, last + 1)))
+    # a tick at an end of the range must not be lost to the rounding of that end
+    first, last = (ceil(Fraction(low) / step - ROUNDING), floor(Fraction(high) / step + ROUNDING))
+    # exact, and the nearest double; of a range that doubles hardly resolve some are one
+    return list(dict.fromkeys(float(k * step) for k in range(first, last + 1)))
 
 
 def short(number: float) -> str:

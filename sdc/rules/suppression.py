@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from sdc.bounds.integer_system import IntegerSystem
 from sdc.model import subtable as st
@@ -35,9 +35,11 @@ class Suppressed:
     """Which cells are withheld.
 
     withheld  flags of the table's shape
-    bounds    (sensitive, 2) between which each sensitive cell can move for whoever has the rest and all margins
+    bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest and all
+              margins; beside a release also the cells that were withheld for it
     weight    the records in withheld cells
-    optimal   whether no other choice withholds fewer records; else it is one that protects, and was not proven the best
+    optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
+              proven the best
     """
 
     withheld: Flags
@@ -57,7 +59,7 @@ class Suppressed:
 def suppress(
     counts: Dense, small_count: int, min_width: int, *, also: Flags | None = None, rounds: int = ROUNDS
 ) -> Suppressed:
-    """The cells to withhold, fewest records first, such that each count of 1 to `small_count` keeps its width.
+    """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
 
     counts  integers of any shape; its margins with one variable summed out stay public, and so all others
     also    flags of its shape: cells that must be withheld and keep the width too
@@ -162,13 +164,13 @@ class _Intruder:
 
     def narrow(self, withheld: Flags) -> list[int]:
         """The sensitive cells that are not seen to keep the width."""
-        return [cell for cell in self.cells.tolist() if not self.is_wide(cell, withheld)]
-
-    def is_wide(self, cell: int, withheld: Flags) -> bool:
-        """Whether tables are known between which the cell moves as far as it must."""
-        values = self._tables[~self._differ[:, ~withheld].any(axis=1), cell]
-        low, high = int(values.min()), int(values.max())
         moves = self.moving(withheld)
+        return [cell for cell in self.cells.tolist() if not self.is_wide(cell, moves)]
+
+    def is_wide(self, cell: int, moves: Flags) -> bool:
+        """Whether tables are known that differ in these cells alone, between which the cell moves as far as it must."""
+        values = self._tables[~self._differ[:, ~moves].any(axis=1), cell]
+        low, high = int(values.min()), int(values.max())
         for end in (1, 0):
             if high - low >= self.width or not moves[cell]:
                 break
@@ -233,42 +235,49 @@ def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int6
     for other in np.argsort(-intruder.flat, kind="stable").tolist():
         if not largest[other]:
             largest[other] = True
+            moves = intruder.moving(largest)
             # where it follows from the margins nobody is told less
-            largest[other] = not intruder.moving(largest)[other] or not intruder.is_wide(cell, largest)
+            largest[other] = not moves[other] or not intruder.is_wide(cell, moves)
     return np.flatnonzero(~largest)
 
 
-def _never_alone(intruder: _Intruder) -> csr_array:
-    """A row for each cell in each line: others of the line less the cell, as none is withheld alone to any use."""
-    blocks = []
-    for lines in intruder.grids:
-        cells, length = lines.reshape(-1), lines.shape[1]
-        rows = np.repeat(np.arange(len(cells)), length)
-        others = np.repeat(lines, length, axis=0).reshape(-1)
-        signs = np.where(others == cells[rows], -1, 1)
-        blocks.append(csr_array((signs, (rows, others)), (len(cells), len(cells))))
-    return vstack(blocks, "csr")
+def _never_alone(intruder: _Intruder) -> LinearConstraint:
+    """Of the cells and then the number withheld in each line: that number, and twice each of its cells at most.
+
+    A cell that is withheld alone in a line follows from the margins: no cheapest choice has one.
+    """
+    cells, many = np.concatenate(intruder.lines), len(intruder.lines)
+    each, lines = np.arange(many), np.repeat(np.arange(many), [len(line) for line in intruder.lines])
+    twice, number = many + np.arange(len(cells)), len(intruder.flat)
+    rows = np.concatenate([lines, each, twice, twice])
+    columns = np.concatenate([cells, number + each, number + lines, cells])
+    values = np.repeat([1.0, -1.0, 1.0, -2.0], [len(cells), many, len(cells), len(cells)])
+    upper = np.repeat([0.0, np.inf], [many, len(cells)])
+    return LinearConstraint(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
 
 
-def _cheapest(weights: Dense, sensitive: Flags, needs: csr_array, cuts: list[npt.NDArray[np.int64]]) -> Flags:
-    """The cells of least weight that have one of every cut, and the sensitive ones."""
+def _cheapest(weights: Dense, sensitive: Flags, needs: LinearConstraint, cuts: list[npt.NDArray[np.int64]]) -> Flags:
+    """The cells of least weight that have one of every cut, and the sensitive ones, none of them alone in a line."""
     if not sensitive.any():
         return sensitive.copy()
-    constraints = [LinearConstraint(needs, 0, np.inf)]
+    constraints, lines = [needs], needs.A.shape[1] - len(weights)
     if cuts:
         rows = np.repeat(np.arange(len(cuts)), [len(cut) for cut in cuts])
-        of_cuts = csr_array((np.ones(len(rows)), (rows, np.concatenate(cuts))), (len(cuts), len(weights)))
+        of_cuts = csr_array((np.ones(len(rows)), (rows, np.concatenate(cuts))), (len(cuts), needs.A.shape[1]))
         constraints.append(LinearConstraint(of_cuts, 1, np.inf))
     found = milp(
-        weights.astype(float),
-        integrality=np.ones(len(weights)),
-        bounds=Bounds(sensitive.astype(float), 1),
+        np.concatenate([weights, np.zeros(lines)]),
+        integrality=np.concatenate([np.ones(len(weights)), np.zeros(lines)]),
+        bounds=Bounds(
+            np.concatenate([sensitive, np.zeros(lines)]),
+            np.concatenate([np.ones(len(weights)), np.full(lines, np.inf)]),
+        ),
         constraints=constraints,
         options={"mip_rel_gap": 0},
     )
     if found.x is None:
         raise RuntimeError("no cells have one of every cut, and all cells have")
-    return np.asarray(np.rint(found.x), np.bool_)
+    return np.asarray(np.rint(found.x[: len(weights)]), np.bool_)
 
 
 def _greedy(intruder: _Intruder) -> Flags:

@@ -219,7 +219,7 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_lists_in_another_order_and_without_empty_categories_are_marginals(tmp_path: Path) -> None:
+def test_lists_in_another_order_and_without_empty_categories_are_marginals() -> None:
     """The engine bounds them as it does tables of the same categories; a solver is not asked."""
     schema = schema_of([4, 2, 2])
     table = dense(schema, [3, 1, 0, 2, 0, 0, 0, 0, 5, 0, 1, 1, 0, 0, 0, 0])

@@ -19,9 +19,9 @@ from sdc.model.errors import InputError, NotReleasableError
 from sdc.rules.dominance import Rules, judge
 from sdc.rules.magnitude import MagnitudeTable, magnitude_table, written
 
-# ACRO's conventions (AI-SDC/ACRO, acro/default.yaml and acro_tables.py): fewer than safe_threshold 10 fail, more than
-# safe_nk_k 0.90 of the safe_nk_n 2 largest, less than safe_pratio_p 0.10 of the largest left without the two largest;
-# a total of 0 and a single contributor fail the last. Of a total of 0 ACRO asks no (n, k)-rule; here it fails that too
+# ACRO's conventions (AI-SDC/ACRO, acro/default.yaml and its aggregation functions): fewer than safe_threshold 10 fail,
+# more than safe_nk_k 0.90 of the safe_nk_n 2 largest, less than safe_pratio_p 0.10 of the largest left without the two
+# largest; a total of 0 and a single contributor fail the last. Of a total of 0 ACRO asks no (n, k)-rule; it fails here
 ACRO = Rules.of(10, (2, 90), 10)
 
 
