@@ -26,7 +26,8 @@ from sdc.run_format import COUNT
 
 Dense = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-MOST_CELLS, ROUNDS = 4096, 2000
+MOST_CELLS = 4096
+SOLVES = 4000  # of the solver, before a choice that is not the cheapest is taken
 KEPT = 512  # tables that agree, the newest
 
 
@@ -57,7 +58,7 @@ class Suppressed:
 
 
 def suppress(
-    counts: Dense, small_count: int, min_width: int, *, also: Flags | None = None, rounds: int = ROUNDS
+    counts: Dense, small_count: int, min_width: int, *, also: Flags | None = None, solves: int = SOLVES
 ) -> Suppressed:
     """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
 
@@ -66,8 +67,9 @@ def suppress(
 
     By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
     narrow bounds, one of the cells that are public then must be withheld too ([DKS] section 5; Fischetti and Salazar
-    2001). InputError for counts below 0, more than 4,096 cells, or a width below 1; NotReleasableError where even
-    withholding all leaves a cell too narrow.
+    2001). After so many solves all cells are withheld but those that protection does without. InputError for counts
+    below 0, more than 4,096 cells, or a width below 1; NotReleasableError where even withholding all leaves a cell too
+    narrow.
     """
     counts = np.asarray(counts, np.int64)
     if counts.size and counts.min() < 0:
@@ -86,12 +88,12 @@ def suppress(
         )
     weights, cuts = counts.reshape(-1) + 1, list[npt.NDArray[np.int64]]()
     needs = _never_alone(intruder)
-    for _ in range(rounds):
+    while intruder.solves < solves:
         withheld = _cheapest(weights, sensitive.reshape(-1), needs, cuts)
         narrow = intruder.narrow(withheld)
         if not narrow:
             return intruder.suppressed(withheld, optimal=intruder.proven)
-        cuts += [_cut(intruder, withheld, cell) for cell in narrow]
+        cuts += [_cut(intruder, withheld, cell) for cell in narrow if intruder.solves < solves]
     return intruder.suppressed(_greedy(intruder), optimal=False)
 
 
@@ -150,6 +152,7 @@ class _Intruder:
     Tables that agree with what is public are kept: they serve as long as all cells in which they differ are withheld.
 
     proven  whether all that was said to be narrow was proven to be
+    solves  how often the solver was asked
     """
 
     def __init__(self, counts: Dense, sensitive: Flags, min_width: int) -> None:
@@ -158,7 +161,7 @@ class _Intruder:
         grid = np.arange(counts.size).reshape(counts.shape)
         self.grids = [np.moveaxis(grid, axis, -1).reshape(-1, counts.shape[axis]) for axis in range(counts.ndim)]
         self.lines = [line for lines in self.grids for line in lines]
-        self.proven = True
+        self.proven, self.solves = True, 0
         self._tables, self._differ = self.flat[None].copy(), np.zeros((1, counts.size), np.bool_)
         self._of: tuple[bytes, IntegerSystem, Dense] | None = None
 
@@ -193,6 +196,7 @@ class _Intruder:
             moves &= ~alone
 
     def _farthest(self, cell: int, end: int, withheld: Flags) -> tuple[Dense | None, int]:
+        self.solves += 1
         system, hidden = self._system(withheld)
         solution, proven = system.farthest(int(np.searchsorted(hidden, cell)), end)
         if solution is None:

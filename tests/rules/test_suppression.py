@@ -80,9 +80,9 @@ def test_one_small_count_takes_three_others() -> None:
     assert (found.bounds[:, 1] - found.bounds[:, 0] >= 5).all()
 
 
-def test_out_of_rounds_a_choice_still_protects() -> None:
+def test_out_of_solves_a_choice_still_protects() -> None:
     counts = np.random.default_rng(1).integers(1, 9, (4, 4))
-    found = suppress(counts, 1, 2, rounds=0)
+    found = suppress(counts, 1, 2, solves=0)
     assert not found.optimal
     assert (found.bounds[:, 1] - found.bounds[:, 0] >= 2).all()
 
