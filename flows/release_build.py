@@ -12,11 +12,13 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
+from flows.command import run_as_command
 from sdc.build.build import Build, open_build
 from sdc.build.stages import MEASURED, Stage, run_stage, stages_of
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
+from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
 from sdc.storage.results import release_facts
 from sdc.storage.run_folder import StageRecord
@@ -113,3 +115,7 @@ class _LateExecutor:
             # on the stack of `open`, so that workers end with the build and not with the stage that first needed them
             self._opened = self._stack.enter_context(open_executor(self._execution))
         return self._opened
+
+
+if __name__ == "__main__":
+    run_as_command(release_build, lambda made: 0 if made["release"]["sub_tables"] else NotReleasableError.status)

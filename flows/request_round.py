@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from prefect import flow
 
+from flows.command import run_as_command
 from sdc.model.errors import ConfigError, SdcError
 
 KEY = "SDC_SERVER_KEY"
@@ -31,3 +32,7 @@ def request_round(url: str) -> dict[str, Any]:
     if answer.status_code != httpx.codes.OK:
         raise SdcError(f"the server at {url} did not hold a round: {content.get('message', answer.status_code)}")
     return dict(content)
+
+
+if __name__ == "__main__":
+    run_as_command(request_round)

@@ -7,6 +7,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
 from sdc.build.build import open_build
 from sdc.build.stages import SWEEP
@@ -33,3 +34,7 @@ def server_simulation(
     records = run_stages(build, (*SWEEP, stage_of(trial)))
     facts = read_json(build.folder.stage(STAGE) / FACTS)
     return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stage_facts(records)}
+
+
+if __name__ == "__main__":
+    run_as_command(server_simulation)

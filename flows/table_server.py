@@ -9,6 +9,7 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
+from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
 from sdc.build.build import Build, open_build
 from sdc.build.stages import SWEEP
@@ -37,3 +38,7 @@ def _first_release(build: Build) -> None:
         create_markdown_artifact(key="first-release", markdown="\n".join(said))
 
     run()
+
+
+if __name__ == "__main__":
+    run_as_command(prepare_server)

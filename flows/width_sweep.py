@@ -7,6 +7,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
 from sdc.build.build import open_build
 from sdc.build.stages import SWEEP
@@ -23,3 +24,7 @@ def width_sweep(config: str, data: str | None = None, workers: int | None = None
         "visited": build.widths.visited,
         "stages": stage_facts(records),
     }
+
+
+if __name__ == "__main__":
+    run_as_command(width_sweep)

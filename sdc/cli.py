@@ -58,6 +58,7 @@ app = typer.Typer(
     no_args_is_help=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # which would take [a,b] for markup, and print nothing of it
     help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
 )
 app.add_typer(builds)
@@ -233,7 +234,7 @@ def why_command(
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
-    """Why a sub-table is released or not; of a table or config without --release, beside the one-way sub-tables."""
+    """Why a sub-table is released or not. Of a table or config without --release, beside the one-way sub-tables."""
     from sdc import api
     from sdc.storage.results import reason_facts
 
@@ -382,7 +383,7 @@ def enumerate_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """Counts the integer tables that agree with a release; an interrupt ends it with what is known."""
+    """Counts the integer tables that agree with a release. An interrupt ends it with what is known."""
     from sdc import api
     from sdc.progress import Nodes
 
@@ -445,7 +446,7 @@ def posterior_command(
     workers: Workers = 1,
     as_json: Json = False,
 ) -> None:
-    """What the released marginals make probable, beside the bounds of what is possible."""
+    """What a release makes probable, beside what it leaves possible."""
     from sdc import api
     from sdc.intruder.measures import check_share, check_threshold
     from sdc.storage.results import posterior_facts

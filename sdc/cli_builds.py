@@ -38,7 +38,7 @@ SIZES = {
 
 @builds.command()
 def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
-    """The whole build, from microdata to a published release and its audit report."""
+    """The whole build, from microdata to release and audit report."""
     # before all else: what is imported for a build takes seconds
     print(f"{config}: reads the config", file=sys.stderr, flush=True)
     from sdc.build.build import open_build
@@ -74,7 +74,7 @@ def plan(
     quick: Annotated[bool, typer.Option("--quick", help="Try nothing: sizes and memory in seconds, no times.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What a build would run and need, from a short trial; writes nothing. Refuses what does not fit."""
+    """What a build would run and need, from a short trial. Writes nothing; refuses what does not fit."""
     from sdc.build.build import open_build
     from sdc.build.plan import one_worker, plan_build
     from sdc.execution.cluster import open_executor
@@ -112,7 +112,7 @@ def _span(planned: Mapping[str, Any]) -> str:
 
 @builds.command()
 def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
-    """Checks a build's claims from its table, its release and its certificate alone."""
+    """Checks a build by its table, release and certificate alone."""
     from sdc.verify.run_folder import UnreadableError
     from sdc.verify.run_folder import verify as verify_run
 
@@ -145,7 +145,7 @@ def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
 
 @builds.command()
 def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
-    """How far a build is: its stages, what is at work now, and why it ended."""
+    """How far a build is, what is at work now, and why it ended."""
     from sdc.storage.runs import read_run
 
     facts = read_run(run_folder).status
@@ -196,7 +196,7 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Removes runs without a release that a later release of the same name supersedes; says which, unless --yes."""
+    """Removes runs that a later release supersedes. Those of its name without one; only says which, unless --yes."""
     from sdc.storage.runs import finish_removals, read_runs, remove, superfluous
 
     chosen = superfluous(read_runs(folder), keep, unfinished)

@@ -30,7 +30,7 @@ def config_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What the keys of a config are; or a config checked, with all its defaults."""
+    """What a config's keys are, or a config with all defaults."""
     if page is not None:
         _write_page(page)
     elif explain:
@@ -84,7 +84,7 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """A first config from a table, with comments: variables, bins, missing values, likely structural zeros."""
+    """A first config from a table. With comments: variables, bins, missing values, likely structural zeros."""
     from sdc.ingest.profile import config_name, written
     from sdc.ingest.source import open_source
 

@@ -39,7 +39,7 @@ def check(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """What published tables tell together: whether they agree, and between which counts each cell must lie."""
+    """What published tables tell together. Whether they agree, and between which counts each cell must lie."""
     from sdc.composition.check import check as check_published
     from sdc.composition.relation import read_relations
 
@@ -64,7 +64,7 @@ def ledger(
     new: Annotated[bool, typer.Option("--new", help="Make it, with its key beside it; keep both safe.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What was published, entry by entry, each chained to the one before; refuses a chain that is broken."""
+    """What was published, entry by entry. Each is chained to the one before; a chain that is broken is refused."""
     from sdc.storage.ledger import new_ledger, read_ledger
 
     if new:
@@ -87,7 +87,7 @@ def compare(
     after: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="Another one.")],
     as_json: Json = False,
 ) -> None:
-    """Two runs: what changed in config and table, which sub-tables came and went, and why."""
+    """What changed between two runs. In config and table, which sub-tables came and went, and why."""
     from sdc.build.compare import compare as compare_runs
 
     found = compare_runs(before, after)
@@ -113,7 +113,7 @@ def docs(
     ] = Path("handbook.html"),
     as_json: Json = False,
 ) -> None:
-    """Writes the handbook, one page: tutorial, how-to, theory, formats, clusters, auditors, commands, config."""
+    """Writes the handbook, one page. Its chapters, all commands, and every key of a config."""
     from sdc.handbook import handbook
     from sdc.storage.whole_file import replacing
 

@@ -36,7 +36,7 @@ def round_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """A sub-table in multiples of a base, whose margins are rounded too and still add up; named as rounded."""
+    """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded."""
     from sdc import api
 
     table = _marginal(_subject(subject, variables, structural_zeros), sub_table)
@@ -72,7 +72,7 @@ def suppress(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Which cells of a sub-table to withhold, least records and cells in all; of a run, beside its release."""
+    """Which cells of a sub-table to withhold. The least records and cells; of a run, beside its release."""
     from sdc import api
 
     about = _subject(subject, variables, structural_zeros)
@@ -129,7 +129,7 @@ def magnitude(
     out: OutCsv = None,
     as_json: Json = False,
 ) -> None:
-    """Sums of a column, where every cell passes the rules; coarser along hierarchies until they do, else nothing."""
+    """Sums of a column, where every cell passes the rules. Coarser along hierarchies until they do, else nothing."""
     from sdc import api
 
     if negative not in ("refuse", "split"):

@@ -35,7 +35,7 @@ def serve(
     workers: BuildWorkers = None,
     as_json: Json = False,
 ) -> None:
-    """The table server: answers requests for sub-tables one by one, each judged with all earlier ones."""
+    """The table server. Answers requests for sub-tables one by one, each judged with all earlier ones."""
     from sdc.build.build import open_build
     from sdc.server.prepare import folder_of, is_prepared, server_of
 
@@ -81,7 +81,7 @@ def audit(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Checks a history: that no entry was changed, and by the table that every R(t) satisfied the criterion."""
+    """Checks a server's history. Was an entry changed, and by the table: did every R(t) meet the criterion."""
     from sdc.server.audit import audit as audit_history
     from sdc.server.history import History
 
@@ -117,7 +117,7 @@ def audit(
 
 @served.command()
 def migrate(history: HistoryName, as_json: Json = False) -> None:
-    """Brings a history that an older version of sdc made to this one; no entry is changed."""
+    """Brings the history of an older version to this one. No entry is changed."""
     from sdc.server.history import History
 
     History.migrate(history_url(history))

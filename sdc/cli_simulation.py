@@ -40,7 +40,7 @@ def simulate(
     workers: BuildWorkers = None,
     as_json: Json = False,
 ) -> None:
-    """Tries release rules on streams of requests before a server opens."""
+    """Tries release rules on requests before a server opens."""
     from sdc.build.build import open_build
     from sdc.execution.cluster import check_cluster
     from sdc.server.trial import PAGE, STAGE, Trial
@@ -89,7 +89,7 @@ def replay(
     ] = Path("replay"),
     as_json: Json = False,
 ) -> None:
-    """Decides the requests of a history again under other rules, and draws both courses."""
+    """Decides a history's requests again under other rules. Draws both courses."""
     from sdc.server.history import History
     from sdc.server.replay import replay_into, subject_of
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 import yaml
 
 from sdc import __version__, api, cli
@@ -177,7 +178,19 @@ def test_each_command_explains_itself(command: str, sdc: Sdc) -> None:
     answer = sdc(command, "--help")
     assert answer.status == 0
     assert "--json" in answer.out
-    assert f"{ARGUMENTS.get(command, 'TABLE')} " in answer.out
+    assert re.search(rf"{re.escape(ARGUMENTS.get(command, 'TABLE'))}\s", answer.out)
+
+
+def test_help_says_all_that_is_written_of_a_command(sdc: Sdc) -> None:
+    root: Any = typer.main.get_command(cli.app)
+    listed = " ".join(sdc("--help").out.split())
+    for name, command in root.commands.items():
+        first, _, _ = " ".join(command.help.split()).partition(". ")
+        assert f" {name} {first.rstrip('.')}." in listed, "the list has no room for the first sentence"
+        shown = "".join(sdc(name, "--help").out.split())
+        for text in (command.help, *(one.help for one in command.params if one.help)):
+            # lines are broken at spaces and hyphens
+            assert "".join(text.split()) in shown
 
 
 @pytest.mark.parametrize("path", ["a" * 3000, "a\0b", "a/" * 3000], ids=["long", "NUL", "deep"])
