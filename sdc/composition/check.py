@@ -15,6 +15,7 @@ from sdc.bounds.integer_system import IntegerSystem, UndecidedError
 from sdc.composition.joined import joined_table
 from sdc.composition.published import Published, read_published
 from sdc.composition.relation import Related, refinement, related
+from sdc.composition.shared_view import require_agreement
 from sdc.composition.system import InconsistentError, System
 from sdc.config import EarlierConfig
 from sdc.executor import IN_PROCESS, Executor
@@ -98,13 +99,14 @@ def check(
 def composition(
     tables: Sequence[tuple[Published, EarlierConfig]], small_count: int | None = None, executor: Executor = IN_PROCESS
 ) -> Composition:
-    """What tables tell, each with how it relates to the others. Errors as `check`."""
+    """What tables tell, each with how it relates to the others, in whatever order. Errors as `check`."""
+    tables = sorted(tables, key=lambda one: (one[0].source, one[0].label, one[0].table.digest))
     schema = refinement(tables)
     known = [related(published, relation, schema) for published, relation in tables]
     try:
+        require_agreement(schema, known)
         system = System.of(schema, known)
         system.require_bounded()
-        system.require_same_totals()
         if all(table.is_exact for table in known):
             return _of_marginals(schema, known, system, small_count, executor)
         return _of_system(schema, system, small_count)
@@ -185,7 +187,7 @@ def _solution(system: System) -> Counts:
             "no counts were found that agree with all tables, and none excluded; check fewer tables at once"
         ) from error
     if found is None:
-        raise InconsistentError("no counts agree with all of them, though no two of them contradict each other")
+        raise InconsistentError("no counts agree with all of them, though every two agree on what both count")
     if not system.holds(found):
         raise RuntimeError("the solver returned counts that do not agree with what was published")
     return found

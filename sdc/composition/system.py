@@ -70,17 +70,6 @@ class System:
             np.array_equal(_sums(table, counts), table.totals) for table in self.tables
         )
 
-    def require_same_totals(self) -> None:
-        """InconsistentError where tables of the same records have different totals, or marginals."""
-        whole = [table for table in self.tables if not table.source.where]
-        for one in whole[1:]:
-            first = whole[0]
-            if first.totals.sum() != one.totals.sum():
-                raise InconsistentError(
-                    f"{first.source.published.source} has {first.totals.sum()} records, "
-                    f"{one.source.published.source} has {one.totals.sum()}"
-                )
-
 
 def _sums(table: Equations, counts: Counts) -> Counts:
     inside = table.of >= 0

@@ -201,8 +201,8 @@ def test_a_difference_of_two_universes_isolates_a_person() -> None:
     )
     table = Table.of(schema, every_cell(schema), np.array([9, 4, 3, 0, 8, 0, 5, 1]))
     whole, below, ages = marginal(table, 0b011, "all"), part(table, 0b011, 1, "under"), marginal(table, 0b100, "age")
-    assert named(composition([whole, below, ages]))["m", "yes", "over 90"] == [1, 1]
-    assert named(composition([whole, ages]))["m", "yes", "over 90"] == [0, 5]
+    assert named(composition([whole, below, ages]))["over 90", "m", "yes"] == [1, 1]
+    assert named(composition([whole, ages]))["over 90", "m", "yes"] == [0, 5]
 
 
 def test_overlapping_categories_meet_in_their_refinement() -> None:
