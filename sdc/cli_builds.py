@@ -163,6 +163,8 @@ def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
     if (now := facts["running"]) is not None:
         work = now["said"] or now["stage"]
         print(f"running       process {now['pid']} on {now['host']} since {now['since']}: {work}")
+    for warning in facts["warnings"]:
+        print(warning)
     if facts["error"]:
         print(f"ended with    {facts['error']}")
 

@@ -31,6 +31,8 @@ from sdc.run_format import TOTAL
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+"""Of parts; hidden names and those that begin with _ are none."""
 OTHERS = ("*",)
 """The values of the group that has all that no other group has."""
 
@@ -209,6 +211,45 @@ class CsvConfig(Section):
         return self
 
 
+class ExpectConfig(Section):
+    """What must be there of a delivery; one that is not whole is refused."""
+
+    parts: Annotated[Positive | None, Field(description="the number of parts, at least 1; default any")] = None
+    records: Annotated[
+        tuple[NotNegative, Positive] | None,
+        Field(description="a list of the least and the most records, those set aside among them; default any"),
+    ] = None
+    marker: Annotated[
+        Text | None,
+        Field(
+            description="the name of a file that is written beside the parts when all are there, such as _SUCCESS; "
+            "default none"
+        ),
+    ] = None
+
+    @field_validator("records")
+    @classmethod
+    def _ascending(cls, records: tuple[int, int] | None) -> tuple[int, int] | None:
+        if records is not None and records[0] > records[1]:
+            raise ValueError(f"the least, {records[0]}, is more than the most, {records[1]}")
+        return records
+
+    @field_validator("marker")
+    @classmethod
+    def _beside(cls, marker: str | None) -> str | None:
+        if marker is not None and ("/" in marker or marker in (".", "..")):
+            raise ValueError("it is no name of a file; it is looked for beside the parts")
+        if marker is not None and marker.lower().endswith(SUFFIXES) and not marker.startswith((".", "_")):
+            raise ValueError("it would be a part itself; give it another suffix, or a name that begins with _")
+        return marker
+
+    @model_validator(mode="after")
+    def _asks(self) -> ExpectConfig:
+        if self == ExpectConfig.model_construct():
+            raise ValueError("it expects nothing; give parts, records or marker")
+        return self
+
+
 class TableConfig(Section):
     path: Annotated[
         Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
@@ -247,6 +288,13 @@ class TableConfig(Section):
             "categories, or one that no bin or group covers; or set_aside: leave these records out and count them"
         ),
     ] = "refuse"
+    expect: Annotated[
+        ExpectConfig | None,
+        Field(
+            description="a section with parts, records and marker: a table that lacks any of these is refused before "
+            "it is read, by its records as soon as they are known; default nothing"
+        ),
+    ] = None
     structural_zeros: Annotated[
         Text | None, Field(description="a YAML file of impossible patterns, relative to the config file; default none")
     ] = None

@@ -15,6 +15,7 @@ LOGGER = logging.getLogger("sdc")
 LOGGER.propagate = False  # a progress says what is for people; others ask this logger
 LOGGER.addHandler(logging.NullHandler())
 STEP = "step"  # the event of one step of a search, of which there may be thousands
+WARNING = "warning"  # the event of what whoever decides must look at, though nothing is refused for it
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
 
 

@@ -52,6 +52,7 @@ def test_defaults(file: Path) -> None:
             "recodes": {},
             "weight": None,
             "bad_records": "refuse",
+            "expect": None,
             "structural_zeros": None,
             "hierarchies": {},
             "max_categories": 256,
@@ -422,6 +423,24 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
 )
 def test_faults_of_weights_and_curves(file: Path, text: str, match: str) -> None:
     assert_refused(file, SMALLEST + text, match)
+
+
+@pytest.mark.parametrize(
+    ("expect", "match"),
+    [
+        ("{}", "table.expect = {}: it expects nothing; give parts, records or marker .a section with parts"),
+        ("{parts: 0}", "table.expect.parts = 0: .*at least 1"),
+        ("{records: [5, 4]}", r"table.expect.records = \[5, 4\]: the least, 5, is more than the most, 4 .a list of"),
+        ("{records: [5]}", r"table.expect.records.1 is missing; add it .a list of the least and the most records"),
+        ("{records: [0, 0]}", "table.expect.records.1 = 0: should be greater than or equal to 1"),
+        ("{marker: a/b}", "table.expect.marker = 'a/b': it is no name of a file; it is looked for beside the parts"),
+        ("{marker: ..}", r"table.expect.marker = '\.\.': it is no name of a file"),
+        ("{marker: done.csv}", "table.expect.marker = 'done.csv': it would be a part itself"),
+        ("{part: 1}", "table.expect.part is an unknown key; did you mean parts"),
+    ],
+)
+def test_faults_of_what_is_expected(file: Path, expect: str, match: str) -> None:
+    assert_refused(file, SMALLEST.replace("table: {", f"table: {{expect: {expect}, "), match)
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ class Build:
     @cached_property
     def source(self) -> Source:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
-        return open_source(self.config.table.path)
+        return open_source(self.config.table.path, self.config.table.expect)
 
     def check_source(self) -> None:
         """InputError where parts do not agree, or do not have what the settings name; reads no records."""

@@ -31,7 +31,7 @@ from sdc.build.describe import (
 from sdc.build.needs import sweep_bytes_allowed
 from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
-from sdc.events import STEP, tell
+from sdc.events import STEP, WARNING, tell
 from sdc.executor import Executor
 from sdc.ingest.hierarchies import hierarchies_of
 from sdc.intruder.chains import Sampling
@@ -61,6 +61,7 @@ from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.ledger import record as record_publication
 from sdc.storage.parquet import write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
+from sdc.storage.runs import last_finished
 from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weighted, write_weights
 from sdc.verify.run_folder import verify_release
 from sdc.weighted.choice import choose
@@ -75,7 +76,7 @@ class Stage:
     """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
 
     fault  what is wrong with outputs that were found, or made just now; nothing where they are right
-    enter  what is noted elsewhere before outputs have their place; where that fails they have none
+    enter  what is noted or said elsewhere before outputs have their place; where that fails they have none
     """
 
     name: str
@@ -84,7 +85,7 @@ class Stage:
     sections: Callable[[Build], Any]
     make: Callable[[Build, Path, Executor, Say], None]
     fault: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
-    enter: Callable[[Build, Path], None] = lambda build, folder: None
+    enter: Callable[[Build, Path, Say], None] = lambda build, folder, say: None
 
     def key(self, build: Build, outputs: Mapping[str, str]) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs."""
@@ -114,7 +115,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         if fault:
             note(f"{stage.name}: what was found is not taken over, {fault}")
         if not fault:
-            stage.enter(build, found)
+            stage.enter(build, found, say)
         return not fault
 
     with _told(stage, build):
@@ -131,7 +132,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
                 give_back()  # what is looked at now is read anew
                 if fault := stage.fault(build, into, True):
                     raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
-                stage.enter(build, into)
+                stage.enter(build, into, say)
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
     # after the record: killed between, a build finds the stage and no longer needs the checkpoint
     folder.checkpoint(stage.name).unlink(missing_ok=True)
@@ -183,6 +184,21 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     write_json(into / BAD_RECORDS, counted.facts)
     if build.publications is not None:
         write_json(into / EARLIER, before.facts)
+
+
+def _warn_of_loss(build: Build, folder: Path, say: Say) -> None:
+    """Says where there are a fifth fewer records than in the last finished run of that name: a part may be missing."""
+    last = last_finished(build.folder)
+    if last is None or not (last.stage("table") / BAD_RECORDS).is_file():
+        return
+    records, before = (read_json(of / BAD_RECORDS)["records"] for of in (folder, last.stage("table")))
+    if 5 * records <= 4 * before:
+        warning = (
+            f"warning: {records} records, {100 * (1 - records / before):.0f} % less than the {before} of the last "
+            f"finished run, {last.path}; if a part is missing, stop, and say in table.expect what must be there"
+        )
+        say(warning)
+        tell(WARNING, warning)
 
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -435,7 +451,7 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
     return "; ".join(found.failures)
 
 
-def _enter_ledger(build: Build, folder: Path) -> None:
+def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
     """Notes what is about to be public; a release that is not in its ledger has no place."""
     published = build.publications
     if published is None or published.ledger is None:
@@ -500,7 +516,12 @@ def _effort_settings(config: BuildConfig) -> dict[str, Any]:
 
 STAGES = (
     Stage(
-        "table", "counts the records", (), lambda b: b.config.table.model_dump(mode="json", exclude=FILES), _make_table
+        "table",
+        "counts the records",
+        (),
+        lambda b: b.config.table.model_dump(mode="json", exclude=FILES),
+        _make_table,
+        enter=_warn_of_loss,
     ),
     Stage(
         "widths",

@@ -37,7 +37,7 @@ from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_o
 from sdc.ingest.frames import arrow_of
 from sdc.ingest.hierarchies import implied_zeros
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
-from sdc.ingest.source import Part, Source, open_source
+from sdc.ingest.source import Part, Source, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault
 from sdc.ingest.weights import weights_of
@@ -140,9 +140,14 @@ class CountedRecords:
 
 
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
-    """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named."""
+    """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named.
+
+    Records that are not as many as expected are refused here where Parquet tells how many there are.
+    """
     layouts = layouts_of(source.parts, settings.csv)
     codings = _codings(layouts[0].names, settings, source.path)
+    if source.parts[0].suffix == ".parquet" and COUNT not in layouts[0].names:
+        require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
 
@@ -365,7 +370,8 @@ def _count(value: object, part: Part) -> int:
 
 
 def _check(tally: Tally, settings: TableConfig, path: str) -> None:
-    """InputError where there are no records, or bad ones that are not to be set aside; it lists all that is bad."""
+    """InputError for records that are not as many as expected, or none, or bad and not to be set aside: all of them."""
+    require_records(tally.total, path, settings.expect)
     found = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
     if found and settings.bad_records == "refuse":
         first = min(bad.part for *_, bad in found)

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from sdc.config import SUFFIXES, ExpectConfig
 from sdc.ingest.structural_zeros import zeros_digest
 from sdc.model.errors import InputError, SdcError
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
 SECONDS_TO_ANSWER = 30.0
 
 _BLOCK = 1 << 20
+_UNREACHED = re.compile("Connection|Connect(or)?Error|Timeout")  # in the names of what libraries raise
+_WITHOUT_RANGE = re.compile("support range requests|Cannot seek streaming HTTP")  # in what fsspec says of it
 Result = TypeVar("Result")
 
 
@@ -71,7 +73,14 @@ class Part:
 
     def _require_unchanged(self, cause: InputError | None) -> None:
         with readable(self.url):
-            now = _fingerprint(*_file_system(self.url))
+            files, path = _file_system(self.url)
+            try:
+                now = _fingerprint(files, path)
+            except FileNotFoundError as error:
+                if not _is_absent(error):
+                    raise
+                gone = f"{self.url} is gone, and was there at first; run again when all parts are there"
+                raise InputError(gone) from cause
         if now != self.fingerprint:
             raise InputError(f"{self.url} was rewritten while it was read; run again when it is at rest") from cause
 
@@ -104,21 +113,34 @@ class Source:
         return sha.hexdigest()
 
 
-def open_source(path: str | Path) -> Source:
+def open_source(path: str | Path, expect: ExpectConfig | None = None) -> Source:
     """The file itself, or the parts of the folder or glob; hidden names and names with `_` are left out.
 
-    InputError where there is nothing, no part, a sub-folder, parts of several suffixes, or no leave to read; and where
-    a URL has an unknown protocol or a password, or its host does not answer within SECONDS_TO_ANSWER.
+    InputError where there is nothing, no part, a sub-folder, parts of several suffixes, or no leave to read, or where
+    parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does not
+    answer within SECONDS_TO_ANSWER.
     """
     path = str(path)
     if not is_url(path):
-        return _listed(path)
+        return _listed(path, expect)
     # a password in a URL would be in the manifest, in logs and in messages; not even this message shows it
     if secret := re.match(r"[^/]*://[^/]*:[^/]*@", path):
         raise InputError(
             f"the URL of {path[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
         )
-    return _within(SECONDS_TO_ANSWER, lambda: _listed(path), path)
+    return _within(SECONDS_TO_ANSWER, lambda: _listed(path, expect), path)
+
+
+def require_records(records: int, path: str, expect: ExpectConfig | None) -> None:
+    """InputError where there are fewer or more than expected."""
+    if expect is None or expect.records is None:
+        return
+    least, most = expect.records
+    if not least <= records <= most:
+        raise InputError(
+            f"{path} has {records} records, table.expect.records = [{least}, {most}]; give all parts and no others, or "
+            "correct the setting"
+        )
 
 
 def is_url(path: str | Path) -> bool:
@@ -139,32 +161,95 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def _refusal(error: Exception) -> str:
-    # fsspec says of whatever HTTP does not give that it was not found, and keeps the reason as the cause
-    cause = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
-    status = getattr(cause, "status", None)
-    if isinstance(cause, PermissionError) or status in (401, 403):
+    cause = _cause(error)
+    name = type(cause).__name__
+    if isinstance(cause, PermissionError) or _status(cause) in (401, 403):
         return "may not be read: permission denied; mend its permissions, or fsspec's own credentials for a URL"
-    if isinstance(cause, FileNotFoundError) or status == 404:
+    if "Credential" in name:
+        return f"cannot be asked for: there are no credentials ({name}); give them to fsspec, by its own configuration"
+    if name == "NoSuchBucket":
+        return "does not exist: there is no such bucket; check its name, and the endpoint in fsspec's configuration"
+    if _is_absent(error):
         return "does not exist; give a Parquet or CSV file, or a folder of parts"
-    if cause is not error:
-        return f"cannot be reached: {type(cause).__name__}; check the address and the network"
+    if cause is not error or isinstance(cause, ConnectionError | TimeoutError) or _UNREACHED.search(name):
+        return f"cannot be reached: {name}; check the address and the network"
+    if _WITHOUT_RANGE.search(str(cause)):
+        return "cannot be read: its host gives no part of a file (HTTP Range), as Parquet needs; copy it, or give CSV"
     if isinstance(cause, MemoryError):
         return "cannot be read: there is not enough memory for it; give more, or write it again where it is damaged"
-    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
+    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else name
     return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or as table.csv.encoding says"
 
 
-def _listed(path: str) -> Source:
+def _cause(error: BaseException) -> BaseException:
+    """What is behind it: fsspec says of whatever is not given that it was not found, and keeps the reason as cause."""
+    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
+
+
+def _status(error: BaseException) -> int | None:
+    """That of HTTP, as aiohttp or botocore has it."""
+    response = getattr(error, "response", None)
+    told = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    status: int | None = getattr(error, "status", told.get("HTTPStatusCode"))
+    return status
+
+
+def _is_absent(error: BaseException) -> bool:
+    cause = _cause(error)
+    return isinstance(cause, FileNotFoundError) or _status(cause) == 404
+
+
+def _listed(path: str, expect: ExpectConfig | None) -> Source:
     with readable(path):
         files, inside = _file_system(path)
-        if _is_glob(path) and not files.exists(inside):
-            return _source(path, files, sorted(files.glob(inside)), f"glob {path}")
-        if files.info(inside)["type"] != "directory":
-            if not _suffix(inside):
-                raise InputError(f"{path} is neither Parquet nor CSV; its name should end in {', '.join(SUFFIXES)}")
-            return Source(path, (_part(path, files, inside),))
+        files.invalidate_cache()  # fsspec remembers what it has listed
+        found = _expected(path, files, inside, expect or ExpectConfig.model_construct())
+    return found
+
+
+def _expected(path: str, files: Any, inside: str, expect: ExpectConfig) -> Source:
+    """The parts, and what is to be there with them."""
+    is_glob = _is_glob(path) and not files.exists(inside)
+    is_folder = not is_glob and files.info(inside)["type"] == "directory"
+    if expect.marker is not None:
+        # before the parts are listed: who writes them writes it last
+        _require_marker(path, files, inside if is_folder else os.path.dirname(inside), expect.marker)
+    if is_glob:
+        listed = sorted(files.glob(inside))
+        if not listed:
+            files.info(re.split("[*?[]", inside, maxsplit=1)[0].rpartition("/")[0])  # that may be why
+        found = _source(path, files, listed, f"glob {path}")
+    elif is_folder:
         listed = sorted(entry["name"] for entry in files.ls(inside, detail=True))
-    return _source(path, files, listed, f"folder {path}")
+        found = _source(path, files, listed, f"folder {path}")
+    elif _suffix(inside):
+        found = Source(path, (_part(path, files, inside),))
+    else:
+        raise InputError(f"{path} is neither Parquet nor CSV; its name should end in {', '.join(SUFFIXES)}")
+    if expect.parts not in (None, len(found.parts)):
+        raise InputError(
+            f"{path} has {len(found.parts)} parts, table.expect.parts = {expect.parts}; give all of them and no "
+            "others, or correct the setting"
+        )
+    return found
+
+
+def _require_marker(path: str, files: Any, folder: str, marker: str) -> None:
+    """InputError where the file is not in the folder, which must be one."""
+    if _is_glob(folder) and not files.exists(folder):
+        raise InputError(
+            f"table.expect.marker = {marker!r}: {path} names several folders, and a marker is looked for in one; give "
+            "one folder, or drop it"
+        )
+    try:
+        files.info(f"{folder}/{marker}")
+    except FileNotFoundError as error:
+        if not _is_absent(error):
+            raise
+        raise InputError(
+            f"{path} lacks the file {marker} beside its parts, table.expect.marker, so that it may not be whole; run "
+            "again when it is there"
+        ) from None
 
 
 def _source(path: str, files: Any, listed: list[str], what: str) -> Source:
@@ -178,8 +263,7 @@ def _source(path: str, files: Any, listed: list[str], what: str) -> Source:
         found = f"parts of several kinds ({', '.join(suffixes)})" if parts else "no parts"
         raise InputError(f"{what} has {found}; give parts of one kind, {', '.join(SUFFIXES)}")
     named = ((str(files.unstrip_protocol(part)) if is_url(path) else part, part) for part in parts)
-    with readable(path):
-        return Source(path, tuple(_part(url, files, part) for url, part in named))
+    return Source(path, tuple(_part(url, files, part) for url, part in named))
 
 
 def _part(url: str, files: Any, inside: str) -> Part:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sdc.events import WARNING
 from sdc.model.errors import RunFolderError
 from sdc.run_format import MANIFEST
 from sdc.storage.run_folder import RunFolder, StageRecord
@@ -81,7 +82,14 @@ class Run:
             "checkpoints": [name for name in self.planned if self.folder.checkpoint(name).exists()],
             "running": self._at_work() if self.state == "running" else None,
             "error": ended.get("text") if ended is not None else None,
+            "warnings": self._warnings,
         }
+
+    @property
+    def _warnings(self) -> list[str]:
+        """Of the last run in the folder."""
+        started = max((n for n, event in enumerate(self.events) if event["event"] == "run started"), default=0)
+        return [str(event.get("text")) for event in self.events[started:] if event["event"] == WARNING]
 
     def _at_work(self) -> dict[str, Any]:
         """Who holds the folder, the stage at work, and the last that it said."""
@@ -132,6 +140,14 @@ def read_runs(root: Path) -> list[Run]:
     # hidden names are stages being written, and runs being removed
     runs = [read_run(manifest.parent) for manifest in root.glob(f"[!.]*/[!.]*/{MANIFEST}")]
     return sorted(runs, key=lambda run: (run.name, run.started, run.folder.path.name))
+
+
+def last_finished(folder: RunFolder) -> RunFolder | None:
+    """The finished run that was started last of those that lie beside this one, which have its name."""
+    beside = (read_run(path.parent) for path in folder.path.parent.glob(f"[!.]*/{MANIFEST}"))
+    finished = (run for run in beside if run.state == "finished" and run.folder.path != folder.path)
+    last = max(finished, key=lambda run: run.started, default=None)
+    return None if last is None else last.folder
 
 
 def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool = False) -> list[Run]:

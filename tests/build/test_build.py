@@ -68,6 +68,7 @@ from sdc.storage.results import (
     write_checkpoint,
 )
 from sdc.storage.run_folder import StageRecord, folder_digest, write_json
+from sdc.storage.runs import read_run
 from sdc.verify.run_folder import verify
 from tests.folders import contents, said
 from tests.publish.clearing import cleared_of
@@ -130,6 +131,53 @@ def assert_nothing_published(build: Build) -> None:
     assert not [path for path in build.folder.path.rglob("*") if path.name.endswith((".unfinished", ".tmp"))]
     folders = {path.name: folder_digest(path) for path in build.folder.path.iterdir() if path.is_dir()}
     assert {name: record.output for name, record in build.folder.records().items()} == folders
+
+
+# What a part that is missing comes to
+
+
+def in_parts(folder: Path, parts: int) -> Path:
+    """The Czech records, in so many parts."""
+    folder.mkdir()
+    header, *lines = CZECH_CSV.read_text().splitlines()
+    for part in range(parts):
+        (folder / f"{part}.csv").write_text("\n".join([header, *lines[part::parts], ""]))
+    return folder
+
+
+def test_a_part_that_is_missing_is_refused_before_the_first_stage(config: Config, tmp_path: Path) -> None:
+    folder = in_parts(tmp_path / "parts", 4)
+    expecting = config(table={"path": str(folder), "expect": {"parts": 4}})
+    assert made(expecting)[1]["release"] == "done"
+    (folder / "2.csv").unlink()
+    with pytest.raises(InputError, match=r"has 3 parts, table.expect.parts = 4; give all of them"):
+        open_build(expecting).check_source()
+    with pytest.raises(InputError, match=r"has 3 parts, table.expect.parts = 4; give all of them"):
+        made(expecting)
+    assert len(list((tmp_path / "runs").glob("*/*"))) == 1
+
+
+def test_fewer_records_than_in_the_last_run_are_warned_of(config: Config, tmp_path: Path) -> None:
+    folder, said = in_parts(tmp_path / "parts", 4), list[str]()
+    file = config(table={"path": str(folder)})
+    whole = made(file)[0].folder
+    assert read_run(whole.path).status["warnings"] == []
+    (folder / "2.csv").unlink()
+    build = open_build(file)
+    run_all(build, IN_PROCESS, said.append)
+    records = build.table.total
+    (warning,) = [line for line in said if line.startswith("warning")]
+    assert f"{records} records" in warning
+    assert f"less than the 1841 of the last finished run, {whole.path}" in warning
+    assert read_run(build.folder.path).status["warnings"] == [warning]
+    # so is whoever takes over the table of a run that ended before it published
+    shutil.rmtree(build.folder.stage("release"))
+    again, statuses = made(config(table={"path": str(folder)}, risk={"min_width": 5}))
+    assert statuses["table"] == "reused"
+    assert read_run(again.folder.path).status["warnings"] == [warning]
+    # the next one has as many records as that
+    last = made(config(table={"path": str(folder)}, risk={"min_width": 4}))[0]
+    assert read_run(last.folder.path).status["warnings"] == []
 
 
 # The run folder, and what is published

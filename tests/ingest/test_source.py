@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -51,6 +52,8 @@ def memory() -> Iterator[MemoryFileSystem]:
 
 
 class Quiet(SimpleHTTPRequestHandler):
+    """Serves whole files, and no parts of them."""
+
     def log_message(self, *arguments: Any) -> None:
         pass
 
@@ -117,6 +120,15 @@ def test_http(parts: Path, served: Callable[..., str]) -> None:
     refused(f"{address}/7.csv", r"7\.csv does not exist; give a Parquet or CSV file")
 
 
+def test_parquet_from_a_host_without_range(served: Callable[..., str], tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 1 << 62, 1 << 20)  # more than fsspec fetches at once
+    pq.write_table(pa.table({"a": noise % 2, "noise": noise}), tmp_path / "t.parquet")
+    refused(
+        f"{served(partial(Quiet, directory=str(tmp_path)))}/t.parquet",
+        r"t\.parquet cannot be read: its host gives no part of a file \(HTTP Range\), as Parquet needs; copy it",
+    )
+
+
 # What cannot be reached
 
 
@@ -156,19 +168,33 @@ def test_urls_with_nothing_there(memory: MemoryFileSystem) -> None:
     refused("memory://t.csv", "is empty; give a file with a header")
 
 
-@pytest.mark.parametrize("denied", ["info", "open"])
-def test_files_without_permission(memory: MemoryFileSystem, denied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+class EndpointConnectionError(Exception):
+    """As botocore has it."""
+
+
+@pytest.mark.parametrize("call", ["info", "open"])
+@pytest.mark.parametrize(
+    ("error", "match"),
+    [
+        (PermissionError(13, "Permission denied"), "may not be read: permission denied; mend its permissions"),
+        (EndpointConnectionError(), "cannot be reached: EndpointConnectionError; check the address and the network"),
+        (TimeoutError(), "cannot be reached: TimeoutError; check the address and the network"),
+    ],
+)
+def test_files_that_are_not_given(
+    memory: MemoryFileSystem, call: str, error: Exception, match: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Guarded(MemoryFileSystem):
         protocol = "guarded"
 
     def deny(*arguments: Any, **more: Any) -> Any:
-        raise PermissionError(13, "Permission denied")
+        raise error
 
     fsspec.register_implementation("guarded", Guarded, clobber=True)
     files = fsspec.filesystem("guarded")
     files.pipe("guarded://t.csv", b"a\n1\n")
-    monkeypatch.setattr(Guarded, denied, deny)
-    refused("guarded://t.csv", "guarded://t.csv may not be read: permission denied; mend its permissions")
+    monkeypatch.setattr(Guarded, call, deny)
+    refused("guarded://t.csv", f"guarded://t.csv {match}")
 
 
 # Parts that are not what they were, or not alike
@@ -211,7 +237,7 @@ def test_a_part_that_is_gone(parts: Path, memory: MemoryFileSystem) -> None:
     ):
         opened = open_source(url)
         remove()
-        with pytest.raises(InputError, match=r"1\.csv does not exist"):
+        with pytest.raises(InputError, match=r"1\.csv is gone, and was there at first; run again when all"):
             counted(opened)
 
 

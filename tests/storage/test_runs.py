@@ -13,7 +13,7 @@ import pytest
 from sdc.events import tell
 from sdc.model.errors import RunFolderError
 from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest
-from sdc.storage.runs import finish_removals, read_run, read_runs, remove, superfluous
+from sdc.storage.runs import finish_removals, last_finished, read_run, read_runs, remove, superfluous
 
 STAGES = ("table", "search", "release")
 
@@ -242,3 +242,10 @@ def test_a_log_with_other_lines_than_events(root: Path) -> None:
     assert {**read_run(folder.path).facts, "size_bytes": 0} == {**before, "size_bytes": 0}
     (folder.path / "log.jsonl").write_text('{"event": "run started"}\n{"event": "run ended"}\n')
     assert (read_run(folder.path).started, read_run(folder.path).status["finished"]) == ("", None)
+
+
+def test_the_last_that_finished(root: Path) -> None:
+    assert last_finished(RunFolder(root / "births" / "f")) == RunFolder(root / "births" / "d")
+    assert last_finished(RunFolder(root / "births" / "d")) == RunFolder(root / "births" / "b")
+    assert last_finished(RunFolder(root / "deaths" / "b")) is None
+    assert last_finished(RunFolder(root / "none" / "b")) is None
