@@ -29,6 +29,7 @@ def server_simulation(
 ) -> dict[str, Any]:
     """Many random streams of requests against each rule set, in the run folder of a config's build."""
     build = open_build(Path(config), data, workers)
+    build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
     trial = Trial.of(build.config.server, rules, queries, **options)
     records = run_stages(build, (*SWEEP, stage_of(trial)))

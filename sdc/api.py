@@ -30,6 +30,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
+from sdc.search.capabilities import FORBID, LIMIT, REQUIRE, ZEROS, require_together
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
@@ -255,8 +256,8 @@ def best_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelea
 def simulatable_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
     """A decomposable release that tells nothing by what it leaves out, with each decision and what that costs.
 
-    Settings as for `find_release`. ReleaseError where the true table breaks the criterion in the end, InputError for
-    structural zeros or more than 16 variables.
+    Settings as for `find_release`. ReleaseError where the true table breaks the criterion in the end, ConfigError for
+    structural zeros, InputError for more than 16 variables.
     """
     return find_release(table, "simulatable", min_width=min_width, **settings)
 
@@ -304,9 +305,11 @@ def find_release(
     draws, share  of "simulatable": tables drawn for each decision, and how many of them may break the criterion; `seed`
                   is theirs too
 
-    ConfigError for an unknown method, ReleaseError for a limit on the posterior and another method than decomposable.
+    ConfigError for an unknown method, or one that does not work with what is given beside it.
     """
     require_method(method)
+    given = {ZEROS: table.zeros, LIMIT: posterior_limit, REQUIRE: require, FORBID: forbid}
+    require_together(method, *(name for name, value in given.items() if value))
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     annealing = annealing or Annealing(CoolingSchedule(steps), chains, seed)
     criterion = MinWidth(small_count, min_width, posterior_limit)

@@ -43,6 +43,7 @@ from sdc.cli_simulation import simulations
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
+from sdc.search.capabilities import FORBID, LIMIT, REQUIRE
 
 if TYPE_CHECKING:
     from sdc.build.subject import Subject
@@ -101,7 +102,7 @@ def widths(
     from sdc.risk.critical_width import critical_widths
 
     _require_suffix(out)
-    about = _read(subject, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros, "widths")
     data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
@@ -139,7 +140,7 @@ def bounds(
     from sdc import api
     from sdc.storage.results import release_facts
 
-    about = _read(subject, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros, "bounds")
     data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = api.cell_bounds(
@@ -192,7 +193,7 @@ def assess(
     from sdc.storage.results import assessment_facts
 
     limit = posterior_limit(law, threshold, max_identified, max_probability)
-    about = _read(subject, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros, "assess", *((LIMIT,) if limit else ()))
     min_width, limit = about.min_width(min_width), about.limit(limit)
     data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
@@ -238,7 +239,7 @@ def why_command(
     from sdc import api
     from sdc.storage.results import reason_facts
 
-    about = _read(subject, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros, "redesign" if redesign else "why")
     min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
     held = about.release(release) if release or about.released is not None else about.one_way
     if held == about.one_way:
@@ -333,13 +334,13 @@ def release(
     _require_new(out)
     weights = _numbers(weight or [], "--weight", "age=2")
     limit = posterior_limit("released", threshold, max_identified, max_probability)
-    about = _read(subject, variables, structural_zeros)
-    if out is not None and about.build is not None and about.config.ledger is not None:
-        raise ConfigError(f"--out {out}: the config names a ledger, where a build alone notes releases; use sdc run")
+    wished = {LIMIT: limit, REQUIRE: require, FORBID: forbid}
+    asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
+    about = _read(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
     given = {"seed": seed, "chains": chains, "steps": steps, "start": start, "draws": draws, "share": share}
-    wished = {"require": require, "forbid": forbid, "best_subset": best_subset or None}
-    settings = about.search(method, {**given, **wished}, weights)
+    named = {"require": require, "forbid": forbid, "best_subset": best_subset or None}
+    settings = about.search(method, {**given, **named}, weights)
     data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = api.find_release(
@@ -387,7 +388,7 @@ def enumerate_command(
     from sdc import api
     from sdc.progress import Nodes
 
-    steps, about = UNASKED_STEPS if limit is None else None, _read(subject, variables, structural_zeros)
+    steps, about = UNASKED_STEPS if limit is None else None, _read(subject, variables, structural_zeros, "enumerate")
     with _ended_by_interrupt() as ended:
         watch = Nodes(lambda text: print(text, file=sys.stderr, flush=True), ended)
         held = about.release(release)
@@ -454,7 +455,7 @@ def posterior_command(
     check_threshold(threshold)
     check_share(share)
     priors = _numbers(prior or [], "--prior", "saturated=0.5")
-    about = _read(subject, variables, structural_zeros)
+    about = _read(subject, variables, structural_zeros, "posterior")
     data, small_count = about.table, about.small_count(small_count)
     with _executor(workers) as executor:
         found = api.posterior(
@@ -479,11 +480,11 @@ def posterior_command(
     print_posterior(facts)
 
 
-def _read(path: str, variables: str | None, structural_zeros: Path | None) -> Subject:
+def _read(path: str, variables: str | None, structural_zeros: Path | None, *asked: str) -> Subject:
     from sdc.build.subject import Subject
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
-    subject = Subject.open(path, chosen, structural_zeros)
+    subject = Subject.open(path, chosen, structural_zeros, asked=asked)
     table = subject.table
     print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
     return subject

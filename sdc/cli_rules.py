@@ -39,7 +39,7 @@ def round_command(
     """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded."""
     from sdc import api
 
-    table = _marginal(_subject(subject, variables, structural_zeros), sub_table)
+    table = _marginal(_subject(subject, variables, structural_zeros, "round"), sub_table)
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         _write_table(out, api.rounded_table(table, rounded, title=f"{sub_table}"))
@@ -75,7 +75,7 @@ def suppress(
     """Which cells of a sub-table to withhold. The least records and cells; of a run, beside its release."""
     from sdc import api
 
-    about = _subject(subject, variables, structural_zeros)
+    about = _subject(subject, variables, structural_zeros, "suppress")
     beside = about.released is not None
     found = api.suppress(
         about.table,
@@ -173,10 +173,10 @@ def _hierarchy(text: str) -> tuple[str, list[str]]:
     return name, columns.split(",")
 
 
-def _subject(path: str, variables: str | None, zeros: Path | None) -> Subject:
+def _subject(path: str, variables: str | None, zeros: Path | None, verb: str) -> Subject:
     from sdc.build.subject import Subject
 
-    return Subject.open(path, variables.split(",") if variables else None, zeros)
+    return Subject.open(path, variables.split(",") if variables else None, zeros, asked=[verb])
 
 
 def _marginal(subject: Subject, sub_table: str) -> Table:

@@ -40,8 +40,8 @@ def serve(
     from sdc.server.prepare import folder_of, is_prepared, server_of
 
     build = open_build(config, data, workers)
-    build.check_source()
     server_of(build)
+    build.check_source()
     if not is_prepared(build):
         _prepare(config, data, workers)
     if prepare:
@@ -144,5 +144,7 @@ def _table_of(history: str, given: str | None) -> Table | None:
     if os.path.isfile(os.path.join(path, SCHEMA)):
         return read_written_table(path)
     if path.endswith((".yaml", ".yml")):
-        return open_build(checked_path(path)).counted(IN_PROCESS).table
+        build = open_build(checked_path(path))
+        build.config.require("audit")
+        return build.counted(IN_PROCESS).table
     return read_table(path)

@@ -46,6 +46,7 @@ def simulate(
     from sdc.server.trial import PAGE, STAGE, Trial
 
     build = open_build(config, data, workers)
+    build.config.require("simulate")
     build.check_source()  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
     options: dict[str, Any] = {"streams": streams, "users": users, "requests": requests, "seed": seed}

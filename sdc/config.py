@@ -27,6 +27,7 @@ from sdc.model.labels import NOT_PLAIN, Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.table import MAX_TOTAL
 from sdc.run_format import TOTAL
+from sdc.search.capabilities import CAPABILITIES, METHODS, refusals, require_together
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
@@ -1076,54 +1077,36 @@ class BuildConfig(Section):
     def _weights_are_named(self) -> BuildConfig:
         if self.weighted is not None and self.table.weight is None:
             raise ValueError("weighted is given, and table.weight names no column; name it, or leave the section out")
-        about = self.publication
-        if self.table.weight is not None and (others := [f for f in about.formats if f not in ("csv", "parquet")]):
-            raise ValueError(
-                f"publication.formats has {others[0]}, which carries no totals of weights; name csv, parquet"
-            )
-        if self.table.weight is not None and (about.zeros or about.totals):
-            raise ValueError(
-                "publication.zeros and publication.totals list counts alone; leave them out with table.weight"
-            )
         return self
 
     @model_validator(mode="after")
-    def _earlier_is_judged(self) -> BuildConfig:
-        """What cannot be judged together with what was published before is refused."""
-        if not self.earlier and self.ledger is None:
-            return self
+    def _entries_have_a_ledger(self) -> BuildConfig:
         if named := [str(one.entry) for one in self.earlier if one.entry is not None and self.ledger is None]:
             raise ValueError(f"earlier has entry {named[0]}, and no ledger is named; name the ledger")
-        if self.release.method != "ordered":
-            raise ValueError(
-                f"release.method = {self.release.method!r}: what was published before is judged by the ordered search "
-                "alone; choose ordered"
-            )
-        with_it = {
-            "curve": self.curve,
-            "remedies": self.remedies,
-            "server": self.server,
-            "table.weight": self.table.weight,
-        }
-        if given := [name for name, value in with_it.items() if value is not None]:
-            raise ValueError(
-                f"{given[0]} is not judged together with what was published before; leave it out, or earlier and ledger"
-            )
         return self
 
     @model_validator(mode="after")
-    def _search_fits_risk(self) -> BuildConfig:
-        if self.risk.posterior is None:
-            return self
-        why = "a limit on the posterior is not monotone: with more released true counts may become less likely"
-        if self.release.method not in ("decomposable", "simulatable"):
-            raise ValueError(
-                f"release.method = {self.release.method!r}, with risk.posterior: {why}, so no search may cut by a "
-                "refusal; choose decomposable or simulatable"
-            )
-        if self.remedies is not None:
-            raise ValueError(f"remedies, with risk.posterior: {why}, so no recode is shown to help; leave one out")
+    def _works_together(self) -> BuildConfig:
+        if (said := next(refusals(self.asked), None)) is not None:
+            raise ValueError(said)
         return self
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of all capabilities that it asks for, see `search.capabilities`."""
+        return tuple(one.name for one in CAPABILITIES.values() if any(one.is_asked(self._at(key)) for key in one.keys))
+
+    def require(self, *asked: str) -> None:
+        """ConfigError where a verb, or a method instead of its own, does not work with all that it asks for."""
+        replaced = METHODS if set(METHODS) & set(asked) else ()
+        require_together(*asked, *(name for name in self.asked if name not in (*replaced, *asked)))
+
+    def _at(self, key: str) -> Any:
+        """The value at a key, None where a section on the way is not there."""
+        value: Any = self
+        for name in key.split("."):
+            value = getattr(value, name, None)
+        return value
 
 
 def section_digest(config: BuildConfig, *sections: str) -> str:

@@ -454,12 +454,12 @@ def test_faults_of_what_is_expected(file: Path, expect: str, match: str) -> None
         (
             "{max_identified: 0.1}",
             "release: {method: best}",
-            r"release.method = 'best', with risk.posterior: a limit on the posterior is not monotone: .* choose decomp",
+            r"release.method = best with risk.posterior: a limit on the posterior is not monotone: .* choose decomp",
         ),
         (
             "{max_identified: 0.1}",
             "release: {method: decomposable}\nremedies: {}",
-            r"remedies, with risk.posterior: .* leave one out",
+            r"release.method = decomposable with remedies: recodes are tried on what the ordered search was refused",
         ),
     ],
 )

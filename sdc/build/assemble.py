@@ -9,7 +9,9 @@ import numpy as np
 
 from sdc.build.earlier import Before
 from sdc.ingest.hierarchies import hierarchies_of
+from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
@@ -78,9 +80,13 @@ class SearchSettings:
         return Demand.of(schema, self.demand)
 
     def wished(self, schema: Schema) -> Wishes:
-        """What the release must have and must not have; InputError for patterns that do not fit the table."""
+        """What the release must have and must not have; InputError for patterns that do not fit what is there."""
         own = {name: getattr(self.wishes, name) for name in ("best_subset", "breadth", "questions")}
-        wishes = Wishes.of(schema, self.require, self.forbid, **own)
+        # names of the table: variables that follow from it are nobody's wish
+        named = schema.restrict(st.members(st.full(len(schema)) & ~self.before.hidden(schema)))
+        wishes, public = Wishes.of(named, self.require, self.forbid, **own), self.before.release(schema)
+        if (known := next((t for t in wishes.forbid if t in public), None)) is not None:
+            raise InputError(f"forbid has {st.label(known, schema)}, which was published before; take it out")
         return replace(wishes, forbid=(*wishes.forbid, *self.before.forbidden(schema)))
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:

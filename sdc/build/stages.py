@@ -172,7 +172,7 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     for source in before.sources:
         say(f"table: published before, and judged together with all else: {source}")
     # as soon as there is a schema, though only the search will use them: hours earlier
-    build.check_names(table.schema)
+    replace(build, given=before).check_names(table.schema)
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
     for (variable, fault), records in counted.set_aside.items():

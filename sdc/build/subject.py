@@ -23,6 +23,7 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.risk.verdict import Policy
 from sdc.run_format import EARLIER, MANIFEST
+from sdc.search.capabilities import ZEROS, require_together
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
 from sdc.storage.parquet import read_written_table
@@ -50,14 +51,20 @@ class Subject:
         variables: Sequence[str] | None = None,
         structural_zeros: Path | None = None,
         executor: Executor = IN_PROCESS,
+        asked: Sequence[str] = (),
     ) -> Subject:
-        """Reads it; ConfigError for options that a run's table cannot follow, RunFolderError for a damaged run."""
+        """Reads it; ConfigError for options that a run's table cannot follow, RunFolderError for a damaged run.
+
+        asked  capabilities that must work with those of the config, or of the table's options: else a ConfigError,
+               before anything is read
+        """
         if path.endswith((".yaml", ".yml")):
-            return _of_config(path, variables, structural_zeros, executor)
+            return _of_config(path, variables, structural_zeros, executor, asked)
         if "\0" not in path and len(path) < 3000 and Path(path, MANIFEST).is_file():
             if variables is not None or structural_zeros is not None:
                 raise ConfigError(f"{path} is a run, whose table is made; leave out --variables and --structural-zeros")
-            return _of_run(Path(path))
+            return _of_run(Path(path), asked)
+        require_together(*asked, *((ZEROS,) if structural_zeros is not None else ()))
         return Subject(path, read_table(path, variables=variables, structural_zeros=structural_zeros))
 
     def min_width(self, given: int | None) -> int:
@@ -93,14 +100,7 @@ class Subject:
         return self.released
 
     def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
-        """How `sdc.find_release` searches: as given, else as the config has it, else by default.
-
-        ConfigError where something was published before: what is found is judged with that by a build alone.
-        """
-        if self.before.known:
-            raise ConfigError(
-                f"{self.name} names what was published before, with which a build alone judges; use sdc run"
-            )
+        """How `sdc.find_release` searches: as given, else as the config has it, else by default."""
         found: dict[str, Any] = {"weights": dict(weights)}
         if self.build is not None:
             release = self.config.release
@@ -153,7 +153,7 @@ def _changed(annealing: Annealing, given: Mapping[str, Any]) -> Annealing:
 
 
 def _of_config(
-    path: str, variables: Sequence[str] | None, structural_zeros: Path | None, executor: Executor
+    path: str, variables: Sequence[str] | None, structural_zeros: Path | None, executor: Executor, asked: Sequence[str]
 ) -> Subject:
     config, changed = read_config(path), dict[str, object]()
     if variables is not None:
@@ -161,11 +161,12 @@ def _of_config(
     if structural_zeros is not None:
         changed["structural_zeros"] = str(structural_zeros)
     build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
+    build.config.require(*asked)
     table, before = build.with_earlier(build.counted(executor).table)
     return Subject(path, table, replace(build, given=before), before=before)
 
 
-def _of_run(path: Path) -> Subject:
+def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     folder = RunFolder(path)
     manifest, records = folder.manifest(), folder.records()
     for stage in {"table", "search"} & set(records):
@@ -175,6 +176,7 @@ def _of_run(path: Path) -> Subject:
         build = Build(BuildConfig.model_validate(manifest["config"]), _before(path / "table"))
     except (KeyError, ValidationError) as error:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
+    build.config.require(*asked)
     table = read_written_table(path / "table")
     there = "search" in records
     found = read_search(path / "search", table.schema)[0] if there else None

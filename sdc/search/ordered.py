@@ -19,6 +19,7 @@ from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.inquiry import NOTHING, Inquiry
 from sdc.risk.verdict import Policy, Verdict
+from sdc.search.capabilities import LIMIT, require_together
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch, fitting
 from sdc.search.wishes import Wishes
@@ -85,8 +86,8 @@ class OrderedSearch:
 
         First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. A prefix is
         the required sub-tables with the first of the list. ReleaseError where not even the grand total may be public,
-        where required sub-tables do not fit, where the list was cut above the width asked for, or where the criterion
-        is not monotone: then a refused prefix says nothing of a longer one.
+        where required sub-tables do not fit, or where the list was cut above the width asked for; ConfigError where the
+        criterion is not monotone: then a refused prefix says nothing of a longer one.
         """
         self._steps.clear()
         self.require_monotone()
@@ -280,9 +281,6 @@ class OrderedSearch:
         return judgement
 
     def require_monotone(self) -> None:
-        """ReleaseError where a refusal says nothing of larger releases."""
+        """ConfigError where a refusal says nothing of larger releases."""
         if not self.inquiry.criterion.monotone:
-            raise ReleaseError(
-                "a limit on the posterior is not monotone: a release may keep it though one within it does not, so "
-                "neither a bisection nor an extension can cut by it; choose the method decomposable or simulatable"
-            )
+            require_together("ordered", LIMIT)

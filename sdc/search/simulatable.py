@@ -24,6 +24,7 @@ from sdc.risk.criterion import Depth, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
+from sdc.search.capabilities import ZEROS, require_together
 from sdc.search.found import Found
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
@@ -110,7 +111,8 @@ class SimulatableSearch:
         """The release, judged by the criterion.
 
         NothingReleasableError where the true table breaks the criterion under it: then nothing may be published, and
-        nothing that was decided before has told so. InputError for structural zeros, or too many variables.
+        nothing that was decided before has told so. ConfigError for structural zeros, InputError for too many
+        variables.
         """
         table = self.inquiry.table
         self._check(table)
@@ -144,10 +146,7 @@ class SimulatableSearch:
                 f"at most {MAX_VARIABLES}; choose fewer variables, or the method ordered"
             )
         if table.zeros:
-            raise InputError(
-                "the method simulatable draws tables that may have records in structural zeros; leave these out, or "
-                "choose the method ordered"
-            )
+            require_together("simulatable", ZEROS)
 
     def _require(self, released: Release) -> None:
         """NothingReleasableError where a required sub-table was refused, which is as public as every decision."""

@@ -20,6 +20,7 @@ from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
+from sdc.search.capabilities import LIMIT, require_together
 from sdc.server.state import State, Status
 from sdc.server.verdicts import Verdicts
 
@@ -49,16 +50,13 @@ class Survey:
 class Judge:
     """Holds the table, what is released and the feasible tables found so far, which speak for larger releases too.
 
-    ReleaseError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
+    ConfigError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
     """
 
     def __init__(self, table: Table, criterion: MinWidth, released: Release, effort: Effort | None = None) -> None:
         if not criterion.monotone:
-            raise ReleaseError(
-                "a limit on the posterior is not monotone: what is refused today may keep it tomorrow, so a server "
-                "has no frontiers to keep; leave risk.posterior out"
-            )
+            require_together(LIMIT, "server")
         self.table, self.criterion, self.released = table, criterion, released
         self._effort, self._bank = effort or Effort(), criterion.bank(table)
         self.executor = self._effort.executor

@@ -19,7 +19,6 @@ from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.verdict import Policy
 from sdc.server.judge import Judge, surveyed
 from sdc.server.rules import rules_of
 from sdc.server.state import State
@@ -54,15 +53,7 @@ def server_of(build: Build) -> ServerConfig:
 
     ConfigError where the build's settings make no server.
     """
-    if build.policy is not Policy.REFUSE:
-        raise ConfigError(
-            f"risk.undecided = {build.policy.value!r}: a server answers nothing that is not proven; set it to refuse"
-        )
-    if build.config.risk.posterior is not None:
-        raise ConfigError(
-            "risk.posterior: a limit on the posterior is not monotone, so a server has no frontiers to keep; leave it "
-            "out"
-        )
+    build.config.require("server")
     return build.config.server or ServerConfig()
 
 

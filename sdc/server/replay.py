@@ -77,6 +77,7 @@ def subject_of(table: str | None, min_width: int | None = None, small_count: int
         raise ConfigError("a history does not have its table; give --table with the server's config or its table")
     if table.endswith((".yaml", ".yml")):
         build = Build(read_config(table))
+        build.config.require("replay")
         counted = build.counted(IN_PROCESS).table
         weights = build.settings().weights(counted.schema)
         return Subject(counted, build.criterion, build.config.server or ServerConfig(), weights)

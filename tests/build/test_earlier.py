@@ -254,13 +254,28 @@ def test_what_was_published_before_is_judged_by_a_build_alone(czech_folder: Path
     new_ledger(czech_folder / "led")
     file = str(config(czech_folder, "first", [], ledger="led"))
     words = ["release", file, "--out", str(czech_folder / "public")]
-    with pytest.raises(ConfigError, match="where a build alone notes releases; use sdc run"):
-        main(words)
-    assert main(["release", file]) == 0
+    for asked in (words, words[:2]):
+        with pytest.raises(ConfigError, match=r"ledger with sdc .*: with what was published before a"):
+            main(asked)
     first = built(Path(file))
     other = config(czech_folder, "other", [{"folder": str(first.folder.stage("release"))}])
-    with pytest.raises(ConfigError, match="with which a build alone judges; use sdc run"):
+    with pytest.raises(ConfigError, match="earlier with sdc release: with what was published before a build"):
         main(["release", str(other)])
+
+
+def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:
+    """Nothing was said, and what was forbidden was published again."""
+    table = dense(schema_of([3, 2, 2]), [9, 9, 1, 8, 9, 9, 9, 9, 5, 5, 5, 5])
+    write(table, tmp_path)
+    published, relation = recoded(table, 0b011, 1, "other")
+    folder_of(tmp_path, "other", [(published, relation)])
+    folder_of(tmp_path, "same", [(Published("same", table.marginal(0b011), True), EarlierConfig(folder="same"))])
+    with pytest.raises(ConfigError, match=r"forbid has A\*B, which was published before; take it out"):
+        built(config(tmp_path, "public", [{"folder": "same"}], release={"forbid": ["A*B"]}))
+    # a pattern is of the table's variables, not of those that follow from them
+    earlier, wished = [relation.model_dump(mode="json", exclude_defaults=True)], {"require": [{"all": 2}]}
+    pairs = built(config(tmp_path, "pairs", earlier, release=wished | {"forbid": [{"all": 3}]}))
+    assert {"A*B", "A*C", "B*C"} <= {st.label(t, pairs.table.schema) for t in pairs.found.release.frontier}
 
 
 def main(words: list[str]) -> int:
@@ -401,8 +416,8 @@ def test_a_ledger_is_made_once(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({"release": {"method": "best"}}, "is judged by the ordered search alone"),
-        ({"curve": {"min_width": [3]}}, "curve is not judged together"),
-        ({"remedies": {}}, "remedies is not judged together"),
+        ({"curve": {"min_width": [3]}}, "earlier with curve: it is not judged together"),
+        ({"remedies": {}}, "earlier with remedies: it is not judged together"),
         ({"earlier": [{"entry": 1}]}, "earlier has entry 1, and no ledger is named"),
         ({"earlier": [{"folder": "a", "wher": {}}]}, "wher is an unknown key"),
     ],

@@ -15,7 +15,7 @@ from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible.bank import Bank
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
@@ -356,5 +356,5 @@ def halves(table: Counts) -> Counts:
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
     asked = Inquiry(czech_table(), MinWidth(2, 6, PosteriorLimit(max_identified=0.5)))
-    with pytest.raises(ReleaseError, match=r"is not monotone: .*choose the method decomposable"):
+    with pytest.raises(ConfigError, match=r"is not monotone: .*choose decomposable or simulatable"):
         OrderedSearch(asked, critical_widths(czech_table())).run()

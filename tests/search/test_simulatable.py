@@ -155,7 +155,7 @@ def test_faulty_simulations(values: dict[str, float], message: str) -> None:
 
 def test_what_it_does_not_take(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
-    with pytest.raises(InputError, match="draws tables that may have records in structural zeros; leave these out"):
+    with pytest.raises(ConfigError, match=r"simulatable with table\.structural_zeros: a draw may have records where"):
         SimulatableSearch(inquiry_of(czech.with_zeros(zeros), 6)).run()
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
     with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):

@@ -15,7 +15,7 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.config import RuleConfig, ServerConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
-from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
@@ -166,7 +166,7 @@ def test_a_first_release_must_be_safe(czech: Table) -> None:
 
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
-    with pytest.raises(ReleaseError, match="not monotone"):
+    with pytest.raises(ConfigError, match="not monotone"):
         Judge(czech, MinWidth(2, 6, PosteriorLimit(max_identified=0.1)), one_way(czech))
 
 

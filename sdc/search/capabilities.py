@@ -1,0 +1,246 @@
+"""What works with what: methods, verbs and the features of a config, pair by pair; or the sentence that refuses it.
+
+Config, commands, server, Python and the handbook read this table. A pair that is nowhere in it is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import combinations, product
+from typing import Any
+
+from sdc.model.errors import ConfigError
+
+
+class Kind(Enum):
+    """METHOD: one of `release.method`; VERB: what is called, one at a time; FEATURE: what a config may have beside."""
+
+    METHOD = "method"
+    VERB = "verb"
+    FEATURE = "feature"
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What is asked for by this name, or by a command or a verb of Python in `also`.
+
+    keys    of the config, the first as messages name it: who gives something there asks for it
+    values  where only these, or a list with one of them, ask for it
+    """
+
+    name: str
+    kind: Kind
+    keys: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """As messages name it."""
+        if self.kind is Kind.VERB:
+            return f"sdc {self.name}"
+        return f"{self.keys[0]} = {self.values[0]}" if len(self.values) == 1 else self.name
+
+    def is_asked(self, value: Any) -> bool:
+        """Whether who gives this value at one of its keys asks for it."""
+        if not self.values:
+            return value not in (None, (), {}, False)
+        return bool({value} & set(self.values) if isinstance(value, str) else set(value or ()) & set(self.values))
+
+
+ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
+REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
+FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
+    f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
+)
+BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID)
+FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
+REPORTED = ("curve", "remedies", "posterior")
+RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
+"""Formats beside csv and parquet."""
+METHODS = ("ordered", "best", "decomposable", "simulatable")
+FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server")
+VERBS = {
+    "run": (),
+    "plan": (),
+    "verify": (),
+    "compare": (),
+    "widths": ("critical_widths", "sweep"),
+    "bounds": ("cell_bounds",),
+    "assess": (),
+    "why": (),
+    "redesign": (),
+    "enumerate": ("enumerate_tables",),
+    "release": ("find_release",),
+    "publish": ("publish_release",),
+    "suppress": (),
+    "round": ("controlled_rounding", "rounded_table"),
+    "magnitude": ("magnitude_table",),
+    "check": (),
+    "simulate": (),
+    "replay": (),
+    "audit": (),
+}
+"""With other names; `redesign` is sdc why --redesign, `publish` sdc release --out."""
+
+
+def _listed() -> Iterator[Capability]:
+    for name in METHODS:
+        yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
+    keys = {"labels": ("labels.variables", "labels.code_list")}
+    values, also = {OUTER: ("outer",), FORMATS: RICH}, {"curve": ("risk_utility_curve",), "server": ("serve",)}
+    for name in FEATURES:
+        yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
+    for name, others in VERBS.items():
+        yield Capability(name, Kind.VERB, also=others)
+
+
+CAPABILITIES = {one.name: one for one in _listed()}
+"""By their names, in the order in which they are listed."""
+
+WORKS: dict[str, tuple[str, ...]] = {
+    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, "server", *VERBS),
+    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, "server", *VERBS),
+    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *VERBS),
+    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *VERBS),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    WEIGHT: (*WISHES, OUTER, "labels", CHILDREN, KEY, "curve", "remedies"),
+    "earlier": ("ledger", *WISHES, OUTER, *FILES, "posterior"),
+    "ledger": (*WISHES, OUTER, *FILES, "posterior"),
+    REQUIRE: (FORBID, LIMIT, OUTER, *FILES, *REPORTED),
+    FORBID: (LIMIT, OUTER, *FILES, *REPORTED),
+    LIMIT: (OUTER, *FILES, "posterior"),
+    OUTER: (*FILES, *REPORTED),
+    "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, "server"),
+    FORMATS: (CHILDREN, LISTED, TOTALS, KEY, *REPORTED),
+    CHILDREN: (LISTED, TOTALS, KEY, *REPORTED),
+    LISTED: (TOTALS, KEY, *REPORTED),
+    TOTALS: (KEY, *REPORTED),
+    KEY: REPORTED,
+    "curve": ("remedies", "posterior", "server"),
+    "remedies": ("posterior", "server"),
+    "posterior": ("server",),
+    "run": FEATURES,
+    "plan": FEATURES,
+    "verify": FEATURES,
+    "compare": FEATURES,
+    "widths": FEATURES,
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "redesign": (*IMPOSSIBLE, *WISHES, OUTER, *FILES, *REPORTED, "server"),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "publish": (*IMPOSSIBLE, *WISHES, LIMIT, *FILES, *REPORTED, "server"),
+    "suppress": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "simulate": (*IMPOSSIBLE, "labels", *REPORTED, "server"),
+    "replay": (*IMPOSSIBLE, "labels", *REPORTED, "server"),
+    "audit": (*IMPOSSIBLE, "labels", *REPORTED, "server"),
+}
+"""What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
+
+_NOT_MONOTONE = "a limit on the posterior is not monotone: with more released true counts may become less likely, so"
+_SERVED = ("server", "simulate", "replay", "audit")
+_ALONE = "it is not judged together with what was published before; leave it out, or earlier and ledger"
+_COUNTS = "totals of weights tell of counts too, and here nothing is known of them; leave one out, or give the table"
+_DRAWN = "a draw may have records where everybody knows that there are none; leave them out, or choose ordered"
+
+REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
+    (
+        ("best", "decomposable", "simulatable"),
+        BEFORE,
+        "what was published before is judged by the ordered search alone; choose ordered",
+    ),
+    (("curve", "remedies", "server", WEIGHT), BEFORE, _ALONE),
+    (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
+    (("redesign", "suppress", "round"), BEFORE, _ALONE),
+    (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
+    (
+        BEFORE,
+        (LIMIT,),
+        "the ordered search alone judges together with what was published before, and it knows no limit; leave one out",
+    ),
+    (("simulatable",), IMPOSSIBLE, _DRAWN),
+    (
+        ("decomposable", "simulatable"),
+        ("remedies",),
+        "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
+    ),
+    (
+        ("ordered", "best"),
+        (LIMIT,),
+        f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
+    ),
+    ((LIMIT,), ("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
+    ((LIMIT,), ("curve",), "the points of a curve are of widths alone; leave one out"),
+    ((LIMIT,), _SERVED, f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out"),
+    ((OUTER,), _SERVED, "a server answers nothing that is not proven; set risk.undecided to refuse"),
+    ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
+    ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
+    ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
+    ((WEIGHT,), ("posterior", LIMIT), "what is likely is found from counts alone, and totals tell more; leave one out"),
+    ((WEIGHT,), _SERVED, "a server answers counts alone, and does not know the totals; leave one out"),
+    ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "suppress", "round", "check"), _COUNTS),
+    ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
+    ((REQUIRE,), _SERVED, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
+    ((FORBID,), _SERVED, "a server knows nothing of it, and would release it; leave one out"),
+    ((FORMATS, LISTED, TOTALS), _SERVED, "whoever asks a server says in what form; leave it out"),
+    ((CHILDREN,), _SERVED, "a server has every sub-table that what is released implies; leave it out"),
+    ((KEY,), _SERVED, "a server signs nothing; leave it out"),
+    (FEATURES, ("magnitude",), "it takes one file of records, and reads no config; give the file"),
+)
+"""Of the pairs of each of the ones with each of the others, why not and what to do."""
+
+
+def capability(name: str) -> Capability:
+    """The one of this name; ConfigError with the nearest where there is none."""
+    found = CAPABILITIES.get(name) or next((one for one in CAPABILITIES.values() if name in one.also), None)
+    if found is None:
+        near = difflib.get_close_matches(name, _names(), n=3)
+        meant = f"did you mean {', '.join(near)}? " if near else ""
+        raise ConfigError(f"{name!r} is no capability; {meant}sdc capabilities lists all")
+    return found
+
+
+def _names() -> list[str]:
+    return [name for one in CAPABILITIES.values() for name in (one.name, *one.also)]
+
+
+def refusal(one: str, other: str) -> str | None:
+    """Why the two do not work together, and what to do, in a sentence; None where they do. ConfigError as above."""
+    first, second = sorted((capability(one), capability(other)), key=list(CAPABILITIES.values()).index)
+    if second.name in WORKS.get(first.name, ()) or first.name in WORKS.get(second.name, ()):
+        return None
+    return f"{first.said} with {second.said}: {_why(first, second)}"
+
+
+def _why(first: Capability, second: Capability) -> str:
+    if first.kind is second.kind is not Kind.FEATURE or first is second:
+        return "one is asked for at a time; name one"
+    pairs = {(first.name, second.name), (second.name, first.name)}
+    reasons = (why for ones, others, why in REFUSED if pairs & set(product(ones, others)))
+    return next(reasons, "nobody has shown that they work together; leave one out")
+
+
+def refusals(names: Iterable[str]) -> Iterator[str]:
+    """Of all pairs of these that do not work together."""
+    return (said for one, other in combinations(names, 2) if (said := refusal(one, other)) is not None)
+
+
+def require_together(*names: str) -> None:
+    """ConfigError with the first refusal where not all of these work together."""
+    if (said := next(refusals(names), None)) is not None:
+        raise ConfigError(said)
+
+
+def pairs() -> Iterator[tuple[Capability, Capability]]:
+    """All that can be asked for together: no two methods, no two verbs."""
+    for one, other in combinations(CAPABILITIES.values(), 2):
+        if one.kind is not other.kind or one.kind is Kind.FEATURE:
+            yield one, other
