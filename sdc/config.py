@@ -799,7 +799,7 @@ class ExecutionConfig(Section):
 
 
 class OneStepConfig(Section):
-    """A sub-table is released only where one of its children is on the released frontier ([KDSF] section 4)."""
+    """A sub-table is released only where one of its children is released ([KDSF] section 4)."""
 
     rule: Literal["one_step"]
 
@@ -941,7 +941,7 @@ class ServerConfig(Section):
         names = [rule.rule for rule in rules]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the rule {twice[0]} is there twice; give each once")
-        if "simulatable" in names and (others := {"biased", "value"} & set(names)):
+        if "simulatable" in names and (others := {"batch", "biased", "value"} & set(names)):
             raise ValueError(
                 f"the rule {min(others)} looks at the confidential table, so refusals would tell something though "
                 "simulatable is there; leave one of the two out"

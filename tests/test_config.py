@@ -594,6 +594,7 @@ def test_a_server(file: Path) -> None:
         ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),
         ("rules: [{rule: share, most: 1}]", "most = 1"),
         ("rules: [{rule: value, least: 1.0}, {rule: simulatable}]", "the rule value looks at the confidential table"),
+        ("rules: [{rule: simulatable}, {rule: batch}]", "the rule batch looks at the confidential table"),
         ("users: [{name: a}, {name: a}]", "the user a is there twice"),
         ("users: [{name: public}]", "what everybody without a key is called"),
         ("users: [{name: a, role: king}]", "user, operator or auditor"),

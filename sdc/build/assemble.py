@@ -66,7 +66,7 @@ class SearchSettings:
     before: Before = field(default_factory=Before)
 
     def inquiry(self, table: Table) -> Inquiry:
-        """What asks the criterion about the table; InputError where it has no at-risk cell."""
+        """What asks the criterion about the table; InputError for a small count below 1."""
         return Inquiry(table, self.criterion, self.policy, self.effort, known=self.before.release(table.schema))
 
     def weights(self, schema: Schema) -> Weights:

@@ -75,8 +75,6 @@ def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
 
 
 def _leads_there(table: Table, unit: Again) -> bool:
-    if not len(table.at_risk(unit.settings.criterion.small_count)):
-        return False  # which a build refuses, whatever its settings
     try:
         search = release_search(table, unit.settings, unit.settings.widths(table))
         return search.run(unit.method).release == unit.release

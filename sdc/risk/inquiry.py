@@ -25,7 +25,7 @@ class Inquiry:
     """What a search asks with. What one question finds serves the next; what was proven stays with its judgement.
 
     Questions are best asked from small releases to larger ones: then only what a larger one adds is looked at. A
-    judgement of earlier can be gone back to with `resume`. InputError where the table has no at-risk cell.
+    judgement of earlier can be gone back to with `resume`. InputError for a small count below 1.
 
     policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
     effort  what all questions together may cost

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
 from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.inquiry import Inquiry
@@ -69,6 +69,9 @@ class ReleaseSearch:
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
         require_method(method)
+        if method == "simulatable":
+            # before all that looks at the table: what is decided there would tell of it
+            return self.by_simulation()
         if method in ("ordered", "best"):
             self.ordered.require_monotone()
         if not len(self.ordered.inquiry.bank.at_risk):
@@ -90,8 +93,6 @@ class ReleaseSearch:
         return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
 
     def _required(self, method: str) -> Required | None:
-        if method == "simulatable":
-            return None  # its decisions must tell nothing, and nothing else may decide
         if method == "decomposable":
             return self.decomposable.required()
         return replace(self.ordered, inquiry=self._inquiry()).required()
@@ -103,8 +104,6 @@ class ReleaseSearch:
     def _by(self, method: str, resume: SearchState | None) -> FoundRelease:
         if method == "decomposable":
             return self.by_annealing(resume)
-        if method == "simulatable":
-            return self.by_simulation()
         if method == "ordered":
             return self.by_order()
         annealed = self.by_annealing(resume) if self.can_anneal() else None
@@ -138,18 +137,24 @@ class ReleaseSearch:
         return FoundRelease(found.judgement, "decomposable", value, graph=found.graph, trace=found.trace)
 
     def by_simulation(self) -> FoundRelease:
-        """What grows by decisions that tell nothing, and beside it what the ordered search would release."""
+        """What grows by decisions that tell nothing, and what these cost."""
         found = replace(self.simulatable, inquiry=self.simulatable.inquiry.anew()).run()
-        value, reason = self._value(found.release), None
-        if self.ordered.inquiry.criterion.monotone:
-            other = self.by_order()
-            own, more = found.release.sub_tables, other.release.sub_tables
-            reason = (
-                f"Decisions that tell nothing of the table cost {more - own} sub-tables: the ordered search, which "
-                f"looks at it, would release {more}, of utility {other.value:.12g}; this release has {own}, of "
-                f"utility {value:.12g}."
-            )
+        value = self._value(found.release)
+        reason = self._cost(found.release, value)
         return FoundRelease(found.judgement, "simulatable", value, reason=reason, simulated=found.steps)
+
+    def _cost(self, release: Release, value: float) -> str | None:
+        """What the ordered search would release instead; None where it finds nothing, which must not decide here."""
+        try:
+            other = self.run("ordered")
+        except ReleaseError:
+            return None
+        own, more = release.sub_tables, other.release.sub_tables
+        return (
+            f"Decisions that tell nothing of the table cost {more - own} sub-tables: the ordered search, which "
+            f"looks at it, would release {more}, of utility {other.value:.12g}; this release has {own}, of "
+            f"utility {value:.12g}."
+        )
 
     def can_anneal(self) -> bool:
         """Whether the smallest decomposable release with all variables may be public; every other contains it."""
