@@ -127,7 +127,6 @@ def reply_facts(reply: Reply, schema: Schema) -> dict[str, Any]:
         "message": reply.message,
         "table": f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
         "projection": [st.names(t, schema) for t in reply.projection],
-        "nearest": [st.names(t, schema) for t in reply.nearest],
         "job": None if reply.job is None else f"{PREFIX}/jobs/{reply.job}",
         "version": reply.version,
     }

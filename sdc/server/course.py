@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -14,12 +14,22 @@ from sdc.model.subtable import SubTable
 from sdc.server.decision import Decision, Past
 from sdc.server.desk import Moment, Outcome, Request
 from sdc.server.history import Entry, HistoryError
+from sdc.server.rules import told_of_refusal
 from sdc.server.state import State
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")
+STARTED = "started"
 PENDING: Literal["pending"] = "pending"
 ANSWERED, RELEASED, REFUSED, WAITING = "answered", "released", "refused", "waiting"
+IN_PROGRESS = "in-progress"
+MESSAGES = {
+    "already-released": "This table is public already.",
+    "released": "This table is public from now on.",
+    IN_PROGRESS: "This request is not decided yet; ask again later under its number.",
+    "next-round": "This request waits for the next round, in which many are decided together.",
+}
+"""What anybody is told, by the code; of a refusal see `told_of_refusal`."""
 
 
 @dataclass(eq=False)
@@ -29,7 +39,7 @@ class Course:
     seq       of the last entry
     state     R(t) and U(t)
     requests  by their number, which is that of their entry
-    refused   of each user what was refused to them
+    rules     of any server so far, by name
     pending   numbers of requests without a decision, in order; `waiting` those for the next round
     """
 
@@ -43,7 +53,7 @@ class Course:
     moments: list[Moment] = field(default_factory=list)
     interest: Counter[SubTable] = field(default_factory=Counter)
     caused: Counter[str] = field(default_factory=Counter)
-    refused: defaultdict[str, set[SubTable]] = field(default_factory=lambda: defaultdict(set))
+    rules: set[str] = field(default_factory=set)
 
     @property
     def past(self) -> Past:
@@ -65,6 +75,8 @@ class Course:
                     self._decide(entry)
                 case "frontier":
                     self._move(entry)
+                case "started":
+                    self.rules |= {str(rule["rule"]) for rule in entry.body["rules"]}
         except (KeyError, TypeError, ValueError) as error:
             raise HistoryError(
                 f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}"
@@ -73,7 +85,8 @@ class Course:
 
     def _ask(self, entry: Entry) -> None:
         subtable = self._of([entry.body["sub_table"]])[0]
-        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, PENDING, "in-progress", -1)
+        said = PENDING, IN_PROGRESS, MESSAGES[IN_PROGRESS]
+        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, *said, -1)
         self.pending[entry.seq] = None
         self.interest[subtable] += 1
 
@@ -87,13 +100,12 @@ class Course:
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
         told, code = told_of(outcome)
-        self.requests[number] = replace(request, decision=told, code=code, version=version)
+        message = MESSAGES.get(code) or told_of_refusal(str(entry.body["rule"]), self.rules)
+        self.requests[number] = replace(request, decision=told, code=code, message=message, version=version)
         self.pending.pop(number, None)
         self.waiting.pop(number, None)
         if outcome == WAITING:
             self.waiting[number] = None
-        if told == "refused":
-            self.refused[request.who].add(request.sub_table)
 
     def _release(self, request: Request) -> None:
         before = self.state.released.sub_tables
@@ -131,14 +143,14 @@ class Course:
 
 
 def told_of(outcome: str) -> tuple[Outcome, str]:
-    """What users are told of an outcome, and its code: nothing of why."""
+    """What users are told of an outcome, and its code."""
     told: Mapping[str, tuple[Outcome, str]] = {
         ANSWERED: ("answered", "already-released"),
         RELEASED: ("released", "released"),
         REFUSED: ("refused", "not-released"),
         # nobody can tell what is undecided from what is refused
         "undecided": ("refused", "not-released"),
-        "held": ("pending", "in-progress"),
+        "held": ("pending", IN_PROGRESS),
         WAITING: ("pending", "next-round"),
     }
     return told[outcome]

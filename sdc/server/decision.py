@@ -58,11 +58,15 @@ class Past:
 
 
 def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision | None:
-    """The decision on what is public, or proven never to be; None where somebody has to look."""
+    """The decision on what is public, or proven never to be; None where somebody has to look.
+
+    A rule that looks at nothing but what is public comes before what is known of the table: whether it refuses then
+    tells nothing.
+    """
     if subtable in state.released:
         return Decision("answered", MYOPIC, "it is public", state)
-    if any(isinstance(rule, Simulatable) for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
-        return None  # a rule that looks at nothing confidential comes before what is known of the table
+    if any(rule.is_public for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
+        return None
     return Decision("refused", MYOPIC, "with it the criterion would be broken, which was known before", state)
 
 

@@ -21,12 +21,11 @@ Outcome = Literal["answered", "released", "refused", "pending"]
 
 @dataclass(frozen=True)
 class Reply:
-    """What a user is told; nothing in it depends on why something is refused.
+    """What a user is told; nothing in it depends on what is confidential, but whether it was released.
 
     code        stable: already-released, released, not-released, in-progress, next-round
     message     a plain sentence
-    projection  of a request that is not answered the largest parts of it that are public
-    nearest     sub-tables close to it that are not public, and that the user may still ask for
+    projection  of a request that is not answered the largest parts of it that are public, which can be had
     job         the number under which to ask again, of one that is pending
     """
 
@@ -36,7 +35,6 @@ class Reply:
     sub_table: SubTable
     version: int
     projection: tuple[SubTable, ...] = ()
-    nearest: tuple[SubTable, ...] = ()
     job: int | None = None
 
 
@@ -50,6 +48,7 @@ class Request:
     sub_table: SubTable
     decision: Outcome
     code: str
+    message: str
     version: int
 
 

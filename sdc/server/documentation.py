@@ -35,7 +35,6 @@ class ReplyBody(BaseModel):
     message: str
     table: str | None
     projection: list[Names]
-    nearest: list[Names]
     job: str | None
     version: int
 
@@ -102,6 +101,7 @@ class RequestBody(BaseModel):
     sub_table: Names
     decision: str
     code: str
+    message: str
     version: int
 
 

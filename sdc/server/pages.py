@@ -229,18 +229,17 @@ class _Pages:
             reply=reply,
             subtable=self.named([reply.sub_table])[0],
             projection=self.named(reply.projection),
-            nearest=self.named(reply.nearest),
             records=self.desk.records,
             change=urlencode({"variable": st.names(reply.sub_table, self.desk.schema)}, doseq=True),
         )
 
     def reply_on(self, subtable: SubTable, who: str) -> Reply:
-        """What there is to say of a sub-table that is not public: the user's own refusal, or that they may ask."""
+        """What there is to say of what is not public: the user's own refusal; else nothing, and they may ask."""
         numbers = (r.number for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
         own = self.desk.reply_to(next(numbers, 0), who)
         state = self.desk.state
         parts = state.projection(subtable)
-        return own or Reply("refused", "not-released", "", subtable, state.version, parts, (subtable,))
+        return own or Reply("refused", "not-released", "", subtable, state.version, parts)
 
     def requests(self, request: Request) -> Response:
         found = self.desk.requests(request.state.user.name, MOST_ROWS)

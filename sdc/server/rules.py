@@ -7,7 +7,7 @@ what a release would make unreleasable after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -29,6 +29,7 @@ from sdc.server.effect import Effect
 from sdc.server.state import State, Status
 
 MYOPIC = "myopic"
+UNSAFE = "with all that was released before it might tell too much"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +65,14 @@ class Question:
 class Rule(Protocol):
     """Objects to a request or not.
 
-    name      as in the config
+    name       as in the config
     is_public  whether it looks at nothing but what is public, and is asked before the criterion
+    refusal    what anybody is told of why it refuses
     """
 
     name: ClassVar[str]
     is_public: ClassVar[bool]
+    refusal: ClassVar[str]
 
     def objection(self, question: Question) -> str | None:
         """Why the request is refused, for operators; None where this rule has nothing against it."""
@@ -77,16 +80,20 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class OneStep:
-    """Only what has a child on the released frontier: one variable more than what is public ([KDSF] section 4)."""
+    """Only what has one variable more than something public: a released child, with which all within it has one too.
+
+    That is what has a child on the released frontier ([KDSF] section 4), and what would be public with it.
+    """
 
     name: ClassVar[str] = "one_step"
     is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = "a table must follow a public one of one variable fewer, and there is none"
 
     def objection(self, question: Question) -> str | None:
-        frontier = set(question.state.released.frontier)
-        if any(child in frontier for child in st.children(question.sub_table)):
+        released = question.state.released
+        if any(child in released for child in st.children(question.sub_table)):
             return None
-        return "none of its children is on the released frontier"
+        return "none of its children is released"
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class Biased:
     share: float | None = None
     name: ClassVar[str] = "biased"
     is_public: ClassVar[bool] = False
+    refusal: ClassVar[str] = "with it too many others could not be released any more"
 
     def objection(self, question: Question) -> str | None:
         effect = question.effect()
@@ -129,6 +137,7 @@ class Value:
     reconstruction: float = 0.0
     name: ClassVar[str] = "value"
     is_public: ClassVar[bool] = False
+    refusal: ClassVar[str] = "it is worth too little for what could not be released any more"
 
     def objection(self, question: Question) -> str | None:
         asked = sum(n for t, n in question.interest.items() if st.is_within(question.sub_table, t))
@@ -150,6 +159,7 @@ class Share:
     free: int = 8
     name: ClassVar[str] = "share"
     is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = "too large a part of what is public would be due to one user"
 
     def objection(self, question: Question) -> str | None:
         newly = question.larger.sub_tables - question.state.released.sub_tables
@@ -165,7 +175,8 @@ class Batch:
     """Nothing at once: a round releases the set that serves most interest. `Desk` lets such requests wait."""
 
     name: ClassVar[str] = "batch"
-    is_public: ClassVar[bool] = True
+    is_public: ClassVar[bool] = False
+    refusal: ClassVar[str] = "with what its round released it might tell too much"
 
     def objection(self, question: Question) -> str | None:
         return None
@@ -183,6 +194,7 @@ class Simulatable:
     simulation: Simulation = field(default_factory=Simulation)
     name: ClassVar[str] = "simulatable"
     is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
 
     def objection(self, question: Question) -> str | None:
         if decompose(question.larger, question.state.variables) is None:
@@ -191,6 +203,20 @@ class Simulatable:
         if breaking <= self.simulation.most:
             return None
         return f"more than {self.simulation.most} of {self.simulation.draws} drawn tables would break the criterion"
+
+
+RULES: tuple[type[Rule], ...] = (OneStep, Share, Simulatable, Batch, Biased, Value)
+
+
+def told_of_refusal(by: str, rules: Collection[str]) -> str:
+    """What anybody is told of a refusal by one of the rules of a server.
+
+    The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
+    sentence together: which of them it was would tell of the table.
+    """
+    own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
+    others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]
+    return f"This table is not released: {', or '.join(own or [UNSAFE, *others])}."
 
 
 def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from sdc.build.build import Build
 from sdc.feasible.proof import Proof
 from sdc.publish.publication import Texts
+from sdc.server.course import STARTED
 from sdc.server.history import FILE, History
 from sdc.server.prepare import keep_evidence, prepared, server_of
 from sdc.server.service import Service
 from sdc.server.state import State
 from sdc.server.workers import Worker
-
-STARTED = "started"
 
 
 @contextmanager

@@ -34,7 +34,6 @@ from sdc.server.workers import Seat, Worker
 
 MOST_AT_ONCE = 64  # requests that are logged in one turn
 MOST_TRIES = 3  # of a decision whose evidence did not last
-MOST_NEAREST = 5
 MOST_VARIABLES, MOST_IN_EFFECTS = 14, 20  # of which all statuses are told, and whose effects
 IDLE = 1.0  # seconds without a request
 AGAIN = 1.0  # seconds until a decision is tried again that could not be stored
@@ -47,14 +46,6 @@ FAULTS = {
     BrokenProcessPool: "a process that decides has died",
 }
 """What anybody may hear of what is wrong: no address, and nothing of the table."""
-
-MESSAGES = {
-    "already-released": "This table is public already.",
-    "released": "This table is public from now on.",
-    "not-released": "This table is not released: with all that was released before it might tell too much.",
-    "in-progress": "This request is being looked into; ask again later under its number.",
-    "next-round": "This request waits for the next round, in which many are decided together.",
-}
 
 
 @dataclass(frozen=True)
@@ -336,24 +327,10 @@ class Service:
             future.set_result(self._reply(request))
 
     def _reply(self, request: Request) -> Reply:
-        decision, code, subtable = request.decision, request.code, request.sub_table
-        state, job = self.state, request.number if request.decision == PENDING else None
-        if decision in ("answered", "released"):
-            return Reply(decision, code, MESSAGES[code], subtable, state.version)
-        parts, nearest = state.projection(subtable), self._nearest(subtable, request.who)
-        return Reply(decision, code, MESSAGES[code], subtable, state.version, parts, nearest, job)
-
-    def _nearest(self, subtable: SubTable, who: str) -> tuple[SubTable, ...]:
-        """The largest parts of it that are not public and that this user was not refused: no more than they know."""
-        state = self.state
-        refused = self.course.refused[who]
-        level = [subtable]
-        while level := sorted(
-            {child for parent in level for child in st.children(parent)} - set(state.released.frontier)
-        ):
-            if found := [t for t in level if t not in state.released and t not in refused]:
-                return tuple(found[:MOST_NEAREST])
-        return ()
+        decision, subtable, state = request.decision, request.sub_table, self.state
+        parts = () if decision in ("answered", "released") else state.projection(subtable)
+        job = request.number if decision == PENDING else None
+        return Reply(decision, request.code, request.message, subtable, state.version, parts, job)
 
     # Deciding
 

@@ -60,7 +60,8 @@ class SmallDesk:
                 reply = self._reply("released", "released", subtable)
             else:
                 reply = self._reply("refused", "not-released", subtable)
-        request = Request(len(self._told) + 1, AT, who, subtable, reply.decision, reply.code, self.state.version)
+        said = reply.decision, reply.code, reply.message
+        request = Request(len(self._told) + 1, AT, who, subtable, *said, self.state.version)
         self._told.append((request, reply, witness))
         future = Future[Reply]()
         future.set_result(reply)
@@ -69,13 +70,12 @@ class SmallDesk:
     def _reply(self, decision: Any, code: str, subtable: SubTable) -> Reply:
         is_refused = decision == "refused"
         parts = self.state.projection(subtable) if is_refused else ()
-        nearest = tuple(t for t in st.children(subtable) if t not in self.state.released) if is_refused else ()
         message = {
             "answered": "This table is public already.",
             "released": "This table is public from now on.",
             "refused": "This table is not released.",
         }[decision]
-        return Reply(decision, code, message, subtable, self.state.version, parts, nearest)
+        return Reply(decision, code, message, subtable, self.state.version, parts)
 
     def reply_to(self, number: int, who: str) -> Reply | None:
         told = self._told[number - 1] if 1 <= number <= len(self._told) else None

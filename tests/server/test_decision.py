@@ -20,13 +20,15 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
-from sdc.server.decision import Decider, Past
+from sdc.server.decision import Decider, Decision, Past
 from sdc.server.effect import effect_of
 from sdc.server.judge import Judge, surveyed
-from sdc.server.rules import rules_of
+from sdc.server.rules import MYOPIC, rules_of, told_of_refusal
+from sdc.server.rules import RULES as RULES_THERE_ARE
 from sdc.server.state import State, Status
+from tests import judge as judge_of_all
 from tests.server.streams import BruteForce, decisions, stream
-from tests.strategies import dense
+from tests.strategies import dense, schema_of
 
 CRITERION = MinWidth(2, 6)
 STREAMS, LENGTH = 6, 60
@@ -189,12 +191,11 @@ def test_statuses_agree(released: list[int], unreleasable: list[int], undecided:
 def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> None:
     """Whatever table agrees with what is public: of what is asked then the same is refused; under myopic it is not.
 
-    By enumeration, some of the first 20,000 tables. Those without an at-risk cell have no criterion.
+    By enumeration, some of the first 20,000 tables.
     """
     public = Release.of([0b111100, 0b001111])
     enumerated = islice(feasible_tables(czech, Knowledge.of(czech, public)), 0, 20_000, 1_000)
     tables = [dense(czech.schema, counts.reshape(-1).tolist()) for counts in enumerated]
-    tables = [table for table in tables if len(table.at_risk(2))]
 
     def refused(table: Table, name: str, asked: Sequence[int]) -> tuple[bool, ...]:
         first, outcomes = State.first(6, public), list[str]()
@@ -209,3 +210,85 @@ def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> N
     assert {True, False} == set(next(iter(told)))
     # two tables that agree with all that is public, of which a refusal under myopic says which one it is
     assert len({refused(table, "myopic", asked[::2]) for table in tables[::2]}) > 1
+
+
+PUBLIC_RULES: list[list[dict[str, object]]] = [
+    [{"rule": "simulatable", "draws": 3, "share": 0.4}],
+    [{"rule": "one_step"}, {"rule": "biased", "most": 0}],
+    [{"rule": "share", "most": 0.3, "free": 2}, {"rule": "value", "least": 2.0}],
+]
+
+
+def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: list[int]) -> None:
+    """200 streams of requests, and of each some tables that agree with all that is public in the end, enumerated."""
+    told = Counter[str]()
+    for number in range(200):
+        rng = np.random.default_rng([17, number, *night])
+        counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3] if number % 10 else [2, 2, 2])
+        if not counts.sum():
+            continue
+        variables, criterion = counts.ndim, MinWidth(int(rng.integers(1, 3)), int(rng.integers(1, 4)))
+        chosen = ServerConfig.model_validate({"rules": PUBLIC_RULES[number % 3]}).rules
+        names = {rule.rule for rule in chosen}
+        table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
+        state, asked = State.first(variables, Release.of([])), rng.integers(1, 1 << variables, 3).tolist()
+        passed = list[tuple[State, int, str | None]]()
+        for subtable in asked:
+            decision = decided_by(table, criterion, chosen, state, subtable)
+            passed.append((state, subtable, public_words(decision, names)))
+            state = decision.state
+        facts = [fact for t in state.released.frontier for fact in judge_of_all.exact(counts, st.members(t))]
+        agreeing = judge_of_all.agreeing(counts.shape, facts)
+        is_clear = ~((agreeing > 0) & (agreeing <= criterion.small_count)).any(axis=1)
+        for other in [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]:
+            for then, subtable, words in passed:
+                alike = dense(table.schema, other.tolist())
+                assert public_words(decided_by(alike, criterion, chosen, then, subtable), names) == words
+                told[str(words)] += 1
+    assert len(told) == 4
+    assert min(told.values()) > 20
+
+
+def decided_by(
+    table: Table, criterion: MinWidth, chosen: tuple[RuleConfig, ...], state: State, subtable: int
+) -> Decision:
+    """The decision, where all that the table tells is known of what is public, and nothing else."""
+    judge = Judge(table, criterion, state.released)
+    known = surveyed(judge, State.first(state.variables, state.released))
+    return Decider(judge, rules_of(chosen)).decide(known, Past(1), subtable, "ada")
+
+
+def public_words(decision: Decision, names: set[str]) -> str | None:
+    """What is told of a refusal by a rule that looks at nothing but what is public; None of all other decisions."""
+    said = told_of_refusal(decision.rule, names)
+    return None if decision.outcome != "refused" or said == told_of_refusal(MYOPIC, names) else said
+
+
+def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
+    every = [rule.name for rule in RULES_THERE_ARE]
+    said = {name: told_of_refusal(name, every) for name in (*every, MYOPIC)}
+    assert len({said[name] for name in ("biased", "value", "batch", MYOPIC)}) == 1
+    assert len(set(said.values())) == 4
+    assert said["one_step"] == (
+        "This table is not released: a table must follow a public one of one variable fewer, and there is none."
+    )
+    assert said[MYOPIC] == (
+        "This table is not released: with all that was released before it might tell too much, or with what its round "
+        "released it might tell too much, or with it too many others could not be released any more, or it is worth "
+        "too little for what could not be released any more."
+    )
+    assert told_of_refusal(MYOPIC, ["share"]) == (
+        "This table is not released: with all that was released before it might tell too much."
+    )
+
+
+@given(hs.lists(hs.integers(0, 63), max_size=6), hs.integers(1, 63))
+def test_one_step_refuses_nothing_that_comes_with_what_it_allows(czech: Table, released: list[int], asked: int) -> None:
+    judge, rule = Judge(czech, CRITERION, Release.of(released)), rules_of(rules("one_step"))[0]
+
+    def may_go_out(subtable: int) -> bool:
+        state = State.first(6, judge.released)
+        return rule.objection(Decider(judge)._question(state, Past(1), subtable, "ada")) is None
+
+    if may_go_out(asked):
+        assert all(t in judge.released or may_go_out(t) for t in st.subsets(asked))
