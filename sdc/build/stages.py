@@ -177,6 +177,8 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
     for (variable, fault), records in counted.set_aside.items():
         say(f"table: {records} records set aside: {variable}: {fault.value}")
+    for variable, named in counted.unmet.items():
+        say(f"table: of what the config names of {variable!r} no record has {len(named)}; the audit report lists them")
     write_table(table, into, parts=build.config.table.partitions)
     if counted.weights is not None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import ValidationError
 
-from sdc.config import BuildConfig, CsvConfig, TableConfig
+from sdc.config import OTHERS, BuildConfig, CsvConfig, TableConfig
 from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
@@ -39,7 +39,7 @@ from sdc.ingest.hierarchies import implied_zeros
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Part, Source, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
-from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault
+from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.ingest.weights import weights_of
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
@@ -124,19 +124,21 @@ def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, mem
 class CountedRecords:
     """The table of the good records, and the number of bad ones by variable and first fault.
 
-    A record that has several faults counts under that of the first variable.
+    A record that has several faults counts under that of the first variable. Of each variable `unmet` has the
+    categories, and the values in its groups, that the settings name and no record has.
     """
 
     table: Table
     set_aside: Mapping[tuple[str, Fault], int]
+    unmet: Mapping[str, tuple[str, ...]]
     weights: Weights | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Records read, set aside, and why."""
+        """Records read, set aside, and why; and what is named that no record has."""
         aside = sum(self.set_aside.values())
         reasons = [{"variable": v, "reason": f.value, "records": n} for (v, f), n in self.set_aside.items()]
-        return {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons}
+        return {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons, "unmet": dict(self.unmet)}
 
 
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
@@ -383,6 +385,19 @@ def _check(tally: Tally, settings: TableConfig, path: str) -> None:
     if not tally.total:
         reason = "all counts are zero" if tally.rows else "no rows"
         raise InputError(f"{path} has no records: {reason}; give a table with at least one")
+    for vocabulary in tally.vocabularies:
+        _check_groups(vocabulary, path)
+
+
+def _check_groups(vocabulary: Vocabulary, path: str) -> None:
+    """InputError where what a group was to have, misspelt, would go to the group of all others."""
+    coding, unmet = vocabulary.coding, sorted(vocabulary.unmet)
+    groups = (coding.recode and coding.recode.groups) or {}
+    if unmet and OTHERS in groups.values():
+        raise InputError(
+            f"recodes: groups of {coding.name!r} name {unmet}, which no record of {path} has in column "
+            f"{coding.column!r}, and one group has all others; correct what is misspelt, take out what is not there"
+        )
 
 
 def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
@@ -414,7 +429,14 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     if settings.hierarchies:
         table = table.with_zeros(table.zeros.join(implied_zeros(table, settings.hierarchies)))
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
-    return CountedRecords(table, aside, weights and weights.rows(rows))
+    return CountedRecords(table, aside, dict(_unmet(table, tally)), weights and weights.rows(rows))
+
+
+def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for variable, counts, vocabulary in zip(table.schema.variables, table.one_way(), tally.vocabularies, strict=True):
+        categories = (category for category, n in zip(variable.categories, counts, strict=True) if not n)
+        if found := (*categories, *sorted(vocabulary.unmet)):
+            yield variable.name, found
 
 
 def _weights(packing: Packing, pieces: Sequence[Array]) -> Weights:

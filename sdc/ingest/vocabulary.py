@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.config import RecodeConfig
+from sdc.config import OTHERS, RecodeConfig
 from sdc.ingest.order import canonical_order
 from sdc.ingest.recodes import bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError
@@ -91,6 +91,12 @@ class Coding:
             return name
         return plain(name) if plain(name) in self._known else Bad(Fault.OUTSIDE, name)
 
+    @cached_property
+    def grouped(self) -> frozenset[str]:
+        """The values that are named in groups."""
+        groups = (self.recode and self.recode.groups) or {}
+        return frozenset(value for values in groups.values() if values != OTHERS for value in values)
+
     @property
     def named(self) -> frozenset[str]:
         """The categories that the settings name, whoever has them."""
@@ -119,6 +125,7 @@ class Vocabulary:
         self.codes: dict[str | Fault, int] = {}
         self.nulls = 0
         self.bad: dict[Fault, BadRecords] = {}
+        self.unmet = set(coding.grouped)  # values named in groups that no row has
         self._known: dict[Any, str | Bad] = {}
 
     def __len__(self) -> int:
@@ -137,17 +144,21 @@ class Vocabulary:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # one entry more, for rows without a value: nulls are given its index
-        met = [self._met(value, name_of) for value in self._values(column.dictionary)] + [Bad(Fault.MISSING, "")]
+        values = self._values(column.dictionary)
+        met = [self._met(value, name_of) for value in values] + [Bad(Fault.MISSING, "")]
         indices = column.indices
         if column.null_count:
             indices = indices.cast(_INDICES).fill_null(len(met) - 1)
         rows = indices.to_numpy(zero_copy_only=False)
         times = np.bincount(rows, minlength=len(met)).tolist()
+        if self.unmet:
+            self._note_groups(name_of(value) for value, n in zip(values, times[:-1], strict=True) if n)
         return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
 
     def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
         """Takes over what another vocabulary of the same variable has met; gives this one's code for each of its."""
         self.nulls += other.nulls
+        self.unmet &= other.unmet
         for fault, bad in other.bad.items():
             self.bad[fault] = self.bad[fault] + bad if fault in self.bad else bad
         return np.array([self._running(category) for category in other.codes], np.int64)
@@ -173,6 +184,10 @@ class Vocabulary:
         place.update((fault, -1 - number) for number, fault in enumerate(FAULTS))
         codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
         return Variable(self.coding.name, categories), np.array(codes, np.int64)
+
+    def _note_groups(self, names: Iterable[str]) -> None:
+        grouped = self.coding.grouped
+        self.unmet -= {name if name in grouped else plain(name) for name in names}
 
     def _values(self, dictionary: pa.Array) -> list[Any]:
         try:

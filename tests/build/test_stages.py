@@ -71,6 +71,7 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
         "records": 240,
         "set_aside": 12,
         "reasons": [{"variable": "age", "reason": "value that no bin or group covers", "records": 12}],
+        "unmet": {},
     }
     assert "table: 12 records set aside: age: value that no bin or group covers" in said
 

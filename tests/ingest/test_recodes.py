@@ -73,6 +73,7 @@ people = some.lists(some.tuples(some.integers(0, 129), schools, some.integers(0,
 @given(people=people, suffix=some.sampled_from(["parquet", "csv"]), cut=some.integers(0, 25))
 def test_recodes(tmp_path_factory: pytest.TempPathFactory, people: list[Any], suffix: str, cut: int) -> None:
     folder = tmp_path_factory.mktemp("t")
+    people = [*people, *((40, school, 2) for school in ("none", "primary", "secondary"))]
     for part, rows in enumerate((people[:cut], people[cut:])):
         ages, school, children = ([row[v] for row in rows] for v in range(3))
         columns = {"age": pa.array(ages, pa.int16()), "school": pa.array(school, pa.string()), "children": children}
@@ -86,6 +87,32 @@ def test_recodes(tmp_path_factory: pytest.TempPathFactory, people: list[Any], su
     assert table.schema.variables[2].categories == tuple(c for c in order if c in {children_code(p[2]) for p in people})
     expected = Counter((age_group(a), school_group(s), children_code(c), f"{a // 10}0s") for a, s, c in people)
     assert named_cells(table) == expected
+
+
+RACES = ["White", "White", "Black", "2.0"]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_misspelt_value_is_not_taken_for_all_others(tmp_path: Path, suffix: str, parts: int) -> None:
+    for part in range(parts):
+        write(tmp_path / f"{part}.{suffix}", {"race": RACES[part::parts]})
+    groups: dict[str, Any] = {"White": ["Whtie"], "Other": "*"}
+    with pytest.raises(InputError, match=r"groups of 'race' name \['Whtie'\], which no record of .*; correct what is"):
+        read_table(tmp_path, recodes={"race": {"groups": groups}})
+    # a number is known by its name, and nothing that is there is refused
+    fine = read_table(tmp_path, recodes={"race": {"groups": {"White": ["White"], "2": ["2"], "Other": "*"}}})
+    assert named_cells(fine) == {("White",): 2, ("2",): 1, ("Other",): 1}
+
+
+def test_a_list_of_all_values_may_name_more_than_there_are(tmp_path: Path) -> None:
+    """Without a group of all others what is misspelt makes bad records; what is there of nobody is told of."""
+    path = write(tmp_path / "t.csv", {"race": RACES})
+    groups = {"White": ["White", "white"], "Other": ["Black", "2", "Blue"], "None": ["nobody"]}
+    found = counted(path, recodes={"race": {"groups": groups}})
+    assert found.facts["unmet"] == {"race": ("None", "Blue", "nobody", "white")}
+    with pytest.raises(InputError, match="has values that no bin or group of 'race' covers"):
+        read_table(path, recodes={"race": {"groups": {"White": ["Whtie"], "Other": ["Black", "2"]}}})
 
 
 def test_a_recode_of_more_values_than_a_variable_may_have(tmp_path: Path) -> None:
@@ -168,6 +195,7 @@ def test_categories_are_those_of_good_records_and_of_the_settings(tmp_path: Path
     found = count_records(open_source(path), TableConfig.model_validate(settings), memory=memory)
     assert [v.categories for v in found.table.schema.variables] == [("1", "2"), ("x", "y", "w")]
     assert (found.table.total, found.facts["set_aside"]) == (2, 2)
+    assert found.facts["unmet"] == {"b": ("w",)}
 
 
 def test_counted_cells_are_set_aside_with_their_counts(tmp_path: Path) -> None:
@@ -182,7 +210,12 @@ def test_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_no_bad_records(tmp_path: Path) -> None:
-    assert counted(write(tmp_path / "t.csv", {"a": ["x"]})).facts == {"records": 1, "set_aside": 0, "reasons": []}
+    assert counted(write(tmp_path / "t.csv", {"a": ["x"]})).facts == {
+        "records": 1,
+        "set_aside": 0,
+        "reasons": [],
+        "unmet": {},
+    }
 
 
 @pytest.mark.parametrize(
