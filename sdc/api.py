@@ -394,7 +394,7 @@ def publish_release(
 ) -> None:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
 
-    about   population, period, source, licence, contact and notes, as `publication` in a config has them
+    about   all else that `publication` in a config has, such as period, notes, formats and children
     labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
 
     The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;

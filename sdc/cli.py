@@ -342,6 +342,8 @@ def release(
     named = {"require": require, "forbid": forbid, "best_subset": best_subset or None}
     settings = about.search(method, {**given, **named}, weights)
     data, small_count = about.table, about.small_count(small_count)
+    if out is not None and about.build is not None:
+        about.build.check_names(data.schema)
     with _executor(workers) as executor:
         found = api.find_release(
             data,
@@ -356,7 +358,8 @@ def release(
             on_simulated=lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
         )
     if out is not None:
-        api.publish_release(data, found, out, title=title or out.absolute().name)
+        own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
+        api.publish_release(data, found, out, **own)
     facts = _release_facts(data, found, settings["weights"])
     if as_json:
         print_json(facts)

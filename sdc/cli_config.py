@@ -77,6 +77,26 @@ def _write_page(path: Path) -> None:
 
 
 @configs.command()
+def capabilities(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[A [B]]", help="A method, verb or feature of a config, or two.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What works with what: all pairs, those of A, or A with B; and the sentence with which the others are refused."""
+    from sdc.search.capabilities import told
+
+    found = told(*(names or []))
+    if as_json:
+        print_json(found)
+        return
+    refused = [pair["refused"] for pair in found if pair["refused"] is not None]
+    for one in refused:
+        print(one)
+    print(f"{len(found) - len(refused)} pairs work, {len(refused)} are refused")
+
+
+@configs.command()
 def init(
     table: TablePath,
     out: Annotated[

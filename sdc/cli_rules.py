@@ -134,6 +134,10 @@ def magnitude(
 
     if negative not in ("refuse", "split"):
         raise ConfigError(f"--negative {negative!r}; choose refuse or split")
+    if table.suffix in (".yaml", ".yml"):
+        from sdc.config_file import read_config
+
+        read_config(table).require("magnitude")
     found = api.magnitude_table(
         table,
         value,

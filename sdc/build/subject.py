@@ -128,6 +128,16 @@ class Subject:
         return Budget() if release is None else Budget(release.seconds_per_cell, release.seconds)
 
     @property
+    def publication(self) -> dict[str, Any]:
+        """How the config publishes, as `sdc.publish_release` takes it."""
+        if self.build is None:
+            return {}
+        about = self.config.publication.model_dump(exclude_none=True)
+        labels = self.config.labels.model_dump(exclude_none=True)["variables"]
+        named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
+        return {**named, "about": about, "labels": labels}
+
+    @property
     def forbid(self) -> Sequence[Pattern]:
         """What the config forbids."""
         return () if self.build is None else self.build.settings().forbid

@@ -14,7 +14,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from sdc.config_reference import table
+from sdc.search.capabilities import page
 from sdc.version import VERSION
+
+ALL_ELSE = "Methods, features of a config and verbs, each with what it does not work with. All other pairs work."
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,15 @@ def handbook(commands: Any) -> str:
     """The whole page; `commands` is the command line's root."""
     parts = [_chapter(text) for _, text in chapters()]
     parts += [("commands", "Commands", _commands(commands)), ("python", "In Python", _verbs())]
+    listed = _rendered(_markdown().parse(page()))
+    parts.append(("capabilities", "What works with what", f"<p>{ALL_ELSE}</p>\n{listed}"))
     parts.append(("config", "Every key of a config", table("key-")))
     contents = "".join(f'<li><a href="#{key}">{escape(title)}</a></li>' for key, title, _ in parts)
     body = "\n".join(f'<section id="{key}">\n<h2>{escape(title)}</h2>\n{html}</section>' for key, title, html in parts)
-    page = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
+    whole = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
     for mark, html in (("VERSION", escape(VERSION)), ("CONTENTS", contents), ("BODY", body)):
-        page = page.replace(f"<!--{mark}-->", html)
-    return page
+        whole = whole.replace(f"<!--{mark}-->", html)
+    return whole
 
 
 def _markdown() -> MarkdownIt:
@@ -63,14 +68,18 @@ def _markdown() -> MarkdownIt:
 
 def _chapter(text: str) -> tuple[str, str, str]:
     """Its anchor, its title and the rest as HTML; what is wide can be scrolled by keyboard."""
-    markdown = _markdown()
-    tokens = markdown.parse(text)
+    tokens = _markdown().parse(text)
     title = tokens[1].content
     named = (token.info.partition(" ")[2] for token in tokens if token.type == "fence")
-    html = markdown.renderer.render(_renamed(tokens[3:]), markdown.options, {})
+    html = _rendered(_renamed(tokens[3:]))
     html = re.sub(r"<pre><code class=\"language-(\w+)\">", lambda m: _opened(m[1], next(named)), html)
-    html = html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
     return re.sub(r"[^a-z]+", "-", title.lower()).strip("-"), title, html
+
+
+def _rendered(tokens: Sequence[Token]) -> str:
+    markdown = _markdown()
+    html = str(markdown.renderer.render(tokens, markdown.options, {}))
+    return html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
 
 
 def _renamed(tokens: Sequence[Token]) -> Sequence[Token]:

@@ -41,7 +41,7 @@ class Capability:
     def said(self) -> str:
         """As messages name it."""
         if self.kind is Kind.VERB:
-            return f"sdc {self.name}"
+            return OPTIONS.get(self.name, f"sdc {self.name}")
         return f"{self.keys[0]} = {self.values[0]}" if len(self.values) == 1 else self.name
 
     def is_asked(self, value: Any) -> bool:
@@ -84,7 +84,9 @@ VERBS = {
     "replay": (),
     "audit": (),
 }
-"""With other names; `redesign` is sdc why --redesign, `publish` sdc release --out."""
+"""With other names, as Python or other commands call them."""
+OPTIONS = {"redesign": "sdc why --redesign", "publish": "sdc release --out"}
+OF_CONFIGS = tuple(name for name in VERBS if name != "magnitude")
 
 
 def _listed() -> Iterator[Capability]:
@@ -102,10 +104,10 @@ CAPABILITIES = {one.name: one for one in _listed()}
 """By their names, in the order in which they are listed."""
 
 WORKS: dict[str, tuple[str, ...]] = {
-    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, "server", *VERBS),
-    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, "server", *VERBS),
-    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *VERBS),
-    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *VERBS),
+    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, "server", *OF_CONFIGS),
+    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, "server", *OF_CONFIGS),
+    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *OF_CONFIGS),
+    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *OF_CONFIGS),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
     WEIGHT: (*WISHES, OUTER, "labels", CHILDREN, KEY, "curve", "remedies"),
@@ -193,7 +195,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((FORMATS, LISTED, TOTALS), _SERVED, "whoever asks a server says in what form; leave it out"),
     ((CHILDREN,), _SERVED, "a server has every sub-table that what is released implies; leave it out"),
     ((KEY,), _SERVED, "a server signs nothing; leave it out"),
-    (FEATURES, ("magnitude",), "it takes one file of records, and reads no config; give the file"),
+    ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""
 
@@ -244,3 +246,32 @@ def pairs() -> Iterator[tuple[Capability, Capability]]:
     for one, other in combinations(CAPABILITIES.values(), 2):
         if one.kind is not other.kind or one.kind is Kind.FEATURE:
             yield one, other
+
+
+def told(*names: str) -> list[dict[str, Any]]:
+    """Of each pair that can be asked for, or that has this one or these two, whether it works, and why not."""
+    asked = {capability(name).name for name in names}
+    if len(names) > 1 and (len(asked) != len(names) or len(names) > 2):
+        raise ConfigError(f"{', '.join(names)}: two different capabilities are asked for at a time; name two")
+    listed = [(one.name, other.name) for one, other in pairs() if asked <= {one.name, other.name}]
+    if len(asked) == 2 and not listed:
+        listed = [(names[0], names[1])]
+    return [{"one": one, "other": other, "refused": refusal(one, other)} for one, other in listed]
+
+
+def page() -> str:
+    """The table as Markdown: of each capability what it does not work with, and why; all else works."""
+    rows = [
+        f"| {one.said} | {', '.join(f'{name} ({number})' for name, number in _refused(one)) or 'nothing'} |"
+        for one in CAPABILITIES.values()
+    ]
+    reasons = [f"{number}. {why[0].upper()}{why[1:]}." for number, (_, _, why) in enumerate(REFUSED, start=1)]
+    return "\n".join(["| | does not work with |", "| --- | --- |", *rows, "", *reasons, ""])
+
+
+def _refused(one: Capability) -> Iterator[tuple[str, int]]:
+    """Names of what is refused beside it, each with the number of the reason."""
+    for number, (ones, others, _) in enumerate(REFUSED, start=1):
+        for side, other_side in ((ones, others), (others, ones)):
+            if one.name in side:
+                yield from ((name, number) for name in other_side)
