@@ -10,12 +10,15 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from tests.slurm import missing
 from tests.soaks import have_passed, note_that_they_passed
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +32,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31))
     parser.add_argument("--minutes", type=float, default=MINUTES)
     chosen = parser.parse_args()
+    install_slurm()
     print(f"nightly: seed {chosen.seed}, at most {chosen.minutes:g} minutes", flush=True)
     end = time.monotonic() + 60 * chosen.minutes
     outcomes = {name: outcome(command, end) for name, command in parts(chosen.seed).items()}
@@ -39,6 +43,16 @@ def main() -> None:
         note_that_they_passed()
         print("nightly: the soaks have passed with this code: commit tests/soaks.txt, and tests leave them out")
     sys.exit(any(status != "passed" for status, _ in outcomes.values()))
+
+
+def install_slurm() -> None:
+    """Builds are tried on a real SLURM, where Debian's can be installed; else those tests skip and say so."""
+    if missing() and shutil.which("apt-get") and os.geteuid() == 0:
+        packages = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "slurm-wlm", "munge"]
+        for command in (["apt-get", "update", "-qq"], packages):
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+    print(f"nightly: {missing() or 'SLURM is installed'}", flush=True)
 
 
 def parts(seed: int) -> dict[str, list[str]]:

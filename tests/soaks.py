@@ -26,8 +26,10 @@ PATTERNS = (
     "sdc/storage/*.py",
     "tests/faults/*.py",
     "tests/flows/*.py",
+    "tests/listening.py",
     "tests/prefect_home.py",
     "tests/server/databases.py",
+    "tests/slurm.py",
 )
 """What soaks try: the parts that write, lose, end and take up again."""
 

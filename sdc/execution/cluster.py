@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import stat
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,7 +17,7 @@ from typing import Any
 from sdc.config import ExecutionConfig
 from sdc.execution.connection import check_workers, connect
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ONE_THREAD, job_script, job_settings, manifest, slurm_library
+from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest
 from sdc.execution.settings import (
     AddressSettings,
     KubernetesSettings,
@@ -29,15 +26,12 @@ from sdc.execution.settings import (
     cluster_of,
     worker_memory,
 )
+from sdc.execution.slurm import require_submission, slurm_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.storage.scratch import own_scratch
 
 TRIES = 3
-HEALTH_ALONE = '["distributed.http.health"]'
-_WORKER_ROUTES = "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES"
-SUBMISSION_SECONDS = 60  # that sbatch may take to say whether it would take a job
-STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
 
 
 @contextmanager
@@ -54,7 +48,7 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
     if isinstance(settings, LocalSettings):
         opened = _local(settings, worker_memory(execution))
     elif isinstance(settings, SlurmSettings):
-        opened = _slurm(settings)
+        opened = slurm_executor(settings)
     elif isinstance(settings, KubernetesSettings):
         opened = _kubernetes(settings)
     else:
@@ -79,7 +73,7 @@ def check_cluster(execution: ExecutionConfig) -> int:
         if isinstance(settings, SlurmSettings):
             _require_package("dask_jobqueue", settings.kind)
             _require_folder(settings.scratch)
-            _try_submission(settings)
+            require_submission(settings)
         if isinstance(settings, KubernetesSettings):
             _require_package("dask_kubernetes", settings.kind)
             _require_folder(settings.scratch)
@@ -102,13 +96,11 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
     from distributed import Client, LocalCluster, Security
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
-    environment = ONE_THREAD if settings.dashboard else {**ONE_THREAD, _WORKER_ROUTES: HEALTH_ALONE}
-    routes = {} if settings.dashboard else {"distributed.scheduler.http.routes": json.loads(HEALTH_ALONE)}
-    dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **routes})
+    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **({} if settings.dashboard else ALMOST_NO_HTTP)}
     # keys of this run alone, in memory: another user of this machine can reach the ports, and whoever a scheduler
     # listens to runs code in its workers
     security = Security.temporary()  # type: ignore[no-untyped-call]
-    with own_scratch(Path(tempfile.gettempdir())) as scratch:
+    with own_scratch(Path(tempfile.gettempdir())) as scratch, dask.config.set(configured):
 
         def start() -> Any:
             with _deaf_to_signals():
@@ -170,39 +162,6 @@ def _in_a_few_tries(start: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def _slurm(settings: SlurmSettings) -> Iterator[Executor]:
-    """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
-    from distributed import Client
-
-    with (
-        _scratch_below(settings.scratch) as scratch,
-        _submitted(settings, slurm_library().SLURMCluster) as cluster,
-        Client(cluster) as client,  # type: ignore[no-untyped-call]
-    ):
-        cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
-        check_workers(client, scratch, settings.timeout_seconds)
-        yield DaskExecutor(client, scratch, settings.most)
-
-
-def _submitted(settings: SlurmSettings, cluster: Any) -> Any:
-    """The Dask cluster whose workers are jobs; ConfigError where its scheduler does not start or none is submitted."""
-    try:
-        if settings.log_folder is not None:
-            settings.log_folder.mkdir(parents=True, exist_ok=True)
-        return cluster(
-            n_workers=settings.fewest,
-            # certificates made for this cluster: nodes are shared, and a scheduler runs whatever it is sent
-            security=True,
-            shared_temp_directory=str(settings.scratch),
-            # jobs on other nodes need the scheduler, which asks for the key; the dashboard asks nobody
-            scheduler_options={"dashboard_address": "127.0.0.1:0"},
-            **job_settings(settings),
-        )
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"the Dask cluster of SLURM jobs did not start: {error}; mend the cluster file") from error
-
-
-@contextmanager
 def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
     from dask_kubernetes.operator import KubeCluster
     from distributed import Client
@@ -251,11 +210,9 @@ def _scratch_below(folder: Path) -> Iterator[Path]:
     Where that one is open to everybody, as a folder for temporary files is, this one is for its user alone.
     """
     _require_folder(folder)
-    with tempfile.TemporaryDirectory(prefix="sdc-", dir=folder, ignore_cleanup_errors=True) as scratch:
-        # `mkdtemp` gives it to this user alone
-        mode = folder.stat().st_mode
-        os.chmod(scratch, 0o700 if mode & (stat.S_ISVTX | stat.S_IWOTH) else mode & 0o770)
-        yield Path(scratch)
+    mode = folder.stat().st_mode
+    with own_scratch(folder, 0o700 if mode & (stat.S_ISVTX | stat.S_IWOTH) else mode & 0o770) as scratch:
+        yield scratch
 
 
 def _require_folder(folder: Path) -> None:
@@ -277,23 +234,3 @@ def _require_kube_config() -> None:
     in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     if not in_a_pod and not any(Path(path).is_file() for path in named.split(os.pathsep)):
         raise ConfigError(f"there is no kube config at {named}; set KUBECONFIG to one, or run in a pod of the cluster")
-
-
-def _try_submission(settings: SlurmSettings) -> None:
-    """Asks SLURM whether it would take such a job, without submitting one."""
-    if shutil.which("sbatch") is None:
-        raise ConfigError("there is no command sbatch on the PATH; run where SLURM jobs can be submitted")
-    try:
-        # `--test-only` asks all that a submission would: queue, account, wall time, memory and further options
-        answer = subprocess.run(
-            ["sbatch", "--test-only"],
-            input=job_script(settings),
-            capture_output=True,
-            text=True,
-            timeout=SUBMISSION_SECONDS,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"sbatch does not answer within {SUBMISSION_SECONDS} s; is SLURM at work?") from error
-    if answer.returncode:
-        said = (answer.stderr or answer.stdout).strip()
-        raise ConfigError(f"SLURM would refuse the job of a worker: {said}; mend the cluster file")

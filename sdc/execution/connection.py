@@ -8,18 +8,21 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sdc.events import EXECUTION, tell
 from sdc.execution.settings import AddressSettings, TlsSettings
 from sdc.model.errors import ConfigError
 from sdc.storage.run_folder import code_digest
 
 SAME = ("dask", "distributed", "numba", "numpy", "ortools", "pyarrow", "scipy")
 """Packages that driver and workers must have in the same version: what they compute depends on them."""
+SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LINES = 2.0, 60.0
 
 
 def connect(settings: AddressSettings) -> Any:
@@ -117,18 +120,25 @@ def _refused(settings: AddressSettings, why: str) -> ConfigError:
 # Workers
 
 
-def check_workers(client: Any, scratch: Path, timeout: float, memory: int = 0) -> int:
+def check_workers(
+    client: Any, scratch: Path, timeout: float, memory: int = 0, waiting: Callable[[], str] = lambda: ""
+) -> int:
     """How many workers there are; ConfigError where in time there is none, or one is not as it must be.
 
     Each must have the code of this process, the versions of `SAME`, the scratch folder, and the memory, in bytes.
+    While there is none, what is waited for is told.
     """
-    try:
-        client.wait_for_workers(1, timeout=timeout)
-    except TimeoutError as error:
-        raise ConfigError(
-            f"the scheduler {client.scheduler.address} has no worker within {timeout:g} s; start one, or wait longer "
-            "(timeout_seconds)"
-        ) from error
+    said = Waiting(timeout, waiting)
+    while True:
+        with suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=min(SECONDS_BETWEEN_LOOKS, said.seconds_left))
+            break
+        if not said.seconds_left:
+            raise ConfigError(
+                f"the scheduler {client.scheduler.address} has no worker within {timeout:g} s{said.why}; start one, or "
+                "wait longer (timeout_seconds)"
+            )
+        said.tell("no worker yet")
     # a folder of the same name on each node is not a shared one: a worker must read what was written here, and write
     # too
     token = scratch / f"token-{uuid.uuid4().hex}"
@@ -143,6 +153,35 @@ def check_workers(client: Any, scratch: Path, timeout: float, memory: int = 0) -
             path.unlink(missing_ok=True)
     _check_memory(client, memory)
     return len(answers)
+
+
+class Waiting:
+    """Tells that something is waited for, and why, about once a minute and where the reason is another one.
+
+    timeout  seconds after which nobody waits any more
+    """
+
+    def __init__(
+        self, timeout: float, reason: Callable[[], str] = lambda: "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._timeout, self._reason, self._clock = timeout, reason, clock
+        self.again()
+
+    def again(self) -> None:
+        """What was waited for is there; from here on it is waited for anew."""
+        self._begun, self._last, self.why = self._clock(), self._clock(), ""
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._begun + self._timeout - self._clock())
+
+    def tell(self, what: str) -> None:
+        reason, now = self._reason(), self._clock()
+        why = f" ({reason})" if reason else ""
+        if why != self.why or now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last, self.why = now, why
+            line = f"{what}{why}; waiting, {now - self._begun:.0f} s of {self._timeout:g} s"
+            tell("waiting", line, EXECUTION)
 
 
 def worker_facts(token: str) -> dict[str, str]:

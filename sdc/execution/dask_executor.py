@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from sdc.events import EXECUTION, tell
-from sdc.execution.connection import require_software, software
+from sdc.execution.connection import SECONDS_BETWEEN_LOOKS, Waiting, require_software, software
 from sdc.executor import Input, Result, Unit
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.table import Table
 from sdc.storage.parquet import open_memory_form, write_memory_form
 
 MOST_LOSSES = 3
-SECONDS_BETWEEN_LOOKS = 2.0
 SHORTEST_TASK, LONGEST_TASK = 0.1, 2.0  # seconds; Dask takes 3 ms for a task, on a core that a worker could use
 TASKS_LEFT = 4  # for each worker: the first units are often the longest
 RUN_AGAIN = "then run again: stages that are done are reused"
@@ -37,13 +36,22 @@ class DaskExecutor:
 
     patience   seconds to wait for a lost scheduler to come back, and for a worker where there is none
     dashboard  whether the scheduler has one
+    waiting    what is known of workers that are still to come
     """
 
     def __init__(
-        self, client: Any, scratch: Path, workers: int, patience: float = 300.0, *, dashboard: bool = True
+        self,
+        client: Any,
+        scratch: Path,
+        workers: int,
+        patience: float = 300.0,
+        *,
+        dashboard: bool = True,
+        waiting: Callable[[], str] = lambda: "",
     ) -> None:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
         self._seconds: dict[str, float] = {}
+        self._why_waiting = waiting
         client._timeout = patience  # how long the client itself tries to reach a scheduler that it lost
         client.scheduler_comm.interval = 0.0  # else it sends every 10 ms, which a search waits for at each of its steps
         link = client.dashboard_link if dashboard else None  # Dask makes one up
@@ -122,7 +130,7 @@ class DaskExecutor:
         """Waits until the future is done; SdcError where there is no worker for long."""
         from distributed import wait
 
-        worked = time.monotonic()
+        waited = Waiting(self.patience, self._why_waiting)
         while True:
             with suppress(TimeoutError):
                 # not without a timeout: a future whose scheduler or workers are gone is never done
@@ -133,9 +141,11 @@ class DaskExecutor:
                 raise CancelledError(name)
             nobody = self._why_nobody_works()
             if not nobody:
-                worked = time.monotonic()
-            elif time.monotonic() - worked > self.patience:
-                raise SdcError(f"{name}: for {self.patience:g} s {nobody}, {RUN_AGAIN}")
+                waited.again()
+            elif waited.seconds_left:
+                waited.tell("nobody works")
+            else:
+                raise SdcError(f"{name}: for {self.patience:g} s {nobody}{waited.why}, {RUN_AGAIN}")
 
     def _why_nobody_works(self) -> str:
         """Empty where a worker takes units or is at one; else what is wrong, and what to do."""

@@ -19,8 +19,14 @@ from sdc.refusal import as_command
 NANNY_BYTES = 256 << 20  # the process that watches a worker lives in its job too, and is not in the worker's limit
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+ALMOST_NO_HTTP = {f"distributed.{who}.http.routes": ["distributed.http.health"] for who in ("scheduler", "worker")}
+"""What Dask serves by HTTP, which asks nobody for a key: that a process is well, as Kubernetes asks."""
+NO_HTTP = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+"""Of a worker: Dask serves HTTP all the same, and without an address on every interface."""
+STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
 WORKER_ENV = {
     **ONE_THREAD,
+    **{f"DASK_{name.upper().replace('.', '__')}": str(routes) for name, routes in ALMOST_NO_HTTP.items()},
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
     "DASK_DISTRIBUTED__NANNY__PRE_SPAWN_ENVIRON": "{'MALLOC_TRIM_THRESHOLD_': None}",
 }
@@ -47,7 +53,7 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
             *(f'export {name}="{value}"' for name, value in WORKER_ENV.items()),
             *settings.job_script_prologue,
         ],
-        "worker_extra_args": ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"],
+        "worker_extra_args": ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s", *NO_HTTP],
     }
 
 
@@ -72,14 +78,15 @@ def manifest(settings: KubernetesSettings) -> dict[str, Any]:
     """The DaskCluster resource: a scheduler, its service, and workers with the claim mounted as scratch folder."""
     memory = size_in_bytes(settings.memory_per_worker)
     worker_args = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1", "--memory-limit", str(memory)]
+    worker_args += ["--local-directory", "/tmp", "--death-timeout", "120", *NO_HTTP]
     worker = {
-        **_container("worker", settings, [*worker_args, "--local-directory", "/tmp", "--death-timeout", "120"]),
+        **_container("worker", settings, worker_args),
         "resources": _resources(memory + NANNY_BYTES, settings.cpu_per_worker),
         "volumeMounts": [{"name": "scratch", "mountPath": str(settings.scratch)}],
     }
     claim = {"name": "scratch", "persistentVolumeClaim": {"claimName": settings.volume_claim}}
     scheduler = {
-        **_container("scheduler", settings, ["dask", "scheduler", "--host", "0.0.0.0"]),
+        **_container("scheduler", settings, ["dask", "scheduler", "--host", "0.0.0.0", "--no-dashboard"]),
         "ports": [
             {"name": "tcp-comm", "containerPort": 8786, "protocol": "TCP"},
             {"name": "http-dashboard", "containerPort": 8787, "protocol": "TCP"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -47,14 +48,19 @@ def _walltime(value: str) -> str:
 def walltime_seconds(value: str) -> int:
     """The seconds of a wall time such as 04:00:00, or 1-12:00:00 for a day and a half; ValueError for other words."""
     days, _, clock = value.rpartition("-")
-    hours, minutes, seconds = map(int, clock.split(":"))
-    return int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
+    return int(days or 0) * 86_400 + reduce(lambda total, part: 60 * total + int(part), clock.split(":"), 0)
 
 
 def _address(value: str) -> str:
     match = re.fullmatch(r"(?:tcp|tls)://[^/:\s]+:([0-9]{1,5})", value)
     if not match or not 0 < int(match[1]) < 1 << 16:
         raise ValueError("it is no address; write tcp:// or tls://, a host and a port, such as tls://10.0.0.5:8786")
+    return value
+
+
+def _directive(value: str) -> str:
+    if re.match(r"(-[pt]|--(partition|time)(=|\s|$))", value):
+        raise ValueError("it would go round what is checked; name the partition in queue, and the time in walltime")
     return value
 
 
@@ -141,7 +147,8 @@ class SlurmSettings(Started):
     python: Annotated[Text | None, Field(description="the interpreter on the nodes, default the one that runs")] = None
     log_folder: Annotated[Beside | None, Field(description="where jobs write what they say, default nowhere")] = None
     job_extra_directives: Annotated[
-        tuple[Text, ...], Field(description="a list of further options of a job, such as '--constraint=haswell'")
+        tuple[Annotated[Text, AfterValidator(_directive)], ...],
+        Field(description="a list of further options of a job, such as '--constraint=haswell'"),
     ] = ()
     job_script_prologue: Annotated[
         tuple[Text, ...], Field(description="a list of lines to run in a job before its worker, such as 'module load'")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import shutil
+import socket
 import subprocess
 import sys
 import uuid
@@ -17,20 +19,22 @@ _WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignor
 
 
 @contextmanager
-def own_scratch(parent: Path) -> Iterator[Path]:
+def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
     """A folder below `parent` for this run alone, removed when the block ends, or when this process does.
 
     A process that is killed cannot clean up after itself: a child that outlives it does. What is left all the same,
-    where that was killed too, goes with the next run: a folder is there only while its lock is held, and the lock of a
-    process that died is free.
+    where that was killed too, goes with the next run on this machine: a folder is there only while its lock is held,
+    and the lock of a process that died is free. Not every disk that machines share tells one of the locks of another.
     """
-    for lock in parent.glob(f".{PREFIX}*.lock"):
+    prefix = f"{PREFIX}{socket.gethostname()}-"
+    for lock in parent.glob(f".{glob.escape(prefix)}*.lock"):
         _remove_if_free(lock)
-    folder = parent / f"{PREFIX}{uuid.uuid4().hex[:12]}"
+    folder = parent / f"{prefix}{uuid.uuid4().hex[:12]}"
     with FileLock(_lock_of(folder)):
         try:
             # made while its lock is held, or another run could take it for one that a dead run left
             folder.mkdir(mode=0o700)
+            folder.chmod(mode)  # whatever the umask
             with _removed_with_this_process(folder):
                 yield folder
         finally:

@@ -18,6 +18,7 @@ import yaml
 
 from sdc.config import ExecutionConfig
 from sdc.execution import cluster
+from sdc.execution import slurm as slurm_jobs
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import NANNY_BYTES, autoscaler, job_script, main, manifest, submitted
@@ -116,6 +117,11 @@ def test_faulty_files(tmp_path: Path, text: str, message: str) -> None:
         ({"memory_per_worker": "auto"}, r"memory_per_worker = 'auto': it is no size"),
         ({"scratch": None}, r"scratch = None: .*a folder that exists and that every worker sees"),
         ({"cores": 4}, r"cores is an unknown key"),
+        (
+            {"job_extra_directives": ["--partition=x"]},
+            r"job_extra_directives\.0 = '--partition=x'.*name the partition in",
+        ),
+        ({"job_extra_directives": ["-t 9"]}, r"job_extra_directives\.0 = '-t 9'.*and the time in walltime"),
         ({"job_extra_directives": "--mem=0"}, r"job_extra_directives = '--mem=0'.*a list of further options"),
     ],
 )
@@ -341,10 +347,11 @@ def test_slurm_needs_its_scratch_folder(tmp_path: Path) -> None:
 
 def test_slurm_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scratch").mkdir()
-    (tmp_path / "sbatch").write_text("#!/bin/sh\nexec sleep 60\n")
-    (tmp_path / "sbatch").chmod(0o755)
+    for command in slurm_jobs.COMMANDS:
+        (tmp_path / command).write_text("#!/bin/sh\nexec sleep 60\n")
+        (tmp_path / command).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(cluster, "SUBMISSION_SECONDS", 0.2)
+    monkeypatch.setattr(slurm_jobs, "ANSWER_SECONDS", 0.2)
     with pytest.raises(ConfigError, match=r"cluster\.yaml: sbatch does not answer within 0\.2 s; is SLURM at work"):
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
 
@@ -391,6 +398,12 @@ def test_the_resource_of_a_cluster(tmp_path: Path) -> None:
     assert (env["OMP_NUM_THREADS"], env["TZ"]) == ("1", "UTC")
     command = " ".join(container["args"])
     assert command.startswith("dask worker --name $(DASK_WORKER_NAME) --nthreads 1 --memory-limit 1073741824")
+    assert "--no-dashboard --dashboard-address 127.0.0.1:0" in command
+    (scheduler,) = resource["spec"]["scheduler"]["spec"]["containers"]
+    assert scheduler["args"][-1] == "--no-dashboard"
+    for container in (scheduler, worker["spec"]["containers"][0]):
+        routes = [entry["value"] for entry in container["env"] if entry["name"].endswith("__HTTP__ROUTES")]
+        assert routes == ["['distributed.http.health']"] * 2
 
 
 def test_the_resource_of_an_adaptive_cluster(tmp_path: Path) -> None:

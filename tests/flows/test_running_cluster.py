@@ -25,10 +25,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.config import ExecutionConfig
+from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import connection
 from sdc.execution.cluster import check_cluster, open_executor
-from sdc.execution.connection import connect
+from sdc.execution.connection import Waiting, connect
 from sdc.execution.settings import AddressSettings, read_cluster
+from sdc.execution.slurm import Jobs
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
@@ -290,7 +292,7 @@ def test_the_command_line_says_one_sentence(folder: Path, tls_address: str, tmp_
 
 SBATCH = """#!/usr/bin/env bash
 # Takes a job as sbatch does, and runs it here.
-if [ "$1" = --test-only ]; then
+if [ "$1" = --test-only ] || [ "$1" = --hold ]; then
   grep -q '^#SBATCH -A nobody' && { echo "sbatch: error: Invalid account" >&2; exit 1; }
   exit 0
 fi
@@ -301,12 +303,19 @@ echo "Submitted batch job $!"
 SCANCEL = """#!/usr/bin/env bash
 kill -- "-$1"
 """
+SINFO = """#!/usr/bin/env bash
+echo "batch* 8:00"
+echo "long 1-00:00:00"
+"""
+SQUEUE = """#!/usr/bin/env bash
+cat "$JOBS/queue" 2>/dev/null || true
+"""
 
 
 @pytest.fixture
 def slurm_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cluster file, and on the PATH two commands that stand in for SLURM's."""
-    for name, script in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+    """A cluster file, and on the PATH commands that stand in for SLURM's."""
+    for name, script in (("sbatch", SBATCH), ("scancel", SCANCEL), ("sinfo", SINFO), ("squeue", SQUEUE)):
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
     for name in ("scratch", "jobs"):
@@ -316,7 +325,7 @@ def slurm_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     settings = {
         "kind": "slurm",
-        "walltime": "00:10:00",
+        "walltime": "00:08:00",
         "memory_per_worker": "1GiB",
         "workers": 1,
         "scratch": "scratch",
@@ -340,9 +349,10 @@ def test_workers_that_slurm_starts(slurm_file: Path, czech: Table) -> None:
         (arguments,) = executor.run(arguments_of_my_nanny, czech, [0])
         for option in (
             "tls://127.0.0.1",
-            "--lifetime 480s --lifetime-stagger 60s",
+            "--lifetime 360s --lifetime-stagger 60s",
             "--tls-key",
             "--memory-limit 1.00GiB",
+            "--no-dashboard --dashboard-address 127.0.0.1:0",
         ):
             assert option in arguments
     assert len(list((slurm_file.parent / "jobs").glob("*.sh"))) == 1
@@ -353,3 +363,60 @@ def test_a_job_that_slurm_would_refuse(slurm_file: Path) -> None:
     slurm_file.write_text(slurm_file.read_text() + "account: nobody\n")
     with pytest.raises(ConfigError, match="SLURM would refuse the job of a worker: sbatch: error: Invalid account"):
         check_cluster(ExecutionConfig(cluster=str(slurm_file)))
+
+
+def test_a_wall_time_beyond_the_limit_of_the_partition(slurm_file: Path) -> None:
+    """SLURM would take the job, and never start it; another partition gives more."""
+    text = slurm_file.read_text().replace("00:08:00", "00:09:00")
+    slurm_file.write_text(text)
+    with pytest.raises(
+        ConfigError, match=r"walltime = '00:09:00' is more than the partition gives \(batch 8:00\), so no"
+    ):
+        check_cluster(ExecutionConfig(cluster=str(slurm_file)))
+    slurm_file.write_text(text + "queue: batch,long\n")
+    assert check_cluster(ExecutionConfig(cluster=str(slurm_file))) == 1
+
+
+@dataclass
+class SubmittedJob:
+    job_id: str | None
+
+
+@dataclass
+class ClusterOfJobs:
+    """As much of a Dask cluster as is asked about its jobs."""
+
+    workers: dict[str, SubmittedJob]
+    observed: frozenset[str] = frozenset({"has one"})
+
+
+def test_what_slurm_says_of_jobs_without_a_worker(slurm_file: Path) -> None:
+    ids = {"has one": "1", "a": "2", "b": "3", "c": "4", "not yet": None}
+    jobs = Jobs(ClusterOfJobs({name: SubmittedJob(job) for name, job in ids.items()}))
+    queue = slurm_file.parent / "jobs" / "queue"
+    queue.write_text("1 RUNNING None\n2 PENDING Resources\n3 PENDING Resources\n4 RUNNING None\n9 PENDING Other\n")
+    assert jobs.said() == "SLURM jobs 2, 3 are PENDING (Resources); SLURM job 4 is RUNNING"
+    queue.write_text("2 PENDING Nodes required for job are DOWN, DRAINED\n3 CANCELLED None\n")
+    drained = "SLURM job 2 is PENDING (Nodes required for job are DOWN, DRAINED)"
+    assert jobs.before_the_first() == f"{drained}; SLURM job 3 is CANCELLED; SLURM job 4 is gone (cancelled?)"
+    queue.write_text("2 CANCELLED None\n3 FAILED NonZeroExitCode\n")
+    with pytest.raises(
+        ConfigError, match=r"no job has a worker: SLURM job 2 is CANCELLED; SLURM job 3 is FAILED .*; see"
+    ):
+        jobs.before_the_first()
+    assert Jobs(ClusterOfJobs({})).before_the_first() == ""
+
+
+def test_what_is_waited_for_is_told_once_a_minute_and_when_it_changes() -> None:
+    now, reason, lines = [0.0], ["Resources"], list[str]()
+    with heard(EventText(lines.append), EXECUTION):
+        waiting = Waiting(100, lambda: reason[0], lambda: now[0])
+        for at in range(0, 80, 10):
+            now[0], reason[0] = at, "Priority" if at == 70 else "Resources"
+            waiting.tell("no worker yet")
+    assert lines == [
+        "no worker yet (Resources); waiting, 0 s of 100 s",
+        "no worker yet (Resources); waiting, 60 s of 100 s",
+        "no worker yet (Priority); waiting, 70 s of 100 s",
+    ]
+    assert waiting.seconds_left == 30

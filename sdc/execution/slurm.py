@@ -1,0 +1,165 @@
+"""Workers as SLURM jobs: whether SLURM would take one, what it says of those that wait, and their keys."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sdc.execution.connection import check_workers
+from sdc.execution.dask_executor import DaskExecutor
+from sdc.execution.jobs import ALMOST_NO_HTTP, STEADY, job_script, job_settings, slurm_library
+from sdc.execution.settings import SlurmSettings, walltime_seconds
+from sdc.executor import Executor
+from sdc.model.errors import ConfigError
+from sdc.storage.scratch import own_scratch
+
+COMMANDS = "sbatch", "scancel", "sinfo", "squeue"
+ANSWER_SECONDS = 60  # that one of them may take
+NEVER_COMES = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+    *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT", "gone"),
+)
+"""States of a job whose worker has not come, and will not."""
+
+
+def require_submission(settings: SlurmSettings) -> None:
+    """ConfigError where SLURM would refuse the job of a worker, or would take it and never start it."""
+    for command in COMMANDS:
+        if shutil.which(command) is None:
+            raise ConfigError(f"there is no command {command} on the PATH; run where SLURM jobs can be submitted")
+    script = job_script(settings)
+    # `--test-only` asks all that a submission would: queue, account, wall time, memory and further options
+    if _asked("sbatch", "--test-only", given=script).returncode:
+        # it also refuses what would wait for a node that is drained now: only a submission says, which is held
+        held = _asked("sbatch", "--hold", "--parsable", given=script)
+        if held.returncode:
+            said = (held.stderr or held.stdout).strip()
+            raise ConfigError(f"SLURM would refuse the job of a worker: {said}; mend the cluster file")
+        _asked("scancel", held.stdout.strip().partition(";")[0])
+    _require_time(settings)
+
+
+def _require_time(settings: SlurmSettings) -> None:
+    """SLURM takes a job that asks for more time than its partition gives, and lets it wait for ever."""
+    partition = ["--all"] if settings.queue is None else ["--partition", settings.queue]
+    answer = _asked("sinfo", "--noheader", "--format", "%P %l", *partition)
+    if answer.returncode:
+        raise ConfigError(f"sinfo does not say how long a job may be: {answer.stderr.strip()}; is SLURM at work?")
+    rows = [line.split() for line in answer.stdout.splitlines()]
+    limits = {name.rstrip("*"): limit for name, limit in rows if settings.queue or name.endswith("*")}
+    if limits and not any(_allows(limit, settings.walltime) for limit in limits.values()):
+        said = ", ".join(f"{name} {limit}" for name, limit in limits.items())
+        raise ConfigError(
+            f"walltime = {settings.walltime!r} is more than the partition gives ({said}), so no job would ever start; "
+            "shorten it, or name another partition in queue"
+        )
+
+
+def _allows(limit: str, walltime: str) -> bool:
+    """A limit is a time, infinite or n/a."""
+    return not limit[0].isdigit() or walltime_seconds(walltime) <= walltime_seconds(limit)
+
+
+def _asked(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=ANSWER_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"{command[0]} does not answer within {ANSWER_SECONDS} s; is SLURM at work?") from error
+
+
+@contextmanager
+def slurm_executor(settings: SlurmSettings) -> Iterator[Executor]:
+    """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
+    import dask
+    from distributed import Client
+
+    library = slurm_library()
+    with (
+        own_scratch(settings.scratch) as scratch,
+        dask.config.set(ALMOST_NO_HTTP),
+        _submitted(settings, scratch, library.SLURMCluster) as cluster,
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
+    ):
+        cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
+        jobs = Jobs(cluster)
+        check_workers(client, scratch, settings.timeout_seconds, waiting=jobs.before_the_first)
+        yield DaskExecutor(client, scratch, settings.most, settings.timeout_seconds, dashboard=False, waiting=jobs.said)
+
+
+def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any) -> Any:
+    """The Dask cluster whose workers are jobs; ConfigError where its scheduler does not start or none is submitted."""
+    try:
+        if settings.log_folder is not None:
+            settings.log_folder.mkdir(parents=True, exist_ok=True)
+        return cluster(
+            n_workers=settings.fewest,
+            security=_certificates(scratch),
+            # jobs on other nodes need the scheduler, which asks for the key; its HTTP asks nobody
+            scheduler_options={"dashboard_address": "127.0.0.1:0", "dashboard": False},
+            **job_settings(settings),
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"the Dask cluster of SLURM jobs did not start: {error}; mend the cluster file") from error
+
+
+def _certificates(scratch: Path) -> Any:
+    """Certificates made for this cluster: nodes are shared, and a scheduler runs whatever it is sent.
+
+    The workers' are files of the scratch folder, and go with it: those that the library writes would stay behind where
+    this process is killed.
+    """
+    from distributed import Security
+
+    security = Security.temporary()  # type: ignore[no-untyped-call]
+    for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
+        path = scratch / f"{name}.pem"
+        path.touch(mode=0o600)
+        path.write_text(getattr(security, name))
+        setattr(security, name, str(path))
+    return security
+
+
+class Jobs:
+    """The jobs of a Dask cluster that have no worker, and what SLURM says of them."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def said(self) -> str:
+        """Such as "SLURM job 17 is PENDING (Resources)"; empty where there is none."""
+        found: dict[str, list[str]] = {}
+        for job, (state, reason) in self._waiting().items():
+            found.setdefault(f"{state} ({reason})" if reason not in ("", "None") else state, []).append(job)
+        return "; ".join(
+            f"SLURM job {jobs[0]} is {what}" if len(jobs) == 1 else f"SLURM jobs {', '.join(jobs)} are {what}"
+            for what, jobs in found.items()
+        )
+
+    def before_the_first(self) -> str:
+        """The same; ConfigError where each of them has ended, so that no worker will come."""
+        states = [state for state, _ in self._waiting().values()]
+        if states and all(state in NEVER_COMES for state in states):
+            raise ConfigError(
+                f"no job has a worker: {self.said()}; see what they wrote (log_folder), mend the cluster file or "
+                "run again"
+            )
+        return self.said()
+
+    def _waiting(self) -> dict[str, tuple[str, str]]:
+        """State and reason of each job without a worker; of one that SLURM no longer knows, that it is gone."""
+        here = self._cluster.observed
+        ids = [job.job_id for name, job in list(self._cluster.workers.items()) if name not in here and job.job_id]
+        if not ids:
+            return {}
+        try:
+            listed = _asked("squeue", "--noheader", "--me", "--states", "all", "--format", "%i %T %r")
+        except ConfigError as error:  # one may wait for hours: SLURM may be away meanwhile
+            return dict.fromkeys(ids, ("unknown", str(error)))
+        if listed.returncode:
+            return dict.fromkeys(ids, ("unknown", listed.stderr.strip()))
+        rows = {row[0]: row for line in listed.stdout.splitlines() if len(row := line.split(maxsplit=2)) == 3}
+        return {job: (rows[job][1], rows[job][2]) if job in rows else ("gone", "cancelled?") for job in ids}
