@@ -19,7 +19,7 @@ from sdc.cli_options import (
     NOT_RELEASABLE,
     Floor,
     Json,
-    MaxIdentified,
+    MaxAbove,
     MaxProbability,
     MinWidth,
     ReleaseOption,
@@ -180,7 +180,7 @@ def assess(
     min_width: MinWidth = None,
     law: Annotated[str, typer.Option(help="Of the limits: released, uniform, saturated, or [a,b][b,c].")] = "released",
     threshold: Threshold = 0.5,
-    max_identified: MaxIdentified = None,
+    max_above: MaxAbove = None,
     max_probability: MaxProbability = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
@@ -192,7 +192,7 @@ def assess(
     from sdc import api
     from sdc.storage.results import assessment_facts
 
-    limit = posterior_limit(law, threshold, max_identified, max_probability)
+    limit = posterior_limit(law, threshold, max_above, max_probability)
     about = _read(subject, variables, structural_zeros, "assess", *((LIMIT,) if limit else ()))
     min_width, limit = about.min_width(min_width), about.limit(limit)
     data, small_count = about.table, about.small_count(small_count)
@@ -212,8 +212,8 @@ def assess(
     print(VERDICTS[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
-    if answer.identification is not None:
-        print(f"likely        {answer.identification.text}")
+    if answer.likely is not None:
+        print(f"likely        {answer.likely.text}")
     for witness in facts["witnesses"]:
         cell = " ".join(f"{name}={value}" for name, value in witness["cell"].items())
         print(f"witness       count {witness['count']} outer {list(witness['outer'])} {cell}")
@@ -316,7 +316,7 @@ def release(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Of what is published; the folder's name by default.")] = None,
     threshold: Threshold = 0.5,
-    max_identified: MaxIdentified = None,
+    max_above: MaxAbove = None,
     max_probability: MaxProbability = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
@@ -333,7 +333,7 @@ def release(
         require_method(method)
     _require_new(out)
     weights = _numbers(weight or [], "--weight", "age=2")
-    limit = posterior_limit("released", threshold, max_identified, max_probability)
+    limit = posterior_limit("released", threshold, max_above, max_probability)
     wished = {LIMIT: limit, REQUIRE: require, FORBID: forbid}
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
     about = _read(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
@@ -366,8 +366,8 @@ def release(
         raise typer.Exit(status_of_release(facts))
     print_release(facts)
     print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
-    if found.assessment.identification is not None:
-        print(f"likely        {found.assessment.identification.text}")
+    if found.assessment.likely is not None:
+        print(f"likely        {found.assessment.likely.text}")
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
     if found.reason is not None:
         print(f"reason        {found.reason}")
@@ -427,7 +427,11 @@ def posterior_command(
     subject: SubjectPath,
     release: ReleaseOption = None,
     law: Annotated[
-        str, typer.Option(help="released, uniform, saturated, a model such as [a,b][b,c], or average")
+        str,
+        typer.Option(
+            help="released, uniform, saturated, a model such as [a,b][b,c], or average: of the laws under --prior, by "
+            "their prior and how probable each makes the release."
+        ),
     ] = "released",
     alpha: Annotated[float, typer.Option(help="Of the prior, for each cell of the full table.")] = 0.5,
     prior: Annotated[
@@ -435,7 +439,7 @@ def posterior_command(
         typer.Option(metavar="LAW=P", help="A law of an average, with its prior probability; once for each."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="A cell is identified where its true count is more probable than this.")
+        float, typer.Option(help="A cell is identified where its true count is its most probable one, and above this.")
     ] = 0.9,
     share: Annotated[
         float, typer.Option(help="Of a released group: a cell with as much discloses its categories; 1 is all.")

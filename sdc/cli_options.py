@@ -55,13 +55,14 @@ ReleaseOption = Annotated[
     typer.Option("--release", help="A frontier sub-table such as age*sex; once for each; default the run's."),
 ]
 Data = Annotated[str | None, typer.Option(help="The table to read instead of the config's.")]
-MaxIdentified = Annotated[
-    float | None, typer.Option(help="Largest fraction of at-risk cells whose true count may be probable; default any.")
+MaxAbove = Annotated[
+    float | None,
+    typer.Option(help="Largest fraction of at-risk cells whose true count may be above the threshold; default any."),
 ]
 MaxProbability = Annotated[
     float | None, typer.Option(help="Largest probability that any one's true count may have; default any.")
 ]
-Threshold = Annotated[float, typer.Option(help="A true count is probable above this.")]
+Threshold = Annotated[float, typer.Option(help="Of the probability of a true count, for --max-above.")]
 MinWidth = Annotated[
     int | None, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds; default the config's.")
 ]
@@ -73,14 +74,14 @@ def history_url(history: str) -> str:
 
 
 def posterior_limit(
-    law: str, threshold: float, max_identified: float | None, max_probability: float | None
+    law: str, threshold: float, max_above: float | None, max_probability: float | None
 ) -> PosteriorLimit | None:
     """What the options limit, None where they limit nothing; InputError for a value that is no limit."""
     from sdc.intruder.limit import PosteriorLimit
 
-    if max_identified is None and max_probability is None:
+    if max_above is None and max_probability is None:
         return None
-    return PosteriorLimit(law, threshold=threshold, max_identified=max_identified, max_probability=max_probability)
+    return PosteriorLimit(law, threshold=threshold, max_above=max_above, max_probability=max_probability)
 
 
 def status_of_release(facts: dict[str, Any]) -> int:
@@ -129,11 +130,19 @@ def print_posterior(facts: dict[str, Any]) -> None:
         error = "" if model["standard_error"] is None else f", standard error {model['standard_error']:.4f}"
         print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
     identified = facts["identified"]
-    print(f"identified    {identified['fraction']:.4f} of the cells, above {identified['threshold']:g}")
+    if facts["models"]:
+        print("              weighed by how probable each model makes the release, its prior aside: see sdc docs, 5")
+    least = f"{identified['threshold']:g}"
+    print(
+        f"identified    {identified['fraction']:.4f} of the cells: the true count is the most probable, above {least}"
+    )
+    print(
+        f"above         {facts['above']['fraction']:.4f} of the cells have a true count of a probability above {least}"
+    )
     held = facts["attribute_disclosure"]
     print(
         f"groups        {held['above_threshold']} cells hold {_share(held['share'])} of a released one, above "
-        f"{identified['threshold']:g}; {held['certain']} certainly do, {held['impossible']} cannot"
+        f"{least}; {held['certain']} certainly do, {held['impossible']} cannot"
     )
     names = "count", "probability", "most likely", "probability", "bounds", "of group", "group", "cell"
     print("{:>9} {:>11} {:>11} {:>11} {:>17} {:>11}  {}  {}".format(*names))

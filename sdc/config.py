@@ -340,12 +340,13 @@ class PosteriorLimitConfig(Section):
         Literal["released"],
         Field(description="released, the one law that is exact of every decomposable release"),
     ] = "released"
-    threshold: Annotated[
-        Share, Field(gt=0, description="a cell is identified where its true count is more probable, between 0 and 1")
-    ] = 0.5
-    max_identified: Annotated[
+    threshold: Annotated[Share, Field(gt=0, description="of the probability of a true count, between 0 and 1")] = 0.5
+    max_above: Annotated[
         Share | None,
-        Field(description="the largest fraction of at-risk cells identified, at least 0 and below 1; default any"),
+        Field(
+            description="the largest fraction of at-risk cells whose true count is more probable than the threshold, "
+            "be another count more so or not, at least 0 and below 1; default any"
+        ),
     ] = None
     max_probability: Annotated[
         Share | None,
@@ -354,8 +355,8 @@ class PosteriorLimitConfig(Section):
 
     @model_validator(mode="after")
     def _limits(self) -> PosteriorLimitConfig:
-        if self.max_identified is None and self.max_probability is None:
-            raise ValueError("it limits nothing; give max_identified or max_probability")
+        if self.max_above is None and self.max_probability is None:
+            raise ValueError("it limits nothing; give max_above or max_probability")
         return self
 
 
@@ -372,9 +373,7 @@ class RiskConfig(Section):
     ] = "refuse"
     posterior: Annotated[
         PosteriorLimitConfig | None,
-        Field(
-            description="a section with max_identified or max_probability, for method decomposable; default no limit"
-        ),
+        Field(description="a section with max_above or max_probability, for method decomposable; default no limit"),
     ] = None
 
 
@@ -683,16 +682,15 @@ class CurveConfig(Section):
         AfterValidator(_not_empty),
         Field(description="a list of ordered, decomposable and best"),
     ] = ("ordered", "decomposable")
-    max_identified: Annotated[
+    max_above: Annotated[
         tuple[Share, ...],
         Field(
-            description="a list of fractions of at-risk cells that may be identified, each at least 0 and below 1: the "
-            "decomposable release of the build's min_width under each, and under none; default none of these"
+            description="a list of fractions of at-risk cells whose true count may be above the threshold, each at "
+            "least 0 and below 1: the decomposable release of the build's min_width under each, and under none; "
+            "default none of these"
         ),
     ] = ()
-    threshold: Annotated[
-        Share, Field(gt=0, description="a cell is identified where its true count is more probable, between 0 and 1")
-    ] = 0.5
+    threshold: Annotated[Share, Field(gt=0, description="of the probability of a true count, between 0 and 1")] = 0.5
 
 
 class WeightedConfig(Section):
@@ -743,7 +741,13 @@ class PosteriorConfig(Section):
     ] = (0.5,)
     threshold: Annotated[
         float,
-        Field(gt=0, lt=1, strict=True, description="a cell is identified above this probability, between 0 and 1"),
+        Field(
+            ge=0,
+            lt=1,
+            strict=True,
+            description="a cell is identified where its true count is its most probable one and more so than this, at "
+            "least 0 and below 1",
+        ),
     ] = 0.9
     share: Annotated[
         float,

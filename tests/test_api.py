@@ -78,8 +78,8 @@ def test_a_notebook_in_seven_lines() -> None:
 def test_a_limit_on_what_is_likely(czech: Table) -> None:
     limit = sdc.PosteriorLimit(max_probability=0.02)
     found = sdc.decomposable_release(czech, min_width=6, steps=500, chains=1, posterior_limit=limit)
-    assert found.assessment.identification is not None
-    assert found.assessment.identification.highest <= 0.02
+    assert found.assessment.likely is not None
+    assert found.assessment.likely.highest <= 0.02
     assert sdc.assess(czech, found.release, min_width=6, posterior_limit=limit).releasable is True
     assert sdc.assess(czech, FRONTIER, min_width=6, posterior_limit=limit).releasable is False
 

@@ -475,15 +475,15 @@ def test_the_posterior_of_the_full_table_is_a_point(sdc: Sdc) -> None:
 
 def test_assess_with_a_limit_on_the_posterior(sdc: Sdc) -> None:
     """The bounds are wide enough: what is likely decides, and is said."""
-    limit = ["--threshold", "0.1", "--max-identified", "0.3"]
+    limit = ["--threshold", "0.1", "--max-above", "0.3"]
     found = sdc("assess", CZECH, *RELEASE, "--min-width", "6", *limit, "--law", "uniform", "--json").document
-    likely = found["identification"]
+    likely = found["likely"]
     assert (found["releasable"], likely["is_kept"], likely["cells"]) == (False, False, 3)
     assert likely["limit"]["law"] == "uniform"
     said = sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--max-probability", "0.9").out
     assert said.startswith("releasable\n")
     assert "\nlikely        under the law released " in said
-    assert "identification" not in sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--json").document
+    assert "likely" not in sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--json").document
 
 
 def test_a_release_within_a_limit_on_the_posterior(sdc: Sdc) -> None:
@@ -547,6 +547,7 @@ def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
         "probability_if_uniform": pytest.approx(1 / 810),
         "log_probability_if_uniform": pytest.approx(-np.log(810)),
         "identified": {"threshold": 0.2, "fraction": 0.0},
+        "above": {"threshold": 0.2, "fraction": 0.0},
         "attribute_disclosure": {"share": 1.0, "certain": 0, "impossible": 1, "above_threshold": 0},
         "models": [],
     }
@@ -608,10 +609,11 @@ def test_the_posterior_as_text(sdc: Sdc) -> None:
     lines = sdc("posterior", CZECH, *RELEASE, "--law", "[A,B,C,D,E][A,B,D,E,F]").out.splitlines()
     assert lines[0] == "law           [A,B,C,D,E][A,B,D,E,F], which is released here: all that it says is public"
     assert lines[1] == "engine        enumeration, exact; 810 feasible tables"
-    assert lines[3] == "identified    0.0000 of the cells, above 0.9"
-    assert lines[4] == "groups        0 cells hold all of a released one, above 0.9; 0 certainly do, 1 cannot"
-    assert [line.split()[0] for line in lines[6:]] == ["2", "2", "1"]
-    shown = [float(line.split()[1]) for line in lines[6:]]
+    assert lines[3] == "identified    0.0000 of the cells: the true count is the most probable, above 0.9"
+    assert lines[4] == "above         0.0000 of the cells have a true count of a probability above 0.9"
+    assert lines[5] == "groups        0 cells hold all of a released one, above 0.9; 0 certainly do, 1 cannot"
+    assert [line.split()[0] for line in lines[7:]] == ["2", "2", "1"]
+    shown = [float(line.split()[1]) for line in lines[7:]]
     assert shown == sorted(shown, reverse=True)
 
 
@@ -621,7 +623,7 @@ def test_the_posterior_as_text(sdc: Sdc) -> None:
         (["--law", "likely"], "law 'likely' is none; choose released, uniform, saturated, or"),
         (["--law", "saturated", "--alpha", "0"], "alpha = 0.0; give a number above 0"),
         (["--law", "saturated", "--draws", "0"], "draws = 0; give at least 20"),
-        (["--threshold", "1"], "threshold = 1.0; give a probability between 0 and 1"),
+        (["--threshold", "1"], "threshold = 1.0; give a probability of at least 0 and below 1"),
         (["--share", "0.5"], "share = 0.5; give a number above 0.5 and at most 1"),
         (
             ["--law", "average", "--prior", "uniform"],

@@ -414,8 +414,8 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
         ("curve: {min_width: [3], small_count: [0]}", "curve.small_count.0 = 0: .*each at least 1"),
         ("curve: {min_width: [3], methods: [all]}", "curve.methods.0 = 'all': .*a list of ordered, decomposable and"),
         (
-            "curve: {min_width: [3], max_identified: [1.0]}",
-            "curve.max_identified.0 = 1.0: should be less than 1 .a list",
+            "curve: {min_width: [3], max_above: [1.0]}",
+            "curve.max_above.0 = 1.0: should be less than 1 .a list",
         ),
         ("curve: {min_width: [3], threshold: 0}", "curve.threshold = 0: .*between 0 and 1"),
         ("curve: {min_widths: [3]}", "curve.min_widths is an unknown key; did you mean min_width"),
@@ -446,18 +446,18 @@ def test_faults_of_what_is_expected(file: Path, expect: str, match: str) -> None
 @pytest.mark.parametrize(
     ("limit", "more", "match"),
     [
-        ("{}", "", "risk.posterior = {}: it limits nothing; give max_identified or max_probability .a section"),
-        ("{max_identified: 1}", "", r"risk.posterior.max_identified = 1: .*at least 0 and below 1"),
+        ("{}", "", "risk.posterior = {}: it limits nothing; give max_above or max_probability .a section"),
+        ("{max_above: 1}", "", r"risk.posterior.max_above = 1: .*at least 0 and below 1"),
         ("{max_probability: 0.0}", "", r"risk.posterior.max_probability = 0.0: should be greater than 0 .*"),
-        ("{threshold: 1.0, max_identified: 0.1}", "", r"risk.posterior.threshold = 1.0: should be less than 1"),
-        ("{law: uniform, max_identified: 0.1}", "", r"risk.posterior.law = 'uniform': .*the one law that is exact of"),
+        ("{threshold: 1.0, max_above: 0.1}", "", r"risk.posterior.threshold = 1.0: should be less than 1"),
+        ("{law: uniform, max_above: 0.1}", "", r"risk.posterior.law = 'uniform': .*the one law that is exact of"),
         (
-            "{max_identified: 0.1}",
+            "{max_above: 0.1}",
             "release: {method: best}",
             r"release.method = best with risk.posterior: a limit on the posterior is not monotone: .* choose decomp",
         ),
         (
-            "{max_identified: 0.1}",
+            "{max_above: 0.1}",
             "release: {method: decomposable}\nremedies: {}",
             r"release.method = decomposable with remedies: recodes are tried on what the ordered search was refused",
         ),

@@ -48,8 +48,8 @@ def describe_point(point: CurvePoint) -> str:
 
 def describe_likely_point(point: LikelyPoint) -> str:
     """One line for the progress of the curve under limits on the posterior."""
-    limit = "no limit" if point.max_identified is None else f"at most {point.max_identified:g} identified"
-    found = point.reason or f"{point.sub_tables} sub-tables, {point.identified or 0:.4f} identified"
+    limit = "no limit" if point.max_above is None else f"at most {point.max_above:g} above the threshold"
+    found = point.reason or f"{point.sub_tables} sub-tables, {point.above or 0:.4f} above the threshold"
     return f"curve: decomposable, {limit}: {found}"
 
 

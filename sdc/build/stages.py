@@ -266,10 +266,10 @@ def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
         on_point=lambda point: say(describe_point(point)),
     )
     results.write_curve(curve.run(), into)
-    if settings.max_identified:
+    if settings.max_above:
         chains = release_search(build.table, build.settings(executor), build.widths).decomposable
         likely = LikelyCurve(
-            chains, settings.threshold, settings.max_identified, lambda point: say(describe_likely_point(point))
+            chains, settings.threshold, settings.max_above, lambda point: say(describe_likely_point(point))
         )
         results.write_likely_curve(likely.run(), into)
 
@@ -399,7 +399,7 @@ def _read_redesigns(build: Build) -> list[dict[str, Any]]:
 
 
 def _limits(config: BuildConfig) -> bool:
-    return config.curve is not None and bool(config.curve.max_identified)
+    return config.curve is not None and bool(config.curve.max_above)
 
 
 def _asks_again(config: BuildConfig) -> bool:

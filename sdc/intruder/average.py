@@ -34,6 +34,10 @@ def average(
 ) -> Posterior:
     """The average over a family of laws, weighed by Pr(A | R) ([DFT] (10)); sampled for what is not decomposable.
 
+    Pr(A | R) is as the prior of A times Pr(R | A), the sum of Pr(F | A) over the feasible tables F. [DFT] 5.1 takes for
+    it averages of Pr(F | theta) over draws of theta from its posterior, and prints .18 .72 .10 of its table: that
+    formula gives .23 .66 .11, this one .10 .69 .20, so that 500 draws alone do not explain what differs.
+
     InputError where there is no law, a prior is negative, they do not sum to 1, or a law has no prior of its own or
     gives the release a probability that is not found.
     """

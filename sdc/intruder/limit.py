@@ -9,7 +9,7 @@ import numpy as np
 from sdc.intruder import hypergeometric
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.laws import RELEASED, law_of
-from sdc.intruder.measures import EQUAL, check_threshold
+from sdc.intruder.measures import EQUAL
 from sdc.intruder.moments import at_truth
 from sdc.intruder.posterior import exact_posterior
 from sdc.model.errors import InputError, ReleaseError
@@ -22,26 +22,31 @@ class PosteriorLimit:
     """How much of the at-risk cells' true counts a law may make likely.
 
     law, alpha       of the feasible tables, and its prior, see `laws.law_of`; only an exact engine judges
-    threshold        a cell is identified where its true count is more probable than this
-    max_identified   the largest fraction of the at-risk cells that may be identified; None for no such limit
+    threshold        of a true count's probability, above 0: every true count is more probable than that
+    max_above        the largest fraction of the at-risk cells that may have theirs above it; None for no such limit
     max_probability  the largest probability that any one's true count may have; None for no such limit
 
-    Not monotone: what one more sub-table tells may make true counts less likely. InputError where nothing is limited,
-    for an alpha that is not above 0, and for a value that is not between 0 and 1.
+    A cell counts whether or not another count is more probable still: so the limit is stricter than one on the cells
+    that are identified ([DFT] (5)), which are among them. Not monotone: what one more sub-table tells may make true
+    counts less likely. InputError where nothing is limited, for an alpha that is not above 0, and for a value that is
+    not between 0 and 1.
     """
 
     law: str = RELEASED
     alpha: float = 0.5
     threshold: float = 0.5
-    max_identified: float | None = None
+    max_above: float | None = None
     max_probability: float | None = None
 
     def __post_init__(self) -> None:
-        check_threshold(self.threshold)
-        if self.max_identified is None and self.max_probability is None:
-            raise InputError("a limit on the posterior that limits nothing; give max_identified or max_probability")
-        if self.max_identified is not None and not 0 <= self.max_identified < 1:
-            raise InputError(f"max_identified = {self.max_identified}; give a fraction of at least 0 and less than 1")
+        if not 0 < self.threshold < 1:
+            raise InputError(
+                f"threshold = {self.threshold} of a limit; give a probability between 0 and 1, such as 0.5"
+            )
+        if self.max_above is None and self.max_probability is None:
+            raise InputError("a limit on the posterior that limits nothing; give max_above or max_probability")
+        if self.max_above is not None and not 0 <= self.max_above < 1:
+            raise InputError(f"max_above = {self.max_above}; give a fraction of at least 0 and less than 1")
         if self.max_probability is not None and not 0 < self.max_probability < 1:
             raise InputError(f"max_probability = {self.max_probability}; give a probability between 0 and 1")
 
@@ -57,10 +62,10 @@ class PosteriorLimit:
 
     @property
     def _counting(self) -> list[float]:
-        threshold = None if self.max_identified is None else self.threshold
+        threshold = None if self.max_above is None else self.threshold
         return [limit for limit in (threshold, self.max_probability) if limit is not None]
 
-    def judge(self, table: Table, knowledge: Knowledge, rows: Counts) -> Identification:
+    def judge(self, table: Table, knowledge: Knowledge, rows: Counts) -> Likely:
         """What the release makes likely of these at-risk rows of the table.
 
         ReleaseError where no exact engine gives the law: what is sampled proves no limit.
@@ -76,47 +81,47 @@ class PosteriorLimit:
             )
         return self.of(found.cells.at_truth, rows)
 
-    def of(self, probabilities: Probabilities, rows: Counts) -> Identification:
+    def of(self, probabilities: Probabilities, rows: Counts) -> Likely:
         """From the (n,) probabilities of the true counts of these rows, of which there is one at least."""
         first = int(np.argmax(probabilities))
-        identified = int((probabilities > self.threshold + EQUAL).sum())
+        above = int((probabilities > self.threshold + EQUAL).sum())
         kept = self.keeps(probabilities, len(rows))
-        return Identification(self, kept, identified, len(rows), float(probabilities[first]), int(rows[first]))
+        return Likely(self, kept, above, len(rows), float(probabilities[first]), int(rows[first]))
 
     def keeps(self, probabilities: Probabilities, cells: int, equal: float = EQUAL) -> bool:
         """Whether so many cells keep the limit, whose true counts have these probabilities, the others less ones."""
-        identified = int((probabilities > self.threshold + equal).sum())
-        few = self.max_identified is None or identified <= self.max_identified * cells
+        above = int((probabilities > self.threshold + equal).sum())
+        few = self.max_above is None or above <= self.max_above * cells
         return few and (self.max_probability is None or bool((probabilities <= self.max_probability + equal).all()))
 
 
 @dataclass(frozen=True)
-class Identification:
+class Likely:
     """What a release makes likely of the at-risk cells' true counts, beside its limit.
 
-    is_kept            whether the limit holds
-    identified, cells  how many cells are identified, of how many
-    highest, row       the largest probability of a true count, and the row of the table that has it first
+    is_kept       whether the limit holds
+    above, cells  how many cells have their true count above the threshold, of how many
+    highest, row  the largest probability of a true count, and the row of the table that has it first
     """
 
     limit: PosteriorLimit
     is_kept: bool
-    identified: int
+    above: int
     cells: int
     highest: float
     row: int
 
     @property
     def fraction(self) -> float:
-        return self.identified / self.cells
+        return self.above / self.cells
 
     @property
     def text(self) -> str:
         """What is found, and where the limit does not hold what it asks for."""
         limit = self.limit
         found = [
-            f"{self.identified} of {self.cells} at-risk cells ({self.fraction:.4f}) have their true count at a "
-            f"probability above {limit.threshold:g}" + _allowed(limit.max_identified),
+            f"{self.above} of {self.cells} at-risk cells ({self.fraction:.4f}) have their true count at a "
+            f"probability above {limit.threshold:g}" + _allowed(limit.max_above),
             f"the most probable has {self.highest:.4f}" + _allowed(limit.max_probability),
         ]
         return f"under the law {limit.law} " + ", and ".join(found)

@@ -26,19 +26,26 @@ def log_probability_if_uniform(feasible_tables: int) -> float:
     return 0.0 - math.log(feasible_tables)
 
 
-def identified(laws: CellLaws, threshold: float) -> float:
-    """The fraction of the cells whose true count has a probability of more than the threshold ([DFT] (5)).
+def identified(at_truth: Probabilities, highest: Probabilities, threshold: float) -> float:
+    """The fraction of the cells whose true count is their most likely one, and more probable than the threshold.
 
-    InputError for a threshold that is not between 0 and 1.
+    [DFT] (5), from the (n,) probabilities of true and of most likely counts; of several that are as likely the true one
+    is taken to be named. InputError for a threshold that is none.
     """
     check_threshold(threshold)
-    return float((laws.at_truth > threshold + EQUAL).mean())
+    return float(((at_truth > threshold + EQUAL) & (at_truth >= highest - EQUAL)).mean())
+
+
+def above(at_truth: Probabilities, threshold: float) -> float:
+    """The fraction of the cells whose true count is more probable than the threshold, be another one more so or not."""
+    check_threshold(threshold)
+    return float((at_truth > threshold + EQUAL).mean())
 
 
 def check_threshold(threshold: float) -> None:
-    """InputError for what is not between 0 and 1."""
-    if not 0 < threshold < 1:
-        raise InputError(f"threshold = {threshold}; give a probability between 0 and 1, such as 0.9")
+    """InputError for what is not at least 0 and below 1."""
+    if not 0 <= threshold < 1:
+        raise InputError(f"threshold = {threshold}; give a probability of at least 0 and below 1, such as 0.9")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling
 from sdc.intruder.laws import RELEASED, UNIFORM, Law, law_of
-from sdc.intruder.measures import EQUAL, Groups
+from sdc.intruder.measures import EQUAL, Groups, above, identified
 from sdc.intruder.posterior import Posterior, posterior
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -55,8 +55,12 @@ class Summary:
         return Summary(found.law, found.alpha, None, *told, found.diagnostics, *of_cells)
 
     def identified(self, threshold: float) -> float:
-        """The fraction of the cells whose true count is more probable."""
-        return float((self.at_truth > threshold + EQUAL).mean())
+        """See `measures.identified`."""
+        return identified(self.at_truth, self.highest, threshold)
+
+    def above(self, threshold: float) -> float:
+        """See `measures.above`."""
+        return above(self.at_truth, threshold)
 
     def disclosed(self, threshold: float) -> int:
         """How many cells more probably hold all, or nearly all, of a released group."""

@@ -123,7 +123,7 @@ def clear(
         # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise NotReleasableError(_refusal(answer, unproven))
-    likely = criterion.identification(table, knowledge)
+    likely = criterion.likely(table, knowledge)
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criterion, *weighted)

@@ -45,7 +45,7 @@ class Audit:
     remedies          recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors        what an intruder may hold likely, a law each; none where none was asked for
     groups            the smallest released group of each at-risk cell; with posteriors
-    threshold         the probability above which a cell is identified, and a group's categories disclosed
+    threshold         of the probabilities that identify a cell, and disclose a group's categories
     refusals          what they tell who knows the settings; None where that was not asked for
     about             what the config says of this report: purpose, date, who prepared it
     publication       and of what is published: population, period, source, ...

@@ -88,9 +88,9 @@ def _limit(audit: Audit) -> str:
     assert limit is not None
     said = f"Under the law “{limit.law}” "
     parts = []
-    if limit.max_identified is not None:
+    if limit.max_above is not None:
         parts.append(
-            f"at most {100 * limit.max_identified:g} % of these cells have a true count more probable than "
+            f"at most {100 * limit.max_above:g} % of these cells have a true count more probable than "
             f"{limit.threshold:g}"
         )
     if limit.max_probability is not None:

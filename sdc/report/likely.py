@@ -34,6 +34,7 @@ class LawRow:
     true_table: str
     if_uniform: str
     identified: str
+    above: str
     disclosed: str
     mean: str
     largest: str
@@ -83,18 +84,19 @@ def values(audit: Audit) -> dict[str, Any]:
 
 def _law(summary: Summary, threshold: float) -> LawRow:
     if summary.reason is not None:
-        return LawRow(summary.label, "none", "", "", "", "", "", "", "", summary.reason)
+        return LawRow(summary.label, "none", "", "", "", "", "", "", "", "", summary.reason)
     tables, count = "", summary.feasible_tables
     if count is not None:
         # the number itself may have hundreds of digits
         tables = f"{count:,}" if count < MOST_WRITTEN else f"10^{math.log10(count):.1f}"
     if_uniform = "" if count is None else f"{log_probability_if_uniform(count):,.2f}"
     true_table = "" if summary.log_probability is None else f"{summary.log_probability:,.2f}"
-    measured = (summary.identified(threshold), float(summary.at_truth.mean()), float(summary.at_truth.max()))
-    share, mean, largest = (f"{100 * value:.2f} %" for value in measured)
+    shares = summary.identified(threshold), summary.above(threshold)
+    measured = (*shares, float(summary.at_truth.mean()), float(summary.at_truth.max()))
+    share, above, mean, largest = (f"{100 * value:.2f} %" for value in measured)
     disclosed = f"{summary.disclosed(threshold):,}"
     of_tables = tables, true_table, if_uniform
-    return LawRow(summary.label, _engine(summary), *of_tables, share, disclosed, mean, largest, "")
+    return LawRow(summary.label, _engine(summary), *of_tables, share, above, disclosed, mean, largest, "")
 
 
 def _groups(audit: Audit) -> str:

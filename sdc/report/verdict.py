@@ -126,8 +126,8 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
         f"The narrowest interval that an intruder can derive for any of them from the whole release is proved to "
         f"have a width of {_width(*found.min_width)}; required is at least {required:,}."
     )
-    if found.identification is not None:
-        likely = found.identification
+    if found.likely is not None:
+        likely = found.likely
         yield (
             f"Beside its width the release keeps a limit on what it makes likely: {likely.text}."
             if likely.is_kept

@@ -13,7 +13,7 @@ import numpy as np
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
-from sdc.intruder.limit import Identification, PosteriorLimit
+from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, named_cells
@@ -111,7 +111,7 @@ class Assessment(Named):
     min_width        (lo, hi) that contains the sharp minimum width over the at-risk cells
     undecided_cells  cells whose outer width reaches it and whose inner width does not
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
-    identification   what it makes likely, where the criterion limits that and the bounds do not refute it
+    likely   what it makes likely, where the criterion limits that and the bounds do not refute it
     """
 
     verdict: Verdict
@@ -120,7 +120,7 @@ class Assessment(Named):
     at_risk_cells: int
     undecided_cells: int
     witnesses: tuple[Witness, ...]
-    identification: Identification | None = None
+    likely: Likely | None = None
 
     @property
     def releasable(self) -> bool | None:
@@ -217,7 +217,7 @@ class Criterion(Protocol):
     def unproven(self, table: Table, knowledge: Knowledge, proof: Proof) -> int:
         """For how many at-risk cells a proof does not show that they satisfy it, all of it checked in integers."""
 
-    def identification(self, table: Table, knowledge: Knowledge) -> Identification | None:
+    def likely(self, table: Table, knowledge: Knowledge) -> Likely | None:
         """What it makes likely, where that is limited; it follows from table and release, and needs no proof.
 
         ReleaseError where that cannot be told.

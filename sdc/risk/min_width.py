@@ -13,7 +13,7 @@ from sdc.bounds.method import is_small
 from sdc.feasible.bank import Bank, CellRows
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import can_search
-from sdc.intruder.limit import Identification, PosteriorLimit
+from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
@@ -109,17 +109,17 @@ class MinWidth:
         case = _Case(self, table, knowledge, bank, effort)
         return self._limited(case.judged(), table), case.bounds
 
-    def identification(self, table: Table, knowledge: Knowledge) -> Identification | None:
+    def likely(self, table: Table, knowledge: Knowledge) -> Likely | None:
         """What the release makes likely, beside the limit; ReleaseError where no exact engine gives its law."""
         return None if self.limit is None else self.limit.judge(table, knowledge, table.at_risk(self.small_count))
 
     def _limited(self, judgement: Judgement, table: Table) -> Judgement:
         """Unsafe where the limit does not hold, whatever the bounds show."""
-        found = None if judgement.verdict is Verdict.UNSAFE else self.identification(table, judgement.knowledge)
+        found = None if judgement.verdict is Verdict.UNSAFE else self.likely(table, judgement.knowledge)
         if found is None:
             return judgement
         verdict = judgement.verdict if found.is_kept else Verdict.UNSAFE
-        return replace(judgement, assessment=replace(judgement.assessment, verdict=verdict, identification=found))
+        return replace(judgement, assessment=replace(judgement.assessment, verdict=verdict, likely=found))
 
     def proven(self, table: Table, knowledge: Knowledge, proof: Proof) -> Intervals:
         """(n, 2) of each at-risk cell the interval whose ends a proof shows, each difference checked in integers."""

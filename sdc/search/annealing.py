@@ -332,7 +332,7 @@ class Workspace:
                     return state.graph
         finally:
             asks[0] = True  # other chains share the workspace, however this one ends
-        found = self.criterion.identification(self.table, Knowledge.of(self.table, start.release))
+        found = self.criterion.likely(self.table, Knowledge.of(self.table, start.release))
         told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
         told += found.text if found else ""
         if is_given:

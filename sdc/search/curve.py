@@ -103,18 +103,18 @@ class CurveSearch:
 class LikelyPoint:
     """The decomposable release found under a limit on what it makes likely.
 
-    max_identified  the fraction of at-risk cells that may be identified; None for no limit
-    threshold       a cell is identified where its true count is more probable than this
-    sub_tables      without the grand total; 0 where `reason` says why nothing was found
-    identified      the fraction that is, None where nothing was found
-    highest         the largest probability of a true count, likewise
+    max_above   the fraction of at-risk cells whose true count may be above the threshold; None for no limit
+    threshold   of a true count's probability
+    sub_tables  without the grand total; 0 where `reason` says why nothing was found
+    above       the fraction that is, None where nothing was found
+    highest     the largest probability of a true count, likewise
     """
 
-    max_identified: float | None
+    max_above: float | None
     threshold: float
     sub_tables: int
     value: float
-    identified: float | None
+    above: float | None
     highest: float | None
     reason: str | None = None
 
@@ -129,14 +129,14 @@ class LikelyCurve:
 
     chains: DecomposableSearch
     threshold: float
-    max_identified: tuple[float, ...]
+    max_above: tuple[float, ...]
     on_point: Callable[[LikelyPoint], None] = lambda point: None
 
     def run(self) -> tuple[LikelyPoint, ...]:
         """Sorted by the limit, that without one last."""
         best: DecomposableRelease | None = None
         points = []
-        for most in (*sorted(set(self.max_identified)), None):
+        for most in (*sorted(set(self.max_above)), None):
             try:
                 found = self._search(most, best).run()
                 best = found if best is None or found.value > best.value else best
@@ -148,7 +148,7 @@ class LikelyCurve:
 
     def _search(self, most: float | None, best: DecomposableRelease | None) -> DecomposableSearch:
         criterion = self.chains.inquiry.criterion
-        limit = None if most is None else PosteriorLimit(threshold=self.threshold, max_identified=most)
+        limit = None if most is None else PosteriorLimit(threshold=self.threshold, max_above=most)
         inquiry = self.chains.inquiry.anew(replace(criterion, limit=limit))
         start = self.chains.start if best is None else best.graph
         return replace(self.chains, inquiry=inquiry, start=start, checkpoint=lambda state: None)
@@ -156,7 +156,7 @@ class LikelyCurve:
     def _point(self, most: float | None, found: DecomposableRelease) -> LikelyPoint:
         """What a release makes likely, judged anew: it may be one of a stricter limit."""
         table, inquiry = self.chains.inquiry.table, self.chains.inquiry
-        limit = PosteriorLimit(threshold=self.threshold, max_identified=most or 0.0)
+        limit = PosteriorLimit(threshold=self.threshold, max_above=most or 0.0)
         told = limit.judge(table, inquiry.knows(found.release), table.at_risk(inquiry.criterion.small_count))
         return LikelyPoint(most, self.threshold, found.release.sub_tables, found.value, told.fraction, told.highest)
 

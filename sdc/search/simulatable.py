@@ -130,7 +130,7 @@ class SimulatableSearch:
         self._require(released)
         judgement = self.inquiry.ask(released)
         if not self.inquiry.accepts(judgement):
-            (low, high), likely = judgement.margin, judgement.assessment.identification
+            (low, high), likely = judgement.margin, judgement.assessment.likely
             raise NothingReleasableError(
                 f"the release that grew, of {released.sub_tables} sub-tables, breaks the criterion in the true table "
                 f"(min width {low} to {high}, required {self.inquiry.criterion.min_width}"

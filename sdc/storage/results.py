@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdc.intruder.chains import Diagnostics
-from sdc.intruder.limit import Identification, PosteriorLimit
-from sdc.intruder.measures import Groups, identified, log_probability_if_uniform
+from sdc.intruder.limit import Likely, PosteriorLimit
+from sdc.intruder.measures import Groups, above, identified, log_probability_if_uniform
 from sdc.intruder.posterior import Posterior
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -386,8 +386,8 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
     low, high = content["min_width"]
     # what is no verdict raises, and passes for none
     verdict = Verdict.read(content.pop("releasable"))
-    likely = _identification(content.pop("identification")) if "identification" in content else None
-    facts = {**content, "min_width": (low, high), "witnesses": witnesses, "identification": likely}
+    likely = _likely(content.pop("likely")) if "likely" in content else None
+    facts = {**content, "min_width": (low, high), "witnesses": witnesses, "likely": likely}
     return Assessment(verdict, **facts), bounds
 
 
@@ -395,8 +395,8 @@ def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     """An assessment with the categories of its witnesses by name."""
     witnesses = [_witness_facts(w, schema) for w in assessment.witnesses]
     facts = {**asdict(assessment), "witnesses": witnesses}
-    if assessment.identification is None:
-        del facts["identification"]  # of most criteria it is no part
+    if assessment.likely is None:
+        del facts["likely"]  # of most criteria it is no part
     return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
 
 
@@ -414,8 +414,8 @@ def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
     }
 
 
-def _identification(found: dict[str, Any]) -> Identification:
-    return Identification(**{**found, "limit": PosteriorLimit(**found["limit"])})
+def _likely(found: dict[str, Any]) -> Likely:
+    return Likely(**{**found, "limit": PosteriorLimit(**found["limit"])})
 
 
 def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:
@@ -444,7 +444,11 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
         "feasible_tables": found.feasible_tables,
         "log_probability_of_true_table": found.log_probability,
         **_if_uniform(found.feasible_tables),
-        "identified": {"threshold": threshold, "fraction": identified(laws, threshold)},
+        "identified": {
+            "threshold": threshold,
+            "fraction": identified(laws.at_truth, laws.most_likely[1], threshold),
+        },
+        "above": {"threshold": threshold, "fraction": above(laws.at_truth, threshold)},
         "attribute_disclosure": _disclosure(found, bounds, threshold),
         "cells": cells,
         **diagnostics,

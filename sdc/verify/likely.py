@@ -33,20 +33,20 @@ def check_limit(evidence: EvidenceFolder, release: list[SubTable], limit: dict[s
     cells = prod(len(evidence.categories[v]) for v in uncovered)
     tree = _Tree(at_cliques, at_separators, cells)
     threshold, most = limit["threshold"], limit["max_probability"]
-    identified = len(_above(evidence.small, tree, threshold))
-    claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get("identification")
-    few = limit["max_identified"] is None or identified <= limit["max_identified"] * len(evidence.small)
+    above = len(_above(evidence.small, tree, threshold))
+    claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get("likely")
+    few = limit["max_above"] is None or above <= limit["max_above"] * len(evidence.small)
     unlikely = most is None or not len(_above(evidence.small, tree, most))
     where = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
     evidence.holds(
-        (f"{identified} cells are identified, above {limit['max_identified']} of all", claims_safe and not few),
+        (f"{above} true counts are above {threshold}, more than {limit['max_above']} of all", claims_safe and not few),
         (f"a true count is more probable than {most}", claims_safe and not unlikely),
         (
-            f"{where} claims that {claimed and claimed['identified']} cells are identified, there are {identified}",
-            claimed is not None and claimed["identified"] != identified,
+            f"{where} claims that {claimed and claimed['above']} true counts are above {threshold}, there are {above}",
+            claimed is not None and claimed["above"] != above,
         ),
     )
-    return identified
+    return above
 
 
 def _junction_tree(release: list[SubTable]) -> tuple[list[SubTable], list[SubTable]]:

@@ -244,8 +244,8 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     if risk["posterior"] is not None:
         says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
         is_out = (evidence.folder / names.RELEASE).is_dir()
-        identified = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
-        notes.append(f"{identified} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
+        above = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
+        notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
     return Verification(cells, cells - len(narrow), differences, tuple(evidence.failures), tuple(lines), tuple(notes))

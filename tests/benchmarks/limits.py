@@ -4,8 +4,8 @@
 
 On one core. `moments`: how probable the true counts of cps13 are under the best decomposable release at min width 3, by
 factorial moments beside whole laws, and which are above a threshold, in integers as they are verified. `annealing`: the
-best decomposable release of cps13 under limits on the share of identified cells, beside that under the width alone.
-`simulatable`: the Czech table and cps8, beside what searches find that look at the table. Some fifteen minutes.
+best decomposable release of cps13 under limits on the share of cells above a threshold, beside that under the width
+alone. `simulatable`: the Czech table and cps8, beside what searches find that look at the table. Some fifteen minutes.
 """
 
 from __future__ import annotations
@@ -95,17 +95,17 @@ def annealing(table: Table) -> None:
     took = seconds(lambda: points.extend(curve.run()))
     rows = [
         [
-            "none" if point.max_identified is None else f"{point.max_identified:g}",
+            "none" if point.max_above is None else f"{point.max_above:g}",
             str(point.sub_tables),
-            "" if point.identified is None else f"{point.identified:.4f}",
+            "" if point.above is None else f"{point.above:.4f}",
             "" if point.highest is None else f"{point.highest:.4f}",
         ]
         for point in points
     ]
     title = f"cps13, min width 3, threshold {THRESHOLD:g}, {CHAINS} chains of {STEPS} steps: {took:.0f} s in all"
-    show(title, ["at most identified", "sub-tables", "identified", "highest"], rows)
-    limits = [point for point in points if point.max_identified is not None and point.identified is not None]
-    check(all((p.identified or 0) <= (p.max_identified or 0) for p in limits), "a limit is not kept")
+    show(title, ["at most above", "sub-tables", "above", "highest"], rows)
+    limits = [point for point in points if point.max_above is not None and point.above is not None]
+    check(all((p.above or 0) <= (p.max_above or 0) for p in limits), "a limit is not kept")
 
 
 def simulatable(name: str, table: Table, min_width: int) -> None:

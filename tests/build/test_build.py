@@ -586,17 +586,17 @@ def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) ->
     assert redone(none) == ["confidential"]
 
 
-LIMIT = {"threshold": 0.006, "max_identified": 0.0, "max_probability": 0.006}
+LIMIT = {"threshold": 0.006, "max_above": 0.0, "max_probability": 0.006}
 
 
 def test_a_limit_on_the_posterior(config: Config) -> None:
     """Without it 47 sub-tables go out, and the second at-risk cell has its true count at 0.0106."""
     build, _ = made(config(release=ANNEALED, risk={"posterior": LIMIT}))
     assessed, _ = read_assessment(build.folder.stage("assessment"), build.table, 2)
-    likely = assessed.identification
+    likely = assessed.likely
     assert likely is not None
     own = posterior(build.table, build.found.release).cells.at_truth
-    assert (likely.is_kept, likely.identified, likely.cells, likely.highest) == (
+    assert (likely.is_kept, likely.above, likely.cells, likely.highest) == (
         True,
         0,
         3,
@@ -617,15 +617,15 @@ def test_a_limit_on_the_posterior(config: Config) -> None:
 
 def test_verification_judges_the_limit_too(config: Config, tmp_path: Path) -> None:
     """The release of a looser limit under a manifest with a stricter one: all is recorded as it is, and it fails."""
-    loose, _ = made(config(release=ANNEALED, risk={"posterior": {"threshold": 0.005, "max_identified": 0.5}}))
+    loose, _ = made(config(release=ANNEALED, risk={"posterior": {"threshold": 0.005, "max_above": 0.5}}))
     found = verify(loose.folder.path)
     assert (found.failures, found.notes) == ((), ("1 of 3 true counts have a probability above 0.005",))
     shutil.copytree(loose.folder.path, tmp_path / "copied")
     manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
     for stricter, failure in (
-        ({"max_identified": 0.3}, "1 cells are identified, above 0.3 of all"),
+        ({"max_above": 0.3}, "1 true counts are above 0.005, more than 0.3 of all"),
         ({"max_probability": 0.01}, "a true count is more probable than 0.01"),
-        ({"threshold": 0.5}, "claims that 1 cells are identified, there are 0"),
+        ({"threshold": 0.5}, "claims that 1 true counts are above 0.5, there are 0"),
         ({"law": "uniform"}, "the limit on the posterior is of the law uniform, not released"),
     ):
         risk = manifest["config"]["risk"]
@@ -662,12 +662,12 @@ def test_the_gate_judges_the_limit(config: Config) -> None:
 
 def test_a_curve_under_limits(config: Config) -> None:
     """No more sub-tables under a stricter limit; the largest release is that of none."""
-    curve = {"min_width": [6], "methods": ["decomposable"], "max_identified": [0.0, 0.4], "threshold": 0.006}
+    curve = {"min_width": [6], "methods": ["decomposable"], "max_above": [0.0, 0.4], "threshold": 0.006}
     build, _ = made(config(release={"annealing": ANNEALED["annealing"]}, curve=curve))
     points = read_likely_curve(build.folder.stage("curve"))
-    assert [point.max_identified for point in points] == [0.0, 0.4, None]
+    assert [point.max_above for point in points] == [0.0, 0.4, None]
     assert 6 < points[0].sub_tables < points[1].sub_tables == points[2].sub_tables == 47
-    assert [point.identified for point in points] == [0.0, 1 / 3, 1 / 3]
+    assert [point.above for point in points] == [0.0, 1 / 3, 1 / 3]
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert 'id="likely-curve"' in page
     strict = {**curve, "threshold": 1e-6}
@@ -755,7 +755,8 @@ def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: P
         assert summary.feasible_tables == own.feasible_tables == 810
         assert summary.at_truth.tolist() == own.cells.at_truth.tolist()
         assert summary.disclosing.tolist() == own.groups.probabilities(own.cells).tolist()
-        assert summary.identified(0.4) == (own.cells.at_truth > 0.4).mean()
+        assert summary.above(0.4) == (own.cells.at_truth > 0.4).mean()
+        assert summary.identified(0.4) <= summary.above(0.4)
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert 'id="likely-cells"' in page
     assert contents(build.folder.stage("release")) == contents(finished)

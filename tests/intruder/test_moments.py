@@ -108,20 +108,21 @@ def test_verification_counts_the_same_cells_in_integers(table: Table, data: hs.D
 
 @given(hs.sampled_from([0.25, 0.5, 1 / 3]))
 def test_a_probability_at_the_threshold_is_not_above_it(threshold: float) -> None:
-    assert not PosteriorLimit(threshold=threshold, max_identified=0.0).keeps(np.array([threshold + 1e-8]), 1)
-    assert PosteriorLimit(threshold=threshold, max_identified=0.0).keeps(np.array([threshold + 1e-12]), 1)
+    assert not PosteriorLimit(threshold=threshold, max_above=0.0).keeps(np.array([threshold + 1e-8]), 1)
+    assert PosteriorLimit(threshold=threshold, max_above=0.0).keeps(np.array([threshold + 1e-12]), 1)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "limits nothing; give max_identified or max_probability"),
-        ({"max_identified": 1.0}, "max_identified = 1.0; give a fraction of at least 0 and less than 1"),
-        ({"max_identified": -0.1}, "max_identified = -0.1"),
-        ({"max_identified": float("nan")}, "max_identified = nan"),
+        ({}, "limits nothing; give max_above or max_probability"),
+        ({"max_above": 1.0}, "max_above = 1.0; give a fraction of at least 0 and less than 1"),
+        ({"max_above": -0.1}, "max_above = -0.1"),
+        ({"max_above": float("nan")}, "max_above = nan"),
         ({"max_probability": 0.0}, "max_probability = 0.0; give a probability between 0 and 1"),
         ({"max_probability": 1.0}, "max_probability = 1.0"),
-        ({"max_probability": 0.5, "threshold": 1.0}, "threshold = 1.0; give a probability between 0 and 1"),
+        ({"max_probability": 0.5, "threshold": 1.0}, "threshold = 1.0 of a limit; give a probability between 0 and 1"),
+        ({"max_above": 0.5, "threshold": 0.0}, "threshold = 0.0 of a limit; give a probability"),
     ],
 )
 def test_faulty_limits(values: dict[str, float], message: str) -> None:

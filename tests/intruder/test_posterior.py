@@ -17,7 +17,7 @@ from sdc.intruder import hypergeometric
 from sdc.intruder import posterior as intruder
 from sdc.intruder.enumerated import TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, law_of
-from sdc.intruder.measures import Groups, groups, identified, log_probability_if_uniform
+from sdc.intruder.measures import Groups, above, groups, identified, log_probability_if_uniform
 from sdc.intruder.posterior import CHAINS, ENUMERATION, HYPERGEOMETRIC, posterior
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
@@ -289,7 +289,7 @@ def test_a_law_is_a_point_where_the_whole_table_is_released(czech: Table) -> Non
     found = sdc.posterior(czech, ["A*B*C*D*E*F"])
     assert found.feasible_tables == 1
     assert found.cells.at_truth.tolist() == [1, 1, 1]
-    assert identified(found.cells, 0.99) == 1
+    assert identified(found.cells.at_truth, found.cells.most_likely[1], 0.99) == 1
 
 
 def test_what_is_told_of_the_laws(delaware: Table) -> None:
@@ -301,8 +301,22 @@ def test_what_is_told_of_the_laws(delaware: Table) -> None:
     assert counts[rows].tolist() == [0, 1, 2, 1]
     assert probabilities[rows] == pytest.approx([0.648, 0.469, 0.574, 0.469], abs=6e-4)
     assert laws.means[rows] == pytest.approx([0.352, 0.744, 1.516, 1.256], abs=2e-3)
-    assert identified(laws, 0.46) == 3 / 4
-    assert identified(laws, 0.5) == 1 / 4
+    found = laws.at_truth, probabilities
+    assert [identified(*found, threshold) for threshold in (0, 0.46, 0.5)] == [3 / 4, 3 / 4, 1 / 4]
+    assert [above(laws.at_truth, threshold) for threshold in (0, 0.3, 0.46, 0.5)] == [1, 1, 3 / 4, 1 / 4]
+
+
+def test_a_cell_is_identified_by_the_mode_alone(delaware: Table) -> None:
+    """[DFT] (5): saturated, .501 of (1, 3, 1), .250 of (1, 3, 2), (2, 3, 2), .372 of (1, 3, 3): 0 has .378."""
+    laws = sdc.posterior(delaware, DELAWARE_RELEASE, law="saturated", alpha=0.5).cells
+    assert sorted(laws.at_truth.round(3).tolist()) == [0.25, 0.25, 0.372, 0.501]
+    assert identified(laws.at_truth, laws.most_likely[1], 0.3) == 1 / 4
+    assert above(laws.at_truth, 0.3) == 2 / 4
+    assert identified(laws.at_truth, laws.most_likely[1], 0) == 1 / 4
+
+
+def test_a_true_count_that_is_as_likely_as_another_is_named() -> None:
+    assert identified(np.array([0.5, 0.5 - 1e-12, 0.4]), np.array([0.5, 0.5, 0.6]), 0.3) == 2 / 3
 
 
 def test_a_large_table_has_an_explicit_law() -> None:
@@ -431,7 +445,7 @@ def test_many_tables_that_are_alike() -> None:
     assert log_probability_if_uniform(10**400) == pytest.approx(-400 * math.log(10))
 
 
-@pytest.mark.parametrize("threshold", [0, 1, -0.5, math.nan])
+@pytest.mark.parametrize("threshold", [1, -0.5, math.nan])
 def test_a_threshold_is_a_probability(czech: Table, threshold: float) -> None:
-    with pytest.raises(InputError, match="give a probability between 0 and 1"):
-        identified(sdc.posterior(czech, CZECH_PREFIX).cells, threshold)
+    with pytest.raises(InputError, match="give a probability of at least 0 and below 1"):
+        above(sdc.posterior(czech, CZECH_PREFIX).cells.at_truth, threshold)

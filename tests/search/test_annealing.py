@@ -74,7 +74,7 @@ def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_c
 def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -> None:
     """Judged by whole laws; and a chain that is stopped after every step goes the same way as one that is not."""
     table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
-    limit = PosteriorLimit(threshold=threshold, max_identified=most, max_probability=0.9)
+    limit = PosteriorLimit(threshold=threshold, max_above=most, max_probability=0.9)
     chain = Chain(MinWidth(2, 1, limit), HOT)
     try:
         state = start = chain.init(table, seed)
@@ -93,7 +93,7 @@ def test_a_limit_leaves_less_and_a_start_beyond_it_is_refused() -> None:
     table = random_table(1, [2, 3, 2, 4, 2, 3], 300)
     free = Chain(MinWidth(2, 1), HOT)
     found = free.step(table, free.init(table, 1), 400).best
-    limited = Chain(MinWidth(2, 1, PosteriorLimit(threshold=0.5, max_identified=0.05)), HOT)
+    limited = Chain(MinWidth(2, 1, PosteriorLimit(threshold=0.5, max_above=0.05)), HOT)
     kept = limited.step(table, limited.init(table, 1), 400).best
     assert 6 < kept.value < found.value
     message = r"the graph \[A,.* makes too much likely: under the law released \d+ of \d+ at-risk cells .* above 0.5"

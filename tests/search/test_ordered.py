@@ -355,6 +355,6 @@ def halves(table: Counts) -> Counts:
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
-    asked = Inquiry(czech_table(), MinWidth(2, 6, PosteriorLimit(max_identified=0.5)))
+    asked = Inquiry(czech_table(), MinWidth(2, 6, PosteriorLimit(max_above=0.5)))
     with pytest.raises(ConfigError, match=r"is not monotone: .*choose decomposable or simulatable"):
         OrderedSearch(asked, critical_widths(czech_table())).run()

@@ -167,7 +167,7 @@ def test_a_limit_that_the_true_table_breaks_is_named(czech: Table) -> None:
 
 
 def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(czech: Table) -> None:
-    limit = PosteriorLimit(threshold=0.01, max_identified=0.0)
+    limit = PosteriorLimit(threshold=0.01, max_above=0.0)
     limited = decisions_of(czech, MinWidth(2, 6, limit))
     assert released_after(limited).sub_tables < released_after(decisions_of(czech, MinWidth(2, 6))).sub_tables
 

@@ -169,7 +169,7 @@ def test_a_first_release_must_be_safe(czech: Table) -> None:
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
     with pytest.raises(ConfigError, match="not monotone"):
-        Judge(czech, MinWidth(2, 6, PosteriorLimit(max_identified=0.1)), one_way(czech))
+        Judge(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)), one_way(czech))
 
 
 def test_critical_widths_give_the_first_unreleasable(czech: Table, judge: Judge, truth: BruteForce) -> None:
