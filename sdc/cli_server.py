@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdc.cli_options import BuildWorkers, ConfigPath, Data, Json, first_of, history_url, print_json
+from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
     from sdc.model.table import Table
+    from sdc.server.audit import Standard
 
 served = typer.Typer()
 
@@ -77,17 +79,27 @@ def audit(
     history: HistoryName,
     table: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="Parquet or CSV, or the config of the server; of a folder its own table."),
+        typer.Option(
+            metavar="TABLE",
+            help="The config of the server, by whose criterion is judged; or Parquet or CSV, with --small-count and "
+            "--min-width. Of a folder its own table, with these.",
+        ),
     ] = None,
+    small_count: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
+    min_width: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Checks a server's history. Was an entry changed, and by the table: did every R(t) meet the criterion."""
+    """Checks a history: that no entry was changed, and by the table that every R(t) satisfied the criterion.
+
+    What the history says of its own criterion is not taken for it: where it differs the history is refused.
+    """
     from sdc.server.audit import audit as audit_history
     from sdc.server.history import History
 
     opened = History.read(history_url(history))
     try:
-        found = audit_history(opened, _table_of(history, table))
+        standard = _standard(history, table, small_count, min_width)
+        found = audit_history(opened, standard)
     finally:
         opened.close()
     if as_json:
@@ -98,6 +110,7 @@ def audit(
                 "head": found.head,
                 "decisions": found.decisions,
                 "releases": found.releases,
+                "criterion": None if standard is None else {**standard.facts, "of": standard.source},
                 "verified": found.verified,
                 "failures": found.failures,
             }
@@ -105,10 +118,13 @@ def audit(
     else:
         print(f"entries       {found.entries}, the last with the hash {found.head}")
         print(f"decisions     {found.decisions}, of which {found.releases} released something")
+        if standard is not None:
+            told = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
+            print(f"criterion     {told}, of {standard.source}")
         if found.verified:
             print("verified      every R(t) satisfies the criterion")
         if not found.is_judged:
-            print("not judged    whether every R(t) satisfies the criterion; give the table with --table")
+            print("not judged    whether every R(t) satisfies a criterion; give the server's config with --table")
     if found.failures:
         # not as a refusal, which would be a second document
         print(f"sdc: {opened.name} is not verified: {first_of(found.failures)}", file=sys.stderr)
@@ -129,22 +145,39 @@ def migrate(history: HistoryName, as_json: Json = False) -> None:
     print(f"{opened.name} is at this version")
 
 
-def _table_of(history: str, given: str | None) -> Table | None:
-    """The table given, by a file, a folder or a config; else that of the server's folder, None where there is none."""
+def _standard(history: str, given: str | None, small_count: int | None, min_width: int | None) -> Standard | None:
+    """By what is judged: a config, or a table, of a server's folder its own, with the options; None by nothing.
+
+    ConfigError for a table without a criterion, a criterion without a table, or two criteria.
+    """
     from sdc.build.build import open_build
     from sdc.executor import IN_PROCESS
+    from sdc.risk.min_width import MinWidth
+    from sdc.server.audit import Standard
+
+    said = [value for value in (small_count, min_width) if value is not None]
+    if given is not None and given.endswith((".yaml", ".yml")):
+        if said:
+            raise ConfigError(f"--table {given} has a criterion; leave out --small-count and --min-width")
+        build = open_build(checked_path(given))
+        return Standard(build.counted(IN_PROCESS).table, build.criterion, given)
+    own = os.path.join(history, "table")
+    path = given if given is not None or not os.path.isdir(own) else own
+    if not said and given is None:
+        return None
+    if path is None:
+        raise ConfigError("--small-count and --min-width: there is no table to judge by; give it with --table")
+    if small_count is None or min_width is None:
+        raise ConfigError(
+            f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
+            "server's config with --table, or --small-count and --min-width"
+        )
+    return Standard(_read(path), MinWidth(small_count, min_width), "the options")
+
+
+def _read(path: str) -> Table:
     from sdc.ingest.reading import read_table
     from sdc.run_format import SCHEMA
     from sdc.storage.parquet import read_written_table
 
-    own = os.path.join(history, "table")
-    path = given if given is not None else own if os.path.isdir(own) else None
-    if path is None:
-        return None
-    if os.path.isfile(os.path.join(path, SCHEMA)):
-        return read_written_table(path)
-    if path.endswith((".yaml", ".yml")):
-        build = open_build(checked_path(path))
-        build.config.require("audit")
-        return build.counted(IN_PROCESS).table
-    return read_table(path)
+    return read_written_table(path) if os.path.isfile(os.path.join(path, SCHEMA)) else read_table(path)

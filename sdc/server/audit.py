@@ -1,6 +1,7 @@
-"""The audit of a history: from it and the table alone, that nothing was changed and every R(t) kept the criterion.
+"""The audit of a history: from it, the table and the criterion, that nothing was changed and every R(t) kept it.
 
-The server's word is not taken: R(t) follows from the first frontier and the releases since, and is judged anew.
+The server's word is not taken: R(t) follows from the first frontier and the releases since, and is judged anew, by a
+criterion that somebody else says.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any
 
 from sdc.bounds.method import is_small
@@ -22,11 +22,25 @@ from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.server.history import FIRST, OPENED, Entry, History
+from sdc.server.history import FIRST, OPENED, Entry, History, HistoryError, canonical
 
 OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError)
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """What a history is held against; `source` is who says so, such as the path of a config."""
+
+    table: Table
+    criterion: MinWidth
+    source: str
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """The criterion, as a server writes it into its history."""
+        return {"small_count": self.criterion.small_count, "min_width": self.criterion.min_width}
 
 
 @dataclass(frozen=True)
@@ -79,36 +93,36 @@ def _has_its_hash(entry: Entry) -> bool:
         return False
 
 
-def audit(
-    history: History, table: Table | None, criterion: MinWidth | None = None, effort: Effort | None = None
-) -> Audit:
-    """Checks the chain and the versions, and with a table that every R(t) satisfied the criterion.
+def audit(history: History, standard: Standard | None = None, effort: Effort | None = None) -> Audit:
+    """Checks the chain and the versions, and against a standard that every R(t) satisfied its criterion.
 
-    criterion  of the history, where none is given
-    effort     what each judgement may cost
+    effort  what each judgement may cost
 
     The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
     found by bisection. Of small tables, whose bounds are exact, each sub-table recorded as unreleasable is judged too.
-    HistoryError where entries cannot be read, ConfigError for a criterion with a limit on the posterior.
+    HistoryError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
+    for a criterion with a limit on the posterior.
     """
-    if criterion is not None and not criterion.monotone:
+    if standard is not None and not standard.criterion.monotone:
         raise ConfigError(
-            f"the criterion {criterion} has a limit on the posterior, so that the last release does not tell of those "
-            "before it; leave the limit out"
+            f"{standard.source}: the criterion {standard.criterion} has a limit on the posterior, so that the last "
+            "release does not tell of those before it; leave the limit out"
         )
     entries = history.entries()
-    replay = _Replay({} if table is None else {name: v for v, name in enumerate(table.schema.names)})
+    replay = _Replay({} if standard is None else {name: v for v, name in enumerate(standard.table.schema.names)})
     for entry in entries:
         replay.take(entry)
     replay.end()
     about = entries[0].body.get("about") if entries and entries[0].kind == OPENED else None
     failures, is_judged = check_chain(entries) + replay.failures, False
-    if not isinstance(about, dict) or not (criterion := criterion or _criterion(about)):
+    if not isinstance(about, dict):
         failures.append("entry 1 does not say of which table and criterion the history is")
-    elif table is not None:
-        differences = _differences(table, about, replay)
+    elif standard is not None:
+        _require_criterion(standard, about, history.name)
+        differences = _differences(standard.table, about, replay)
         is_judged = not differences
-        failures += differences or _judged(table, criterion, effort, replay)
+        inquiry = Inquiry(standard.table, standard.criterion, effort=effort or Effort())
+        failures += differences or replay.unproven(inquiry)
     return Audit(
         entries=len(entries),
         decisions=replay.decisions,
@@ -291,10 +305,13 @@ def _is_safe(inquiry: Inquiry, version: _Version) -> bool:
     return inquiry.anew().ask(version.released).verdict is Verdict.SAFE
 
 
-def _judged(table: Table, criterion: MinWidth, effort: Effort | None, replay: _Replay) -> list[str]:
-    if not len(table.at_risk(criterion.small_count)):
-        return []  # whatever is public, there is nobody to protect
-    return list(replay.unproven(Inquiry(table, criterion, effort=effort or Effort())))
+def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) -> None:
+    own, asked = (canonical(found) for found in (about.get("criterion"), standard.facts))
+    if own != asked:
+        raise HistoryError(
+            f"the history {name} says that its criterion is {own[:200]}, and that of {standard.source} is {asked}; a "
+            "history is judged by the criterion that its server had: name the config of that, or look who changed it"
+        )
 
 
 def _differences(table: Table, about: Mapping[str, Any], replay: _Replay) -> list[str]:
@@ -306,13 +323,3 @@ def _differences(table: Table, about: Mapping[str, Any], replay: _Replay) -> lis
     if unknown := list(replay.numbers)[len(table.schema) :]:
         found.append(f"the history names the variable {unknown[0]}, which the table does not have")
     return found
-
-
-def _criterion(about: Mapping[str, Any]) -> MinWidth | None:
-    try:
-        found = dict(about["criterion"])
-        small_count, min_width = index(found.pop("small_count")), index(found.pop("min_width"))
-        # what else a criterion may have would go unjudged
-        return None if found else MinWidth(small_count, min_width)
-    except _NOT_AS_WRITTEN:
-        return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from sdc import cli
@@ -21,11 +24,13 @@ from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.server.audit import audit, check_chain
-from sdc.server.history import FIRST, History, HistoryError
+from sdc.server.audit import Standard, audit, check_chain
+from sdc.server.history import FIRST, Entry, History, HistoryError
 from sdc.storage.parquet import write_table
+from tests import judge
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.server.test_history import disarm, execute
+from tests.strategies import dense, schema_of
 
 CRITERION = MinWidth(2, 6)
 ONE_WAY = Release.of(1 << v for v in range(6))
@@ -96,6 +101,10 @@ def about(table: Table) -> dict[str, Any]:
     }
 
 
+def by(table: Table, criterion: MinWidth = CRITERION) -> Standard:
+    return Standard(table, criterion, "a test")
+
+
 @pytest.fixture
 def history(history_url: str, czech: Table) -> Iterator[History]:
     with closing(History.open(history_url, about(czech))) as opened:
@@ -110,14 +119,14 @@ def writer(sqlite_url: str, czech: Table) -> Iterator[Writer]:
 
 
 def failures_of(writer: Writer, table: Table) -> list[str]:
-    return list(audit(writer.history, table).failures)
+    return list(audit(writer.history, by(table)).failures)
 
 
 def test_a_right_history_is_verified(history: History, czech: Table) -> None:
     writer = Writer(history, czech)
     for label in ASKED:
         writer.ask(label)
-    found = audit(history, czech)
+    found = audit(history, by(czech))
     assert found.failures == ()
     assert found.verified is True
     assert (found.entries, found.decisions) == (history.head(), len(ASKED))
@@ -126,16 +135,16 @@ def test_a_right_history_is_verified(history: History, czech: Table) -> None:
     assert found.variables == tuple("ABCDEF")
     assert found.head == history.entries()[-1].hash
     assert writer.unreleasable
-    unjudged = audit(history, None)
+    unjudged = audit(history)
     assert unjudged == replace(found, is_judged=False)
     assert unjudged.verified is None
 
 
 def test_a_history_that_has_only_begun_is_right(sqlite_url: str, czech: Table) -> None:
     with closing(History.open(sqlite_url, about(czech))) as history:
-        assert audit(history, czech).verified is True
+        assert audit(history, by(czech)).verified is True
         Writer(history, czech, Release.of([]))
-        assert audit(history, czech).verified is True
+        assert audit(history, by(czech)).verified is True
 
 
 def test_a_table_without_small_counts_needs_no_judge(sqlite_url: str, czech: Table) -> None:
@@ -145,7 +154,7 @@ def test_a_table_without_small_counts_needs_no_judge(sqlite_url: str, czech: Tab
         writer.history, writer.schema, writer.released, writer.version = history, safe.schema, ONE_WAY, 0
         writer.frontier({"released": writer.names(ONE_WAY.frontier)})
         writer.release("A*B*C*D*E*F")
-        assert audit(history, safe).verified is True
+        assert audit(history, by(safe)).verified is True
 
 
 # Tampering
@@ -174,8 +183,8 @@ def test_tampering_is_named(
     assert check_chain(history.entries()) == []
     disarm(history_url)
     execute(history_url, *statements)
-    for table in None, czech:
-        found = audit(history, table)
+    for standard in None, by(czech):
+        found = audit(history, standard)
         assert found.verified is False
         assert message in "; ".join(found.failures)
 
@@ -189,7 +198,7 @@ def test_a_chain_that_was_made_anew_after_a_change_ends_in_another_hash(writer: 
         forged.append(replace(entry, hash=entry.digest))
         previous = forged[-1].hash
     assert check_chain(forged) == []
-    assert audit(writer.history, None).head == entries[-1].hash != previous
+    assert audit(writer.history).head == entries[-1].hash != previous
 
 
 # What does not follow
@@ -275,7 +284,7 @@ def test_nothing_above_the_unreleasable_frontier_is_released(writer: Writer, cze
 def test_what_no_server_writes_is_named(kind: str, body: dict[str, Any], writer: Writer) -> None:
     with writer.history.turn() as turn:
         turn.append(kind, "ann", "A", body)
-    failures = audit(writer.history, None).failures
+    failures = audit(writer.history).failures
     assert any("entry 3 " in failure for failure in failures), failures
 
 
@@ -285,7 +294,7 @@ def test_a_decision_needs_a_frontier_and_a_history_one_beginning(sqlite_url: str
             body = {"outcome": "refused", "sub_table": ["A", "B"], "version": 0}
             turn.append("decision", "ann", "A*B", body)
             turn.append("opened", "ann", "", {"about": {}})
-        assert audit(history, czech).failures == (
+        assert audit(history, by(czech)).failures == (
             "entry 2 decides before the first frontier is recorded",
             "entry 3 begins a history again",
         )
@@ -300,20 +309,87 @@ def test_a_release_that_breaks_the_criterion_is_found(writer: Writer, czech: Tab
     (failure,) = failures_of(writer, czech)
     assert failure.startswith("entry 10 releases A*B*C*D*E*F, and what is public from then on (version 3) breaks the ")
     assert failure.endswith("min width 0 to 0, required 6")
-    assert audit(writer.history, czech).is_judged
-    assert audit(writer.history, None).failures == ()
+    assert audit(writer.history, by(czech)).is_judged
+    assert audit(writer.history).failures == ()
 
 
-def test_another_criterion_may_be_asked_of_a_history(writer: Writer, czech: Table) -> None:
+@pytest.mark.parametrize("criterion", [MinWidth(2, 1000), MinWidth(2, 5), MinWidth(1, 6)])
+def test_a_history_of_another_criterion_is_refused(criterion: MinWidth, writer: Writer, czech: Table) -> None:
     writer.release("A*B*D*E*F")
-    assert audit(writer.history, czech).verified is True
-    (failure,) = audit(writer.history, czech, MinWidth(2, 1000)).failures
-    assert failure.startswith("entry 2 begins, and what is public from then on (version 0) breaks the criterion")
+    assert audit(writer.history, by(czech)).verified is True
+    asked = f'{{"min_width":{criterion.min_width},"small_count":{criterion.small_count}}}'
+    message = f'its criterion is {{"min_width":6,"small_count":2}}, and that of a test is {asked}; '
+    with pytest.raises(HistoryError, match=re.escape(message)):
+        audit(writer.history, by(czech, criterion))
+
+
+@dataclass
+class Kept:
+    """A history in memory, which says of itself whatever is wanted."""
+
+    about: dict[str, Any]
+    name: str = "kept"
+    _entries: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.append("opened", "", "", {"about": self.about})
+
+    def append(self, kind: str, who: str, subject: str, body: dict[str, Any]) -> Entry:
+        previous = self._entries[-1].hash if self._entries else FIRST
+        entry = Entry(len(self._entries) + 1, kind, "2026", who, subject, body, previous)
+        self._entries.append(replace(entry, hash=entry.digest))
+        return self._entries[-1]
+
+    @contextmanager
+    def turn(self) -> Iterator[Kept]:
+        yield self
+
+    def entries(self) -> list[Entry]:
+        return self._entries
+
+
+def keeps(counts: np.ndarray, release: Release, criterion: MinWidth) -> bool:
+    """Whether every small count could be another one, by listing all tables that agree with the release."""
+    facts = [fact for t in release.frontier for fact in judge.exact(counts, st.members(t))]
+    found = judge.ranges(counts.shape, facts)
+    widths = [high - low for cell, (low, high) in found.items() if 0 < counts[cell] <= criterion.small_count]
+    return min(widths, default=criterion.min_width) >= criterion.min_width
+
+
+def test_random_histories_are_judged_by_the_criterion_asked_whatever_they_say_of_it(night: list[int]) -> None:
+    """200 of them, every third forged: it says that any width is enough; judged by enumeration."""
+    seen = Counter[str]()
+    for number in range(200):
+        rng = np.random.default_rng([5, number, *night])
+        sizes, asked = ([2, 3], [1, 2, 3]) if number % 4 else ([2, 2, 2], [3, 5, 6])
+        counts = rng.integers(0, 6, sizes)
+        counts.flat[0] += 1
+        table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
+        criterion = MinWidth(int(rng.integers(1, 3)), int(rng.integers(2, 6)))
+        said = MinWidth(1, 1) if number % 3 == 0 else criterion
+        kept = Kept({"table": table.digest, "criterion": by(table, said).facts, "variables": list(table.schema.names)})
+        writer = Writer(cast(History, kept), table, Release.of([]))
+        for subtable in rng.choice(asked, 2, p=[0.45, 0.45, 0.1]).tolist():
+            if subtable not in writer.released:
+                writer.release(st.label(subtable, table.schema))
+        if said != criterion:
+            with pytest.raises(HistoryError, match="look who changed it"):
+                audit(writer.history, by(table, criterion))
+            # what it says would let it pass
+            seen["forged"] += bool(audit(writer.history, by(table, said)).verified) and not keeps(
+                counts, writer.released, criterion
+            )
+            continue
+        found = audit(writer.history, by(table, criterion))
+        is_right = keeps(counts, writer.released, criterion)
+        assert (found.verified, bool(found.failures)) == (is_right, not is_right)
+        seen[str(is_right)] += 1
+    assert min(seen[name] for name in ("forged", "True", "False")) > 15
 
 
 def test_a_table_of_another_history_judges_nothing(writer: Writer, czech: Table) -> None:
     writer.release("A*B*C*D*E*F")
-    found = audit(writer.history, czech.marginal(st.parse("A*B*C", czech.schema)))
+    found = audit(writer.history, by(czech.marginal(st.parse("A*B*C", czech.schema))))
     assert not found.is_judged
     assert found.failures[0].startswith(f"entry 1 says that the history is of the table {czech.digest[:12]}, given is ")
     assert found.failures[1] == "the history names the variable D, which the table does not have"
@@ -322,15 +398,22 @@ def test_a_table_of_another_history_judges_nothing(writer: Writer, czech: Table)
 def test_a_history_without_its_criterion_is_not_judged(sqlite_url: str, czech: Table) -> None:
     whole = about(czech)
     for number, criterion in enumerate([{}, {"small_count": 2, "min_width": "6"}, {**whole["criterion"], "limit": 1}]):
-        with closing(History.open(f"{sqlite_url}{number}", {**whole, "criterion": criterion})) as history:
-            found = audit(history, czech)
-            assert found.failures == ("entry 1 does not say of which table and criterion the history is",)
-            assert not found.is_judged
+        with (
+            closing(History.open(f"{sqlite_url}{number}", {**whole, "criterion": criterion})) as history,
+            pytest.raises(HistoryError, match=r"says that its criterion is .*, and that of a test is"),
+        ):
+            audit(history, by(czech))
+
+
+def test_a_history_that_does_not_say_what_it_is_of_is_not_judged(czech: Table) -> None:
+    found = audit(cast(History, Kept("nothing")), by(czech))  # type: ignore[arg-type]
+    assert found.failures == ("entry 1 does not say of which table and criterion the history is",)
+    assert not found.is_judged
 
 
 def test_a_criterion_that_is_not_monotone_is_refused(writer: Writer, czech: Table) -> None:
     with pytest.raises(ConfigError, match="has a limit on the posterior, so that the last release does not tell"):
-        audit(writer.history, czech, MinWidth(2, 6, PosteriorLimit(max_probability=0.5)))
+        audit(writer.history, by(czech, MinWidth(2, 6, PosteriorLimit(max_probability=0.5))))
 
 
 # The command
@@ -355,26 +438,31 @@ def test_the_command_takes_a_folder_a_file_and_a_table(
     folder = Path(sqlite_url).parent
     writer.release("A*B")
     expected = {"history": sqlite_url, "entries": 5, "decisions": 1, "releases": 1, "failures": []}
-    for words, verified in [
-        ((sqlite_url,), None),
-        ((folder,), None),
-        ((f"sqlite:///{sqlite_url}", "--table", CZECH_YAML), True),
+    of_config = {"small_count": 2, "min_width": 6, "of": str(CZECH_YAML)}
+    for words, verified, criterion in [
+        ((sqlite_url,), None, None),
+        ((folder,), None, None),
+        ((f"sqlite:///{sqlite_url}", "--table", CZECH_YAML), True, of_config),
     ]:
         status, out, _ = told(capsys, monkeypatch, "audit", *words, "--json")
         document = json.loads(out)
         assert len(document.pop("head")) == 64
-        assert (status, document) == (0, {**expected, "verified": verified})
-    status, out, _ = told(capsys, monkeypatch, "audit", folder)
-    assert (status, "give the table with --table" in out) == (0, True)
+        assert (status, document) == (0, {**expected, "criterion": criterion, "verified": verified})
     write_table(czech, folder / "table")
-    for table in [], ["--table", folder / "table"]:
-        status, out, _ = told(capsys, monkeypatch, "audit", folder, *table)
+    status, out, _ = told(capsys, monkeypatch, "audit", folder)
+    assert (status, "not judged    whether every R(t) satisfies a criterion; give the server's config" in out) == (
+        0,
+        True,
+    )
+    options = ["--small-count", "2", "--min-width", "6"]
+    for table in [], ["--table", folder / "table"], ["--table", CZECH_CSV]:
+        status, out, _ = told(capsys, monkeypatch, "audit", folder, *table, *options)
         assert status == 0
         assert "decisions     1, of which 1 released something\n" in out
+        assert "criterion     small_count 2, min_width 6, of the options\n" in out
         assert "verified      every R(t) satisfies the criterion\n" in out
-    assert told(capsys, monkeypatch, "audit", folder, "--table", CZECH_CSV)[0] == 0
     write_table(czech.marginal(0b111110), folder / "other")
-    status, _, err = told(capsys, monkeypatch, "audit", folder, "--table", folder / "other")
+    status, _, err = told(capsys, monkeypatch, "audit", folder, "--table", folder / "other", *options)
     assert (status, "the history is of the table" in err) == (1, True)
 
 
@@ -387,12 +475,46 @@ def test_the_command_names_what_fails(
 ) -> None:
     writer.release("A*B*C*D*E*F")
     write_table(czech, Path(sqlite_url).parent / "table")
-    status, out, err = told(capsys, monkeypatch, "audit", Path(sqlite_url).parent, "--json")
+    options = ["--small-count", "2", "--min-width", "6"]
+    status, out, err = told(capsys, monkeypatch, "audit", Path(sqlite_url).parent, "--json", *options)
     assert status == 1
     assert json.loads(out)["verified"] is False
     assert f"sdc: {sqlite_url} is not verified: 1 failed: entry 4 releases A*B*C*D*E*F, and" in err
     status, _, err = told(capsys, monkeypatch, "audit", "mysql://ann:secret@here/x")
     assert (status, "secret" in err) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--table", CZECH_CSV],
+            f"the table {CZECH_CSV} has no criterion, and what the history says of its own is not",
+        ),
+        (
+            ["--table", CZECH_CSV, "--min-width", "6"],
+            "give the server's config with --table, or --small-count and --min-",
+        ),
+        (
+            ["--min-width", "6", "--small-count", "2"],
+            "--small-count and --min-width: there is no table to judge by; give",
+        ),
+        (["--table", CZECH_YAML, "--min-width", "6"], "has a criterion; leave out --small-count and --min-width"),
+        (["--table", CZECH_CSV, "--min-width", "1", "--small-count", "1"], "that of the options is {"),
+    ],
+)
+def test_the_command_takes_no_criterion_from_the_history(
+    words: list[str],
+    message: str,
+    writer: Writer,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, out, err = told(capsys, monkeypatch, "audit", sqlite_url, *words)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert err.count("sdc: ") == err.count("\n") == 1
 
 
 def test_the_command_brings_a_history_to_this_version(

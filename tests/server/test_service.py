@@ -24,7 +24,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.server import serve
 from sdc.server.access import AccessError
-from sdc.server.audit import audit
+from sdc.server.audit import Standard, audit
 from sdc.server.course import DECISION, REQUEST
 from sdc.server.history import History, HistoryUnavailableError, Turn
 from sdc.server.listen import access_to
@@ -278,7 +278,7 @@ def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rule
     state = service.state
     service.close()
     history = History.read(str(tmp_path / "history.db"))
-    found = audit(history, czech)
+    found = audit(history, Standard(czech, CRITERION, "a test"))
     history.close()
     assert found.failures == ()
     assert (found.verified, found.failures, found.released) == (True, (), state.released)
