@@ -94,7 +94,7 @@ def widths(
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Critical widths of the sub-tables, most dangerous first."""
@@ -104,7 +104,7 @@ def widths(
     _require_suffix(out)
     about = _read(subject, variables, structural_zeros, "widths")
     data, small_count = about.table, about.small_count(small_count)
-    with _executor(workers) as executor:
+    with _executor(subject, workers) as executor:
         found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
     pairs = list(found.by_sub_table().items())[::-1]
     if out is not None:
@@ -129,11 +129,11 @@ def bounds(
     subject: SubjectPath,
     release: ReleaseOption = None,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
-    method: Annotated[str, typer.Option(help="auto, or the name of a method")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, with what a run's certificate shows; or a method")] = "auto",
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Bounds of each cell, given a release."""
@@ -142,10 +142,12 @@ def bounds(
 
     about = _read(subject, variables, structural_zeros, "bounds")
     data, small_count = about.table, about.small_count(small_count)
-    with _executor(workers) as executor:
+    with _executor(subject, workers) as executor:
         found = api.cell_bounds(
             data, about.release(release), cells=cells, small_count=small_count, method=method, executor=executor
         )
+    if method == "auto" and not release:
+        found = about.certified(found, small_count)
     rows = [
         {
             "cell": data.schema.named(cell),
@@ -185,7 +187,7 @@ def assess(
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Is a release safe, and which cells say so."""
@@ -196,7 +198,7 @@ def assess(
     about = _read(subject, variables, structural_zeros, "assess", *((LIMIT,) if limit else ()))
     min_width, limit = about.min_width(min_width), about.limit(limit)
     data, small_count = about.table, about.small_count(small_count)
-    with _executor(workers) as executor:
+    with _executor(subject, workers) as executor:
         answer = api.assess(
             data,
             about.release(release),
@@ -232,7 +234,7 @@ def why_command(
     redesign: Annotated[
         bool, typer.Option("--redesign", help="Where it is not: at which coarser levels of hierarchies it may be.")
     ] = False,
-    workers: Workers = 1,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Why a sub-table is released or not. Of a table or config without --release, beside the one-way sub-tables."""
@@ -244,7 +246,7 @@ def why_command(
     held = about.release(release) if release or about.released is not None else about.one_way
     if held == about.one_way:
         print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
-    with _executor(workers) as executor:
+    with _executor(subject, workers) as executor:
         found = api.why(
             about.table,
             held,
@@ -321,7 +323,7 @@ def release(
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Finds a release, and publishes it where a folder is given."""
@@ -344,7 +346,7 @@ def release(
     data, small_count = about.table, about.small_count(small_count)
     if out is not None and about.build is not None:
         about.build.check_names(data.schema)
-    with _executor(workers) as executor:
+    with _executor(subject, workers) as executor:
         found = api.find_release(
             data,
             method,
@@ -451,7 +453,7 @@ def posterior_command(
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """What a release makes probable, beside what it leaves possible."""
@@ -464,7 +466,7 @@ def posterior_command(
     priors = _numbers(prior or [], "--prior", "saturated=0.5")
     about = _read(subject, variables, structural_zeros, "posterior")
     data, small_count = about.table, about.small_count(small_count)
-    with _executor(workers) as executor:
+    with _executor(subject, workers) as executor:
         found = api.posterior(
             data,
             about.release(release),
@@ -498,12 +500,17 @@ def _read(path: str, variables: str | None, structural_zeros: Path | None, *aske
 
 
 @contextmanager
-def _executor(workers: int) -> Iterator[Executor]:
+def _executor(path: str, workers: int | None) -> Iterator[Executor]:
+    """Who works on what a command is about: the cluster of a config, unless so many workers here are asked for."""
     from sdc.config import ExecutionConfig
+    from sdc.config_file import read_config
     from sdc.execution.cluster import open_executor
     from sdc.progress import Progress, Watched
 
-    execution = ExecutionConfig(cluster="in-process" if workers == 1 else "local", workers=workers)
+    if workers is None and path.endswith((".yaml", ".yml")):
+        execution = read_config(path).execution
+    else:
+        execution = ExecutionConfig(cluster="in-process" if workers in (None, 1) else "local", workers=workers or 1)
     with Progress() as progress, open_executor(execution) as executor:
         yield Watched(executor, progress)
 

@@ -46,7 +46,10 @@ SmallCount = Annotated[
     int | None,
     typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk; default the config's, or 2."),
 ]
-Workers = Annotated[int, typer.Option(min=1, max=1024, help="Worker processes; 1 works in this process.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, max=1024, help="Worker processes here, 1 works in this one; default a config's cluster, or 1."),
+]
 BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
 Floor = Annotated[int, typer.Option(min=0, max=1 << 53, help="Only sub-tables whose critical width reaches it.")]
 Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]

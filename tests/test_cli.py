@@ -12,8 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from sdc.bounds.method import method_names
 from sdc.build.build import open_build
 from sdc.build.plan import StagePlan
 from sdc.build.stages import STAGES, run_all
-from sdc.executor import IN_PROCESS
+from sdc.config import ExecutionConfig
+from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
@@ -853,6 +854,32 @@ def test_an_unknown_method_of_release(sdc: Sdc) -> None:
 )
 def test_two_workers_say_the_same_as_one(words: list[str], sdc: Sdc) -> None:
     assert sdc(*words, "--workers", "2").out == sdc(*words, "--workers", "1").out
+
+
+def test_a_config_says_who_works_unless_workers_are_asked_for(
+    tmp_path: Path, sdc: Sdc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[tuple[str, int]]()
+
+    @contextmanager
+    def note(execution: ExecutionConfig) -> Iterator[Executor]:
+        opened.append((execution.cluster, execution.workers))
+        yield IN_PROCESS
+
+    monkeypatch.setattr("sdc.execution.cluster.open_executor", note)
+    config = write_config(tmp_path, execution={"cluster": "local", "workers": 3})
+    verbs: list[list[object]] = [["widths", config], ["bounds", config, *RELEASE], ["assess", config, *RELEASE]]
+    for words in [*verbs, ["why", config, "A*B"], ["posterior", config, *RELEASE], ["release", config]]:
+        sdc(*words)
+        sdc(*words, "--workers", 1)
+        sdc(*words, "--workers", 2)
+        assert opened == [("local", 3), ("in-process", 1), ("local", 2)], words[0]
+        opened.clear()
+    sdc("widths", CZECH)
+    assert opened == [("in-process", 1)]
+    # a cluster that is not there is said, and not replaced by this process
+    lost = write_config(tmp_path, execution={"cluster": "none.yaml"})
+    sdc("widths", lost).assert_refused(r"cluster = 'none\.yaml'")
 
 
 # plan

@@ -17,15 +17,19 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import read_table
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
+from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.run_format import EARLIER, MANIFEST
 from sdc.search.capabilities import ZEROS, require_together
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
+from sdc.storage.certificate import read_certificate
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_search
 from sdc.storage.run_folder import RunFolder, folder_digest, read_json
@@ -98,6 +102,24 @@ class Subject:
         if self.released is None:
             raise ConfigError(f"{self.name} is no run with a release; give --release, such as --release 'age*sex'")
         return self.released
+
+    def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
+        """Bounds under a run's release, with the tables by which its certificate shows how far at-risk cells move.
+
+        RunFolderError where that is of another release, or was changed.
+        """
+        if self.released is None:
+            return bounds
+        folder, rows = RunFolder(Path(self.name)), self.table.at_risk(small_count)
+        stage = "assessment" if "assessment" in folder.records() else "search"
+        _require_recorded(folder, stage)
+        certificate = read_certificate(folder.stage(stage), self.table.schema)
+        if certificate.release != self.released:
+            raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
+        places = self.table.schema.keys.matching(bounds.cells, self.table.codes[rows])
+        known, old = Knowledge.of(self.table, certificate.release), bounds.rows(places)
+        inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
+        return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
 
     def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
         """How `sdc.find_release` searches: as given, else as the config has it, else by default."""
@@ -179,9 +201,7 @@ def _of_config(
 def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     folder = RunFolder(path)
     manifest, records = folder.manifest(), folder.records()
-    for stage in {"table", "search"} & set(records):
-        if folder_digest(folder.stage(stage)) != records[stage].output:
-            raise RunFolderError(f"{path}/{stage} is not what the manifest recorded; make it again with sdc run")
+    _require_recorded(folder, *{"table", "search"} & set(records))
     try:
         build = Build(BuildConfig.model_validate(manifest["config"]), _before(path / "table"))
     except (KeyError, ValidationError) as error:
@@ -191,6 +211,13 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     there = "search" in records
     found = read_search(path / "search", table.schema)[0] if there else None
     return Subject(str(path), table, build, found, _before(path / "table"))
+
+
+def _require_recorded(folder: RunFolder, *stages: str) -> None:
+    records = folder.records()
+    for stage in stages:
+        if folder_digest(folder.stage(stage)) != records[stage].output:
+            raise RunFolderError(f"{folder.stage(stage)} is not what the manifest recorded; make it again with sdc run")
 
 
 def _before(folder: Path) -> Before:
