@@ -89,7 +89,7 @@ def audit(
     min_width: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Checks a history: that no entry was changed, and by the table that every R(t) satisfied the criterion.
+    """Checks a server's history. Was an entry changed, and by a table: did every R(t) meet the criterion asked.
 
     What the history says of its own criterion is not taken for it: where it differs the history is refused.
     """
