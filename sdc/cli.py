@@ -456,7 +456,7 @@ def posterior_command(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """What a release makes probable, beside what it leaves possible."""
+    """What a release makes likely, beside what it leaves possible."""
     from sdc import api
     from sdc.intruder.measures import check_share, check_threshold
     from sdc.storage.results import posterior_facts

@@ -83,7 +83,7 @@ def capabilities(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What works with what: all pairs, those of A, or A with B; and the sentence with which the others are refused."""
+    """What works with what. All pairs, those of A, or A with B; and the sentence with which the others are refused."""
     from sdc.search.capabilities import told
 
     found = told(*(names or []))
