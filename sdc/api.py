@@ -480,7 +480,8 @@ def suppress(
 
     subtable = st.parse(sub_table, table.schema)
     if beside is None:
-        return suppression.suppress(table.marginal(subtable).dense, small_count, min_width)
+        zeros = table.zeros.excluded(subtable, table.schema)
+        return suppression.suppress(table.marginal(subtable).dense, small_count, min_width, zeros=zeros)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     effort = Effort(budget or Budget(), executor=executor)
     return suppression.suppress_beside(table, subtable, release_of(table, beside), criterion, effort)

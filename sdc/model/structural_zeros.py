@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -57,6 +58,38 @@ class StructuralZeros:
         kept = (p for p, named in zip(self.patterns, self.subtables, strict=True) if st.is_within(named, subtable))
         return StructuralZeros(tuple(tuple((place[v], codes) for v, codes in p) for p in kept))
 
+    def excluded(self, subtable: SubTable, schema: Schema) -> npt.NDArray[np.bool_]:
+        """(categories of its variables) which cells of the sub-table hold impossible cells alone: known to be 0.
+
+        Patterns that share no variable outside the sub-table exclude a cell together only where one of them does so
+        alone, so that those that do are looked at in one grid. InputError where a grid has more than 2^26 cells.
+        """
+        flags = np.zeros([schema.sizes[v] for v in st.members(subtable)], np.bool_)
+        for patterns in self._sharing(subtable):
+            kept = st.members(subtable) + st.members(st.union(st.of(v for v, _ in p) for p in patterns) & ~subtable)
+            sizes = [schema.sizes[v] for v in kept]
+            if prod(sizes) > MOST_DENSE:
+                raise InputError(
+                    f"{prod(sizes)} cells of {'*'.join(schema.names[v] for v in kept)} tell which cells of "
+                    f"{st.label(subtable, schema)} are impossible, at most {MOST_DENSE} are looked at; keep fewer "
+                    "variables, or fewer patterns"
+                )
+            grid = np.zeros(sizes, np.bool_)
+            for named in map(dict, patterns):
+                grid[np.ix_(*(named.get(v, range(schema.sizes[v])) for v in kept))] = True
+            flags |= grid.all(axis=tuple(range(flags.ndim, grid.ndim)))
+        return flags
+
+    def _sharing(self, subtable: SubTable) -> list[list[Pattern]]:
+        """The patterns in groups without a common variable outside the sub-table."""
+        groups: list[tuple[SubTable, list[Pattern]]] = []
+        for pattern, named in zip(self.patterns, self.subtables, strict=True):
+            shared = [group for group in groups if group[0] & named & ~subtable]
+            joined = st.union([named & ~subtable, *(outside for outside, _ in shared)])
+            patterns = [pattern, *(one for _, others in shared for one in others)]
+            groups = [*(group for group in groups if group not in shared), (joined, patterns)]
+        return [patterns for _, patterns in groups]
+
     def include(self, other: StructuralZeros) -> bool:
         """Whether every pattern of the other is one of these."""
         return set(other.patterns) <= set(self.patterns)
@@ -92,6 +125,7 @@ class StructuralZeros:
 
 NO_ZEROS = StructuralZeros(())
 MOST_QUOTED = 100
+MOST_DENSE = 1 << 26  # cells of a table or of flags that are held at once
 
 
 def _canonical(pattern: Pattern) -> Pattern:

@@ -14,7 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.keys import KeyIndex
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import MOST_DENSE, NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 
 Counts = npt.NDArray[np.int64]
@@ -22,7 +22,6 @@ Codes = npt.NDArray[np.uint16]
 
 MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hundreds of such sums fit int64
 CELLS_PER_CHUNK = 1 << 20
-MOST_DENSE = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)

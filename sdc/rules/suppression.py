@@ -36,8 +36,8 @@ class Suppressed:
     """Which cells are withheld.
 
     withheld  flags of the table's shape
-    bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest and all
-              margins; beside a release also the cells that were withheld for it
+    bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest, all
+              margins and the structural zeros; beside a release also the cells that were withheld for it
     weight    the records in withheld cells
     optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
               proven the best
@@ -58,18 +58,25 @@ class Suppressed:
 
 
 def suppress(
-    counts: Dense, small_count: int, min_width: int, *, also: Flags | None = None, solves: int = SOLVES
+    counts: Dense,
+    small_count: int,
+    min_width: int,
+    *,
+    zeros: Flags | None = None,
+    also: Flags | None = None,
+    solves: int = SOLVES,
 ) -> Suppressed:
     """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
 
     counts  integers of any shape; its margins with one variable summed out stay public, and so all others
+    zeros   flags of its shape: cells that everybody knows to be 0; none of them is withheld, for it protects nothing
     also    flags of its shape: cells that must be withheld and keep the width too
 
     By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
     narrow bounds, one of the cells that are public then must be withheld too ([DKS] section 5; Fischetti and Salazar
     2001). After so many solves all cells are withheld but those that protection does without. InputError for counts
-    below 0, more than 4,096 cells, or a width below 1; NotReleasableError where even withholding all leaves a cell too
-    narrow.
+    below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
+    withholding all leaves a cell too narrow.
     """
     counts = np.asarray(counts, np.int64)
     if counts.size and counts.min() < 0:
@@ -78,18 +85,21 @@ def suppress(
         raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are treated at once")
     if min_width < 1 or small_count < 1:
         raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
+    known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
+    if counts[known].any():
+        raise InputError(f"{int((counts[known] > 0).sum())} cells that are known to be 0 have records; correct the zeros")
     sensitive = ((counts > 0) & (counts <= small_count)) | (False if also is None else also)
-    intruder = _Intruder(counts, sensitive, min_width)
+    intruder = _Intruder(counts, sensitive, known, min_width)
     narrow = intruder.narrow(np.ones(counts.size, np.bool_))
     if narrow:
         raise NotReleasableError(
-            f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are withheld: its margins "
-            "tell them; release fewer margins, or merge categories"
+            f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are withheld: its margins"
+            f"{' and the structural zeros' if known.any() else ''} tell them; merge categories"
         )
     weights, cuts = counts.reshape(-1) + 1, list[npt.NDArray[np.int64]]()
     needs = _never_alone(intruder)
     while intruder.solves < solves:
-        withheld = _cheapest(weights, sensitive.reshape(-1), needs, cuts)
+        withheld = _cheapest(weights, intruder, needs, cuts)
         narrow = intruder.narrow(withheld)
         if not narrow:
             return intruder.suppressed(withheld, optimal=intruder.proven)
@@ -102,20 +112,28 @@ def suppress_beside(
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside a release of the table.
 
-    As `suppress`, and then every at-risk cell of the whole table is judged for whoever has the release and the cells
-    that stay: together these are a sub-table of the release's and one of a variable that follows from the sub-table's,
-    with a category for each public cell and one for all that are withheld. Where a cell is not proven to keep its
-    width, the cell of the sub-table that it is in is withheld as well, and so on; all within one budget.
+    As `suppress`, and then every at-risk cell of the whole table is judged for whoever has the release, the margins of
+    the sub-table, the structural zeros and the cells that stay: these are one of a variable that follows from the
+    sub-table's, with a category for each public cell and one for all that are withheld. Where a cell is not proven to
+    keep its width, the cell of the sub-table that it is in is withheld as well, and so on; all within one budget.
 
-    InputError where the release has the sub-table already; NotReleasableError where withholding does not do.
+    InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
+    the margins tell too much beside the release whatever is withheld.
     """
     if subtable in release:
         raise InputError(f"{st.label(subtable, table.schema)} is in the release as it is; there is nothing to withhold")
-    own = table.marginal(subtable)
-    also, spent = np.zeros(own.schema.sizes, np.bool_), 0
+    own, zeros = table.marginal(subtable), table.zeros.excluded(subtable, table.schema)
+    public = Release.of([*release.frontier, *st.children(subtable)])
+    inquiry = Inquiry(table, criterion, effort=effort)
+    if (verdict := inquiry.ask(public).assessment.verdict) is not Verdict.SAFE:
+        raise NotReleasableError(
+            f"{st.label(subtable, table.schema)} cannot be published beside the release, whatever is withheld: with its "
+            f"margins the verdict is {verdict.name.lower()}; release less, or publish coarser categories"
+        )
+    also, spent = np.zeros(own.schema.sizes, np.bool_), inquiry.spent
     while True:
-        found = suppress(own.dense, criterion.small_count, criterion.min_width, also=also)
-        inquiry, known = _beside(table, subtable, release, found.withheld, criterion, effort)
+        found = suppress(own.dense, criterion.small_count, criterion.min_width, zeros=zeros, also=also)
+        inquiry, known = _beside(table, subtable, public, found.withheld, criterion, effort)
         inquiry.spent = spent
         judged, spent = inquiry.ask(known).assessment, inquiry.spent
         if judged.verdict is Verdict.SAFE:
@@ -147,17 +165,19 @@ def _beside(
 
 
 class _Intruder:
-    """What can be told of the sensitive cells by whoever has all cells but those withheld, and all margins.
+    """What can be told of the sensitive cells by whoever has all cells but those withheld, all margins and the zeros.
 
     Tables that agree with what is public are kept: they serve as long as all cells in which they differ are withheld.
 
+    sensitive, unknown  (cells,) flags: which must keep the width, and which are not known to be 0
     proven  whether all that was said to be narrow was proven to be
     solves  how often the solver was asked
     """
 
-    def __init__(self, counts: Dense, sensitive: Flags, min_width: int) -> None:
+    def __init__(self, counts: Dense, sensitive: Flags, zeros: Flags, min_width: int) -> None:
         self.shape, self.flat, self.width = counts.shape, counts.reshape(-1), min_width
-        self.cells = np.flatnonzero(sensitive)
+        self.sensitive, self.unknown = sensitive.reshape(-1), ~zeros.reshape(-1)
+        self.cells = np.flatnonzero(self.sensitive)
         grid = np.arange(counts.size).reshape(counts.shape)
         self.grids = [np.moveaxis(grid, axis, -1).reshape(-1, counts.shape[axis]) for axis in range(counts.ndim)]
         self.lines = [line for lines in self.grids for line in lines]
@@ -184,8 +204,8 @@ class _Intruder:
         return high - low >= self.width
 
     def moving(self, withheld: Flags) -> Flags:
-        """Without the cells that follow from the margins because no other of some line is withheld."""
-        moves = withheld.copy()
+        """Without those known to be 0, and those that follow from margins because no other of some line is withheld."""
+        moves = withheld & self.unknown
         while True:
             alone = np.zeros_like(moves)
             for lines in self.grids:
@@ -260,10 +280,12 @@ def _never_alone(intruder: _Intruder) -> LinearConstraint:
     return LinearConstraint(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
 
 
-def _cheapest(weights: Dense, sensitive: Flags, needs: LinearConstraint, cuts: list[npt.NDArray[np.int64]]) -> Flags:
+def _cheapest(
+    weights: Dense, intruder: _Intruder, needs: LinearConstraint, cuts: list[npt.NDArray[np.int64]]
+) -> Flags:
     """The cells of least weight that have one of every cut, and the sensitive ones, none of them alone in a line."""
-    if not sensitive.any():
-        return sensitive.copy()
+    if not intruder.sensitive.any():
+        return intruder.sensitive.copy()
     constraints, lines = [needs], needs.A.shape[1] - len(weights)
     if cuts:
         rows = np.repeat(np.arange(len(cuts)), [len(cut) for cut in cuts])
@@ -273,8 +295,8 @@ def _cheapest(weights: Dense, sensitive: Flags, needs: LinearConstraint, cuts: l
         np.concatenate([weights, np.zeros(lines)]),
         integrality=np.concatenate([np.ones(len(weights)), np.zeros(lines)]),
         bounds=Bounds(
-            np.concatenate([sensitive, np.zeros(lines)]),
-            np.concatenate([np.ones(len(weights)), np.full(lines, np.inf)]),
+            np.concatenate([intruder.sensitive, np.zeros(lines)]),
+            np.concatenate([intruder.unknown, np.full(lines, np.inf)]),
         ),
         constraints=constraints,
         options={"mip_rel_gap": 0},
@@ -286,9 +308,9 @@ def _cheapest(weights: Dense, sensitive: Flags, needs: LinearConstraint, cuts: l
 
 def _greedy(intruder: _Intruder) -> Flags:
     """From all cells those public again, largest first, that are not needed."""
-    kept = np.ones(len(intruder.flat), np.bool_)
+    kept = intruder.unknown.copy()
     for cell in np.argsort(-intruder.flat, kind="stable").tolist():
-        if cell not in intruder.cells:
+        if not intruder.sensitive[cell]:
             kept[cell] = False
             kept[cell] = bool(intruder.narrow(kept))
     return kept

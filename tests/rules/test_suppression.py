@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, islice, product
 
 import numpy as np
 import pytest
@@ -15,8 +17,10 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.release import Release
+from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
-from sdc.rules.suppression import Dense, suppress
+from sdc.rules.suppression import Dense, Flags, suppress
+from tests.judge import TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.strategies import dense, knows, schema_of, small_tables
 
 
@@ -137,5 +141,122 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
     known = Release.of(st.parse(name, table.schema) for name in release)
     with pytest.raises(InputError, match=r"A is in the release as it is"):
         suppress_in(table, "A", small_count=2, min_width=4, beside=known)
-    with pytest.raises(NotReleasableError, match=r"though all cells are withheld|by withholding cells"):
+    with pytest.raises(NotReleasableError, match=r"whatever is withheld: with its margins the verdict is unsafe"):
         suppress_in(table, "A*B*C", small_count=2, min_width=4, beside=["A*B"])
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A sub-table of a small table with structural zeros, what is to be protected, and beside which release."""
+
+    table: Table
+    subtable: int
+    small_count: int
+    min_width: int
+    release: Release
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.table.schema.sizes
+
+    @property
+    def is_impossible(self) -> Flags:
+        return self.table.zeros.contains(np.array(every_cell(self.sizes)))
+
+    def is_small(self, counts: Dense) -> Flags:
+        return np.asarray((counts > 0) & (counts <= self.small_count))
+
+    def of(self, tables: Dense) -> Dense:
+        """(tables, categories...) the sub-table of each of (tables, cells)."""
+        out = tuple(v + 1 for v in range(len(self.sizes)) if not self.subtable >> v & 1)
+        return np.asarray(tables.reshape(-1, *self.sizes).sum(axis=out))
+
+    def agreeing(self, withheld: Flags) -> Dense:
+        """All tables with the zeros, the sub-table's margins and public cells, and the release."""
+        counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
+        facts = [*impossible(map(tuple, zeros))]
+        for known in [*st.children(self.subtable), *self.release.frontier]:
+            facts += exact(counts, st.members(known))
+        cells = exact(counts, st.members(self.subtable))
+        facts += [cell for cell, hidden in zip(cells, withheld.reshape(-1), strict=True) if not hidden]
+        return agreeing(self.sizes, facts, 300_000)
+
+    def suppress(self, beside: Release | None = None) -> Flags:
+        """Which cells are withheld, none of them known to be 0; none where it is refused."""
+        name = st.label(self.subtable, self.table.schema)
+        found = suppress_in(
+            self.table, name, small_count=self.small_count, min_width=self.min_width, beside=beside
+        ).withheld
+        assert self.of(~self.is_impossible)[0][found].all()
+        return found
+
+
+def cases(rng: np.random.Generator, *, beside: bool) -> Iterator[Case]:
+    """Such cases with a count at risk, of which all tables that agree can be listed, without end."""
+    while True:
+        sizes = [[2, 2, 2], [2, 3, 2], [3, 3], [2, 4], [2, 2, 3], [2, 4, 2]][rng.integers(6)]
+        patterns = [pattern(rng, sizes) for _ in range(rng.integers(4))]
+        if sizes[1] == 4:  # the first variable is a coarser level of the second
+            patterns += [((0, (1,)), (1, (0, 1))), ((0, (0,)), (1, (2, 3)))]
+        zeros, cells = StructuralZeros(tuple(patterns)), np.array(every_cell(sizes))
+        counts = rng.integers(0, 4, len(cells)) * (rng.random(len(cells)) < 0.7) * ~zeros.contains(cells)
+        full = st.full(len(sizes))
+        release = Release.of(rng.integers(0, full, 2).tolist() if beside else [])
+        subtable, small, width = (int(rng.integers(1, end)) for end in (full + 1, 3, 4))
+        if not ((counts > 0) & (counts <= small)).any() or (beside and subtable in release):
+            continue
+        case = Case(Table.of(schema_of(sizes), cells, counts).with_zeros(zeros), subtable, small, width, release)
+        try:
+            case.agreeing(np.ones(case.of(counts)[0].shape, np.bool_))
+        except TooManyTablesError:
+            continue
+        yield case
+
+
+def pattern(rng: np.random.Generator, sizes: list[int]) -> Pattern:
+    named = sorted(rng.permutation(len(sizes))[: rng.integers(1, len(sizes) + 1)].tolist())
+    return tuple((v, tuple(rng.permutation(sizes[v])[: rng.integers(1, sizes[v])].tolist())) for v in named)
+
+
+def test_whoever_knows_the_zeros_and_the_margins_pins_no_small_count(night: list[int]) -> None:
+    """And where it is refused, not even withholding all that may be withheld would do."""
+    protected, refused = 0, 0
+    for case in islice(cases(np.random.default_rng([1, *night]), beside=False), 200):
+        own = case.of(case.table.dense)[0]
+        try:
+            withheld = case.suppress()
+            protected += bool(withheld.any())
+        except NotReleasableError:
+            withheld = None
+            refused += 1
+        tables = case.of(case.agreeing(np.ones(own.shape, np.bool_) if withheld is None else withheld))
+        is_wide = bool((np.ptp(tables, axis=0)[case.is_small(own)] >= case.min_width).all())
+        assert is_wide == (withheld is not None)
+    assert min(protected, refused) > 20
+
+
+def test_beside_a_release_the_margins_and_zeros_pin_no_count_of_the_table(night: list[int]) -> None:
+    protected = 0
+    for case in islice(cases(np.random.default_rng([2, *night]), beside=True), 200):
+        try:
+            withheld = case.suppress(case.release)
+        except NotReleasableError:
+            continue
+        tables = case.agreeing(withheld)
+        small = case.is_small(case.table.dense.reshape(-1))
+        assert (np.ptp(tables, axis=0)[small] >= case.min_width).all()
+        protected += bool(withheld.any())
+    assert protected > 20
+
+
+def test_zeros_of_several_patterns_exclude_a_cell_of_a_sub_table() -> None:
+    """Two patterns that each leave a category of C leave none of the cell together."""
+    table = dense(schema_of([2, 2, 2]), [0, 0, 1, 2, 3, 4, 5, 6])
+    halves = StructuralZeros(tuple(((0, (0,)), (1, (0,)), (2, (c,))) for c in (0, 1)))
+    assert halves.excluded(0b011, table.schema).tolist() == [[True, False], [False, False]]
+    assert not halves.excluded(0b101, table.schema).any()
+    with pytest.raises(NotReleasableError, match="its margins and the structural zeros tell them; merge categories"):
+        suppress_in(table.with_zeros(halves), "A*B", small_count=3, min_width=1)
+    assert suppress_in(table, "A*B", small_count=3, min_width=1).withheld.all()
+    with pytest.raises(InputError, match="2 cells that are known to be 0 have records"):
+        suppress(np.array([1, 2]), 1, 1, zeros=np.array([True, True]))
