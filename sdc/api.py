@@ -480,8 +480,9 @@ def suppress(
 
     subtable = st.parse(sub_table, table.schema)
     if beside is None:
+        counts = table.marginal(subtable).dense
         zeros = table.zeros.excluded(subtable, table.schema)
-        return suppression.suppress(table.marginal(subtable).dense, small_count, min_width, zeros=zeros)
+        return suppression.suppress(counts, small_count, min_width, zeros=zeros)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     effort = Effort(budget or Budget(), executor=executor)
     return suppression.suppress_beside(table, subtable, release_of(table, beside), criterion, effort)
@@ -492,6 +493,7 @@ def magnitude_table(
     value: str,
     variables: Sequence[str],
     *,
+    also: Sequence[Sequence[str]] = (),
     contributors: int | None = None,
     dominance: tuple[int, Share] | None = None,
     percent: Share | None = None,
@@ -514,6 +516,7 @@ def magnitude_table(
         value,
         variables,
         rules,
+        also=also,
         contributor=contributor,
         unique=unique,
         hierarchies=hierarchies,

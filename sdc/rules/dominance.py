@@ -23,7 +23,7 @@ Share: TypeAlias = int | str | Decimal | Fraction
 class Rules:
     """What a cell of sums must keep; what is None is not asked.
 
-    contributors  the n-rule: at least so many contribute
+    contributors  the n-rule: at least so many contribute; who has 0 does not
     dominance     the (n, p)-rule: the n largest hold no more than p per cent; strictly more fails
     ambiguity     the p%-rule: what is left without the two largest is at least p per cent of the largest, so that the
                   second largest cannot tell the largest more closely; strictly less fails
@@ -65,7 +65,7 @@ def _share(text: Share) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Cells of a magnitude table: what each sums to, how many contribute, and which rules it fails.
+    """Cells of a magnitude table: what each sums to, how many contribute more than 0, and which rules it fails.
 
     totals, contributors                          (cells,)
     few, dominated, told                          (cells,) flags: n-rule, (n, p)-rule, p%-rule
@@ -79,7 +79,7 @@ class Judged:
 
     @property
     def fails(self) -> npt.NDArray[np.bool_]:
-        """(cells,) whether a cell with contributors fails any."""
+        """(cells,) whether a cell with records fails any."""
         found: npt.NDArray[np.bool_] = self.few | self.dominated | self.told
         return found
 
@@ -92,9 +92,9 @@ class Judged:
 def judge(cells: Values, values: Values, contributors: Values, number: int, rules: Rules) -> Judged:
     """Judges so many cells from records: the cell that each is in, its value, and whose it is.
 
-    A contributor with several records in a cell has there what they sum to. A cell without a record fails nothing; one
-    whose contributors all have 0 fails the (n, p)-rule and the p%-rule, for its total tells what each of them has.
-    InputError for values below 0, or whose sum leaves 62 bits.
+    A contributor with several records in a cell has there what they sum to, and contributes where that is not 0. A cell
+    without a record fails nothing; one whose records are all 0 fails every rule that is asked, for its total tells what
+    each of them has. InputError for values below 0, or whose sum leaves 62 bits.
     """
     if len(values) and values.min() < 0:
         raise InputError(
@@ -103,20 +103,15 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
         )
     if float(values.sum(dtype=np.float64)) >= 2.0**62:
         raise InputError("the values sum to more than 2^62 of their unit; give them in a larger unit")
-    order = np.lexsort((contributors, cells))
-    keys = np.stack([cells[order], contributors[order]])
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
-    starts = np.flatnonzero(first)
-    held = np.add.reduceat(values[order], starts) if len(starts) else values[:0]
-    own = keys[0][starts]
+    has_records, contributes = np.bincount(cells, minlength=number) > 0, np.flatnonzero(values)
+    own, held = _holdings(cells[contributes], values[contributes], contributors[contributes])
     totals, many = np.zeros(number, np.int64), np.bincount(own, minlength=number).astype(np.int64)
     np.add.at(totals, own, held)
-    few = np.zeros(number, np.bool_) if rules.contributors is None else (many > 0) & (many < rules.contributors)
+    few = np.zeros(number, np.bool_) if rules.contributors is None else has_records & (many < rules.contributors)
     dominated, told = np.zeros(number, np.bool_), np.zeros(number, np.bool_)
     by_size = np.lexsort((-held, own))
     ends = np.cumsum(many)
-    for cell in np.flatnonzero(many).tolist():
+    for cell in np.flatnonzero(has_records).tolist():
         largest = held[by_size[ends[cell] - many[cell] : ends[cell]]]
         total = int(totals[cell])
         if rules.dominance is not None:
@@ -125,3 +120,13 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
         if rules.ambiguity is not None:
             told[cell] = total == 0 or 100 * (total - int(largest[:2].sum())) < rules.ambiguity * int(largest[0])
     return Judged(totals, many, few, dominated, told)
+
+
+def _holdings(cells: Values, values: Values, contributors: Values) -> tuple[Values, Values]:
+    """What each contributor has in each cell: the cell, and the sum of the records' values."""
+    order = np.lexsort((contributors, cells))
+    keys = np.stack([cells[order], contributors[order]])
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    starts = np.flatnonzero(first)
+    return keys[0][starts], np.add.reduceat(values[order], starts) if len(starts) else values[:0]

@@ -81,13 +81,12 @@ def suppress(
     counts = np.asarray(counts, np.int64)
     if counts.size and counts.min() < 0:
         raise InputError(f"{int((counts < 0).sum())} counts are below 0; counts must not be negative")
-    if not 0 < counts.size <= MOST_CELLS:
-        raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are treated at once")
+    _require_few(counts)
     if min_width < 1 or small_count < 1:
         raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
     known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
     if counts[known].any():
-        raise InputError(f"{int((counts[known] > 0).sum())} cells that are known to be 0 have records; correct the zeros")
+        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
     sensitive = ((counts > 0) & (counts <= small_count)) | (False if also is None else also)
     intruder = _Intruder(counts, sensitive, known, min_width)
     narrow = intruder.narrow(np.ones(counts.size, np.bool_))
@@ -122,17 +121,19 @@ def suppress_beside(
     """
     if subtable in release:
         raise InputError(f"{st.label(subtable, table.schema)} is in the release as it is; there is nothing to withhold")
-    own, zeros = table.marginal(subtable), table.zeros.excluded(subtable, table.schema)
+    counts = table.marginal(subtable).dense
+    _require_few(counts)
+    zeros = table.zeros.excluded(subtable, table.schema)
     public = Release.of([*release.frontier, *st.children(subtable)])
     inquiry = Inquiry(table, criterion, effort=effort)
     if (verdict := inquiry.ask(public).assessment.verdict) is not Verdict.SAFE:
         raise NotReleasableError(
-            f"{st.label(subtable, table.schema)} cannot be published beside the release, whatever is withheld: with its "
-            f"margins the verdict is {verdict.name.lower()}; release less, or publish coarser categories"
+            f"{st.label(subtable, table.schema)} cannot be published beside the release, whatever is withheld: with "
+            f"its margins the verdict is {verdict.name.lower()}; release less, or publish coarser categories"
         )
-    also, spent = np.zeros(own.schema.sizes, np.bool_), inquiry.spent
+    also, spent = np.zeros(counts.shape, np.bool_), inquiry.spent
     while True:
-        found = suppress(own.dense, criterion.small_count, criterion.min_width, zeros=zeros, also=also)
+        found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros, also=also)
         inquiry, known = _beside(table, subtable, public, found.withheld, criterion, effort)
         inquiry.spent = spent
         judged, spent = inquiry.ask(known).assessment, inquiry.spent
@@ -145,10 +146,15 @@ def suppress_beside(
         if not more.any():
             raise NotReleasableError(
                 f"{st.label(subtable, table.schema)} cannot be published beside the release by withholding cells: with "
-                f"{int(found.withheld.sum())} of {own.schema.cells} withheld the verdict is "
+                f"{int(found.withheld.sum())} of {counts.size} withheld the verdict is "
                 f"{judged.verdict.name.lower()}; release less, or publish coarser categories"
             )
         also |= more
+
+
+def _require_few(counts: Dense) -> None:
+    if not 0 < counts.size <= MOST_CELLS:
+        raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are treated at once")
 
 
 def _beside(
@@ -280,9 +286,7 @@ def _never_alone(intruder: _Intruder) -> LinearConstraint:
     return LinearConstraint(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
 
 
-def _cheapest(
-    weights: Dense, intruder: _Intruder, needs: LinearConstraint, cuts: list[npt.NDArray[np.int64]]
-) -> Flags:
+def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearConstraint, cuts: list[npt.NDArray[np.int64]]) -> Flags:
     """The cells of least weight that have one of every cut, and the sensitive ones, none of them alone in a line."""
     if not intruder.sensitive.any():
         return intruder.sensitive.copy()

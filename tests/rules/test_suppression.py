@@ -258,5 +258,5 @@ def test_zeros_of_several_patterns_exclude_a_cell_of_a_sub_table() -> None:
     with pytest.raises(NotReleasableError, match="its margins and the structural zeros tell them; merge categories"):
         suppress_in(table.with_zeros(halves), "A*B", small_count=3, min_width=1)
     assert suppress_in(table, "A*B", small_count=3, min_width=1).withheld.all()
-    with pytest.raises(InputError, match="2 cells that are known to be 0 have records"):
+    with pytest.raises(InputError, match="2 cells known to be 0 have records"):
         suppress(np.array([1, 2]), 1, 1, zeros=np.array([True, True]))
