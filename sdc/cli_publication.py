@@ -113,11 +113,12 @@ def docs(
     ] = Path("handbook.html"),
     as_json: Json = False,
 ) -> None:
-    """Writes the handbook, one page. Its chapters, all commands, and every key of a config."""
+    """Writes the handbook, one page of HTML. A page for each feature, all commands and verbs, every key of a config."""
     from sdc.handbook import handbook
+    from sdc.handbook.lists import lists
     from sdc.storage.whole_file import replacing
 
-    page = handbook(context.find_root().command)
+    page = handbook(lists(context.find_root().command))
     try:
         with replacing(out) as temporary:
             temporary.write_text(page, encoding="utf-8")

@@ -9,33 +9,43 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from markdown_it import MarkdownIt
 from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
 import sdc
 from sdc.cli import app
+from sdc.config import BuildConfig
 from sdc.config_reference import reference
-from sdc.handbook import Snippet, chapters, handbook, snippets
+from sdc.handbook import handbook, pages
+from sdc.handbook.lists import lists
+from sdc.handbook.markdown import html, snippets
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-CZECH = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
-KINDS = {"console", "pycon", "sh", "yaml", "csv"}
+ROOT = Path(__file__).parents[1]
+CZECH = ROOT / "configs" / "czech_auto_workers.csv"
 SDC = f'sdc() {{ "{sys.executable}" -c "from sdc.cli import main; main()" "$@"; }}\n'
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return handbook(typer.main.get_command(app))
+    return whole()
+
+
+def whole() -> str:
+    return handbook(lists(typer.main.get_command(app)))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where all chapters are tried, one after the other, as a reader would."""
+    """Where all pages are tried, one after the other, as a reader would."""
     place = tmp_path_factory.mktemp("reader")
     shutil.copy(CZECH, place)
     before = Path.cwd()
@@ -90,24 +100,33 @@ def run_pycon(text: str) -> None:
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
 
 
-@pytest.mark.parametrize("name", [name for name, _ in chapters()])
+@pytest.mark.parametrize("name", [name for name, _ in pages()])
 def test_every_snippet_runs(name: str, folder: Path) -> None:
-    for one in snippets(dict(chapters())[name]):
-        assert one.kind in KINDS, one
-        if one.kind in ("yaml", "csv"):
+    for one in snippets(dict(pages())[name]):
+        if one.name:
+            (folder / one.name).parent.mkdir(exist_ok=True)
             (folder / one.name).write_text(one.text)
+        elif one.kind == "yaml":
+            check_part(one.text)
         elif one.kind == "console":
             run_console(one.text, folder)
         elif one.kind == "sh":
             run_sh(one.text, folder)
-        else:
+        elif one.kind == "pycon":
             run_pycon(one.text)
+        else:
+            assert not one.kind, one  # a drawing
 
 
-def test_each_chapter_has_something_to_run() -> None:
-    found: dict[str, list[Snippet]] = {name: list(snippets(text)) for name, text in chapters()}
-    assert len(found) == 7
-    assert all(any(one.kind == "console" for one in own) for own in found.values())
+def check_part(text: str) -> None:
+    """What is said of a part of a config is what a config may have."""
+    whole = {"name": "part", "table": {"path": "t.csv"}, "risk": {"min_width": 3}}
+    BuildConfig.model_validate({**whole, **yaml.safe_load(text)})
+
+
+def test_commands_on_their_page() -> None:
+    text = dict(pages())["16_use.md"]
+    assert {*re.findall(r"^\| `sdc (\w+)", text, re.MULTILINE)} == {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
 
 
 def test_the_page_has_all_of_it(page: str) -> None:
@@ -117,10 +136,60 @@ def test_the_page_has_all_of_it(page: str) -> None:
     assert page.count('id="key-') == len(list(reference()))
     assert "<!--" not in page
     assert not re.search(r'(src|href)="(?!#)', page)
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
-    assert page == handbook(typer.main.get_command(app))
+    anchors = re.findall(r'id="([^"]+)"', page)
+    assert len(anchors) == len(set(anchors))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(anchors)
+    assert page == whole()
     assert "/home/" not in page
     assert " at 0x" not in page
+
+
+def test_papers_that_are_named_are_listed(page: str) -> None:
+    listed = re.findall(r"<strong>\[([A-Z]+)\]</strong>", page)
+    assert {"KDSF", "DKS", "DFT", "CACM"} <= {*listed}
+    assert {*re.findall(r"\[(KDSF|DKS|DFT|CACM|DF)\]", page)} <= {*listed}
+
+
+def test_without_an_install() -> None:
+    """From a clone, by Python alone: no package can be imported, and each page is there."""
+    done = subprocess.run([sys.executable, "-S", "-E", "-m", "sdc.handbook"], cwd=ROOT, capture_output=True, check=True)
+    assert done.stdout.decode() == handbook()
+    assert done.stdout.count(b"<section") == len(pages())
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run([sys.executable, "-S", "-E", "-c", "import typer"], cwd=ROOT, capture_output=True, check=True)
+
+
+class Events(HTMLParser):
+    """Tags, links and words of a text in HTML, without what only our own has: anchors, and what can be scrolled."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("div", "span"):
+            self.found += [f"<{tag}>", *(str(value) for name, value in attrs if name == "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("div", "span"):
+            self.found.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self.found += data.split()
+
+
+@pytest.mark.parametrize("name", [name for name, _ in pages()])
+def test_pages_are_read_as_a_full_parser_reads_them(name: str) -> None:
+    text = dict(pages())[name].partition("\n")[2]
+    expected = re.sub(r"<(/?)h(\d)>", lambda m: f"<{m[1]}h{int(m[2]) + 1}>", library(text))
+    own = re.sub(r'<span class="file">.*?</span>', "", html(text, "page"))
+    assert Events(own).found == Events(expected).found
+
+
+def library(text: str) -> str:
+    text = re.sub(r"\]\(\d+_(\w+)\.md\)", r"](#\1)", text)
+    return str(MarkdownIt("commonmark").enable("table").render(text))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome on this machine")
@@ -145,9 +214,10 @@ def test_the_page_in_a_browser(page: str, tmp_path: Path) -> None:
 def keyboard(tab: Page) -> None:
     """The contents are reached and followed without a mouse."""
     tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.getAttribute('href')").startswith("#a-first-release")
-    for _ in range(6):
+    assert tab.evaluate("document.activeElement.getAttribute('href')") == "#first_release"
+    while tab.evaluate("document.activeElement.getAttribute('href')") != "#auditors":
         tab.keyboard.press("Tab")
+        assert tab.evaluate("document.activeElement.closest('nav') !== null")
     tab.keyboard.press("Enter")
-    assert tab.url.endswith("#for-auditors")
-    assert tab.evaluate("document.querySelector('#for-auditors').getBoundingClientRect().top") < 40
+    assert tab.url.endswith("#auditors")
+    assert tab.evaluate("document.querySelector('#auditors').getBoundingClientRect().top") < 40

@@ -1,0 +1,118 @@
+"""The Markdown of the handbook's pages, as HTML, by the standard library alone: a page can be made without an install.
+
+Blocks are separated by empty lines: headings, paragraphs, fences, tables and flat lists; within them tags as they are.
+A test holds it against a full parser on every page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+
+BLOCK = re.compile(r"^```(?P<info>.*)\n(?P<code>(?:.*\n)*?)```$|^.+(?:\n(?!```).+)*", re.MULTILINE)
+ITEM = re.compile(r"^(?:- |\d+\. )", re.MULTILINE)
+INLINE = re.compile(
+    r"`(?P<code>[^`]+)`|\*\*(?P<strong>.+?)\*\*|\*(?P<em>[^*]+)\*|\[(?P<text>[^\]]+)\]\((?P<to>[^)]+)\)"
+    r"|\\(?P<sign>[*|])|(?P<tag></?[a-z][^>]*>)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced part of a page.
+
+    kind  console, pycon, sh, text, or what file it is: yaml, csv
+    name  of the file; none of a part of a config
+    """
+
+    kind: str
+    name: str
+    text: str
+
+
+def snippets(text: str) -> Iterator[Snippet]:
+    """Everything on a page that can be run, or that something run reads."""
+    for block in BLOCK.finditer(text):
+        if block["code"] is not None:
+            kind, _, name = block["info"].partition(" ")
+            yield Snippet(kind, name, block["code"])
+
+
+def headings(text: str) -> list[str]:
+    """The title of a page, then those of its parts."""
+    blocks = (block[0] for block in BLOCK.finditer(text) if block["code"] is None)
+    return [block.lstrip("#").strip() for block in blocks if block.startswith("#")]
+
+
+def anchor(page: str, heading: str) -> str:
+    """Where a part of a page is."""
+    return f"{page}-{re.sub(r'[^a-z]+', '-', heading.lower()).strip('-')}"
+
+
+def html(text: str, page: str) -> str:
+    """A page without its title, whose parts have anchors; what is wide can be scrolled by keyboard."""
+    return "\n".join(_block(block, page) for block in BLOCK.finditer(text) if not block[0].startswith("# "))
+
+
+def _block(block: re.Match[str], page: str) -> str:
+    text = block[0]
+    if block["code"] is not None:
+        return _fence(*snippets(text))
+    if text.startswith("#"):
+        # one level lower, below the title of all pages
+        signs, _, title = text.partition(" ")
+        level = len(signs) + 1
+        return f'<h{level} id="{anchor(page, title)}">{_inline(title)}</h{level}>'
+    if text.startswith("|"):
+        return _table(text.splitlines())
+    if ITEM.match(text):
+        kind = "ul" if text.startswith("-") else "ol"
+        items = "".join(f"<li>{_inline(item.strip())}</li>" for item in ITEM.split(text)[1:])
+        return f"<{kind}>{items}</{kind}>"
+    return f"<p>{_inline(text)}</p>"
+
+
+def _fence(snippet: Snippet) -> str:
+    label = f'<span class="file">{escape(snippet.name)}</span>' if snippet.name else ""
+    return f'{label}<pre tabindex="0"><code class="{escape(snippet.kind)}">{escape(snippet.text)}</code></pre>'
+
+
+def _table(lines: list[str]) -> str:
+    head, _, *rows = (_row(line) for line in lines)
+    said = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
+    titles = "".join(f"<th>{cell}</th>" for cell in head)
+    return (
+        f'<div class="wide" tabindex="0"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>{said}</tbody></table></div>'
+    )
+
+
+def _row(line: str) -> list[str]:
+    return [_inline(cell.strip()) for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])]
+
+
+def _inline(text: str) -> str:
+    """Code, strong, emphasis, links, signs that mean themselves and tags; all else is text."""
+    said, end = "", 0
+    for found in INLINE.finditer(text):
+        said += escape(text[end : found.start()]) + _marked(found)
+        end = found.end()
+    return said + escape(text[end:])
+
+
+def _marked(found: re.Match[str]) -> str:
+    kind, inner = str(found.lastgroup), found[str(found.lastgroup)]
+    if kind == "code":
+        return f"<code>{escape(inner)}</code>"
+    if kind == "to":
+        return f'<a href="{escape(_target(inner))}">{_inline(found["text"])}</a>'
+    if kind == "tag":
+        return inner
+    return escape(inner) if kind == "sign" else f"<{kind}>{_inline(inner)}</{kind}>"
+
+
+def _target(to: str) -> str:
+    """Of another page its place in the handbook, where all are one."""
+    return re.sub(r"^\d+_(\w+)\.md$", r"#\1", to)

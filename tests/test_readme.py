@@ -1,0 +1,91 @@
+"""The README: what fits on it, that its links lead somewhere, and that its commands print what it shows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from sdc.config import BuildConfig
+from sdc.handbook import pages
+from sdc.handbook.markdown import Snippet, snippets
+from tests.test_handbook import SDC, matches
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+FIRST_SCREEN = 24  # lines of a terminal
+
+
+def shown() -> dict[str, str]:
+    """What each command is said to print."""
+    parts = [one for one in snippets(TEXT) if one.kind in ("bash", "text")]
+    assert [one.kind for one in parts] == ["bash", "text"] * 2
+    return {one.text.strip(): other.text for one, other in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def test_it_is_short_and_says_where_the_rest_is() -> None:
+    assert len(TEXT.encode()) <= 8000
+    assert "`sdc docs`" in "\n".join(TEXT.splitlines()[:FIRST_SCREEN])
+    links = re.findall(r"\]\(([^)]+)\)", TEXT)
+    assert all((ROOT / link).exists() for link in links)
+    assert {f"sdc/handbook/{name}" for name, _ in pages()} <= {*links}
+
+
+def test_the_layout_is_that_of_the_repository() -> None:
+    named = re.findall(r"^(sdc/\S+)", TEXT, re.MULTILINE)
+    there = {f"sdc/{path.name}" for path in (ROOT / "sdc").iterdir() if (path / "__init__.py").exists()}
+    assert there == {name for name in named if not name.endswith(".py")}
+    assert all((ROOT / name).exists() for name in named)
+
+
+def test_its_build_prints_what_it_shows(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    (command, expected), _ = shown().items()
+    done = subprocess.run(
+        ["bash", "-c", SDC + command.partition(" && ")[2]],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert matches(expected, done.stdout), done.stdout
+    (run,) = tmp_path.glob("runs/czech_auto_workers/*")
+    assert set(drawn()) <= {path.name for path in run.iterdir()}
+
+
+def drawn() -> list[str]:
+    """What the picture says a run folder has."""
+    (picture,) = (
+        one.text for one in snippets(TEXT) if "release/" in one.text and not one.kind and "sdc run" in one.text
+    )
+    names = re.findall(r"(\w+)/|(manifest\.json)", picture)
+    assert len(names) == 7
+    return [one or other for one, other in names]
+
+
+def test_its_tests_print_what_it_shows(tmp_path: Path) -> None:
+    """Of two tests, one of which has no data; how a run of all ends is the same."""
+    (tmp_path / "test_two.py").write_text(
+        "import pytest\n\n\ndef test_one(): pass\n\n\ndef test_other(): pytest.skip('not here')\n"
+    )
+    _, (command, expected) = shown().items()
+    words = command.partition(" && ")[2].split()
+    assert words == ["python", "-m", "pytest"]
+    done = subprocess.run(
+        [sys.executable, *words[1:], "-c", ROOT / "pyproject.toml", "-n", "0", "-p", "no:cacheprovider", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert matches(expected, re.sub("={4,}", "====", done.stdout)), done.stdout
+
+
+def test_its_config_is_one() -> None:
+    (config,) = (one for one in snippets(TEXT) if one == Snippet("yaml", "", one.text))
+    BuildConfig.model_validate(yaml.safe_load(config.text))
