@@ -17,6 +17,8 @@ LOGGER.addHandler(logging.NullHandler())
 STEP = "step"  # the event of one step of a search, of which there may be thousands
 WARNING = "warning"  # the event of what whoever decides must look at, though nothing is refused for it
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
+SERVER = LOGGER.getChild("server")  # its requests, without what was asked for; and by FAULTY what is wrong, or no more
+FAULTY = "fault"
 
 
 def tell(event: str, text: str = "", logger: logging.Logger = LOGGER, **fields: Any) -> None:
@@ -43,7 +45,7 @@ class EventLog(logging.Handler):
         line = json.dumps({**{key: value for key, value in named.items() if value}, **fields}, ensure_ascii=False)
         try:
             # a line that a death cut short must not spoil the next one
-            with open(self._path, "ab+", opener=_for_this_user) as file:
+            with open(self._path, "ab+", opener=for_this_user) as file:
                 cut_short = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
                 file.write(b"\n" * cut_short + line.encode() + b"\n")
         except OSError:
@@ -64,7 +66,8 @@ class EventText(logging.Handler):
             self._say(record.getMessage())
 
 
-def _for_this_user(path: str, flags: int) -> int:
+def for_this_user(path: str, flags: int) -> int:
+    """Opens what nobody else may read."""
     return os.open(path, flags, 0o600)
 
 

@@ -43,9 +43,12 @@ from sdc.server.documentation import (
     BINARY,
     BYTES,
     HEALTH,
+    METRICS,
+    METRICS_TYPE,
     NEW_KEY,
     REPLY,
     TABLE,
+    AliveBody,
     AllFrontiersBody,
     EffectBody,
     ExplainedBody,
@@ -284,15 +287,32 @@ class Api:
         asked = await run_in_threadpool(self._desk.requests, user_of(request).name)
         return {"requests": [asked_facts(one, self._schema) for one in asked]}
 
+    async def alive(self) -> dict[str, Any]:
+        """That the process answers, and no more; whether it can decide is asked at /api/health."""
+        return {"alive": True}
+
     async def health(self, request: Request) -> JSONResponse:
-        """Whether the server is well; operators are told what is wrong."""
-        found = self._desk.health()
+        """Whether requests can be decided: the history is read now. Operators are told what is wrong."""
+        found = await run_in_threadpool(self._desk.health)
         is_well = found["status"] == "ok"
         if not is_well and not user_of(request).may_look:
             found = {**found, "status": UNAVAILABLE.code}
         return JSONResponse(found, 200 if is_well else 503)
 
     # Of operators and auditors
+
+    async def metrics(self, request: Request) -> Response:
+        """Counters in Prometheus' text format; none tells what was asked for."""
+        health, state = await run_in_threadpool(self._desk.health), self._desk.state
+        answered = sorted(request.state.answered.items())
+        lines = [
+            *(f'sdc_answers_total{{status="{status}"}} {number}' for status, number in answered),
+            f"sdc_ready {int(health['status'] == 'ok')}",
+            f"sdc_version {state.version}",
+            f"sdc_released_sub_tables {state.released.sub_tables}",
+            f"sdc_pending_requests {health['pending']}",
+        ]
+        return Response("".join(f"{line}\n" for line in lines), media_type=METRICS_TYPE)
 
     async def operator_frontier(self) -> dict[str, Any]:
         """Both frontiers, and what is undecided."""
@@ -433,11 +453,13 @@ def _routes(api: Api) -> APIRouter:
         ("GET", "/variables", api.variables, documented(VariablesBody)),
         ("GET", "/frontier", api.frontier, documented(FrontierBody)),
         ("GET", "/requests", api.requests, documented(RequestsBody)),
+        ("GET", "/alive", api.alive, documented(AliveBody)),
         ("GET", "/health", api.health, documented(HEALTH)),
     ]
     operators: list[tuple[str, str, Callable[..., Any], Responses]] = [
         ("GET", "/operator/frontier", api.operator_frontier, documented(AllFrontiersBody, 403)),
         ("GET", "/operator/effect", api.effect, documented(EffectBody, 403)),
+        ("GET", "/operator/metrics", api.metrics, documented(METRICS, 403)),
         ("GET", "/operator/statuses", api.statuses, documented(BINARY, 403)),
         ("GET", "/operator/requests", api.all_requests, documented(RequestsBody, 403)),
         ("GET", "/operator/requests/{number}", api.explained, documented(ExplainedBody, 403, 404)),

@@ -22,7 +22,7 @@ from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.server.history import FIRST, OPENED, Entry, History, HistoryError, canonical
+from sdc.server.history import FIRST, OPENED, Entry, History, HistoryError, broken_links, canonical
 
 OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
 
@@ -77,20 +77,8 @@ def check_chain(entries: Iterable[Entry]) -> list[str]:
 def _broken_links(entries: Iterable[Entry]) -> Iterator[str]:
     seq, previous = 0, FIRST
     for entry in entries:
-        if entry.seq != seq + 1:
-            yield f"entry {entry.seq} comes after entry {seq}: what was between is gone"
-        if entry.previous != previous:
-            yield f"entry {entry.seq} does not have the hash of the entry before it"
-        if not _has_its_hash(entry):
-            yield f"entry {entry.seq} was changed: it does not have its hash"
+        yield from broken_links(entry, seq, previous)
         seq, previous = entry.seq, entry.hash
-
-
-def _has_its_hash(entry: Entry) -> bool:
-    try:
-        return entry.digest == entry.hash
-    except ValueError:  # what no canonical JSON has was not written by a server
-        return False
 
 
 def audit(history: History, standard: Standard | None = None, effort: Effort | None = None) -> Audit:

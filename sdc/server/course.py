@@ -13,7 +13,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.server.decision import Decision, Past
 from sdc.server.desk import Moment, Outcome, Request
-from sdc.server.history import Entry, HistoryError
+from sdc.server.history import FIRST, Entry, HistoryError, broken_links
 from sdc.server.rules import told_of_refusal
 from sdc.server.state import State
 
@@ -36,7 +36,7 @@ MESSAGES = {
 class Course:
     """What is public, and what was asked; `apply` takes every entry of the history, in order.
 
-    seq       of the last entry
+    seq, head  number and hash of the last entry
     state     R(t) and U(t)
     requests  by their number, which is that of their entry
     rules     of any server so far, by name
@@ -45,6 +45,7 @@ class Course:
 
     schema: Schema
     seq: int = 0
+    head: str = FIRST
     state: State = field(default_factory=lambda: State(0, Release.of([]), ()))
     first: int = 0
     requests: dict[int, Request] = field(default_factory=dict)
@@ -64,9 +65,9 @@ class Course:
         return bool(self.moments)
 
     def apply(self, entry: Entry) -> None:
-        """HistoryError where the entry does not follow from those before."""
-        if entry.seq != self.seq + 1:
-            raise HistoryError(f"entry {entry.seq} of the history follows {self.seq}: some are missing; restore it")
+        """HistoryError where the entry does not follow from those before, or was changed since it was written."""
+        if broken := next(broken_links(entry, self.seq, self.head), ""):
+            raise HistoryError(f"the history is not as it was written: {broken}; restore it")
         try:
             match entry.kind:
                 case "request":
@@ -81,7 +82,7 @@ class Course:
             raise HistoryError(
                 f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}"
             ) from error
-        self.seq = entry.seq
+        self.seq, self.head = entry.seq, entry.hash
 
     def _ask(self, entry: Entry) -> None:
         subtable = self._of([entry.body["sub_table"]])[0]

@@ -22,6 +22,8 @@ CONNECT_SECONDS = 5
 LOCK_SECONDS = 60  # a server that holds the lock longer than every decision takes is stuck
 ADVISORY_LOCK = 18_0218  # any number that other programs in the same database do not take
 
+_TURNED_DOWN = ("authentication failed", "no password supplied", "does not exist", "pg_hba.conf")
+"""What PostgreSQL says where it turns a connection down, for which its driver has no code: 28000 by the standard."""
 _SQLITE_HEADER = b"SQLite format 3\0"
 _REASONS = {
     "SQLITE_BUSY": "is locked by another process",
@@ -31,6 +33,7 @@ _REASONS = {
     "25006": "is read-only",
     "SQLITE_FULL": "has no room left on its disk",
     "53100": "has no room left on its disk",
+    "28": "does not let this user in, or is not there",
 }
 """By the beginning of the code that a database gives; for all others it cannot be reached."""
 
@@ -68,6 +71,8 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A connection that sees what is committed."""
+        if self._file:
+            self._file.check_is_there()
         with self.reached(), self._reader.connect() as connection:
             yield connection
 
@@ -95,17 +100,22 @@ class Database:
             yield
         except SQLAlchemyError as error:
             original = getattr(error, "orig", None) or error
-            code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
             # not from it: what it quotes goes to no log
-            raise unavailable(self.name, code or type(original).__name__) from None
+            raise unavailable(self.name, _code_of(original)) from None
 
 
 def unavailable(name: str, code: str) -> HistoryUnavailableError:
     """What is said where a database gives this code."""
     why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
-    return HistoryUnavailableError(
-        f"the history {name} {why} just now ({code}); nothing is half-done, try again when the database is back"
-    )
+    is_wrong = code.startswith("28")
+    remedy = "correct the user, password or database of its URL" if is_wrong else "try again when the database is back"
+    return HistoryUnavailableError(f"the history {name} {why} just now ({code}); nothing is half-done, {remedy}")
+
+
+def _code_of(error: BaseException) -> str:
+    code = getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None)
+    turned_down = any(words in str(error) for words in _TURNED_DOWN)
+    return code or ("28000" if turned_down else type(error).__name__)
 
 
 def _parsed(url: str) -> sa.URL:

@@ -138,4 +138,4 @@ class DeskLike(Protocol):
         """(2^variables,) of each sub-table its `Status`; ReleaseError beyond 14 variables."""
 
     def health(self) -> dict[str, Any]:
-        """{"status": "ok" or what is wrong, "version": t}."""
+        """{"status": "ok" or what is wrong, "version": t, "pending": requests without a decision}; it looks now."""

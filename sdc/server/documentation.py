@@ -109,11 +109,18 @@ class RequestsBody(BaseModel):
     requests: list[RequestBody]
 
 
+class AliveBody(BaseModel):
+    """The process answers."""
+
+    alive: Literal[True]
+
+
 class HealthBody(BaseModel):
-    """`ok`, or what is wrong."""
+    """`ok`, or what is wrong; `pending` requests have no decision."""
 
     status: str
     version: int
+    pending: int
 
 
 class PairBody(BaseModel):
@@ -188,6 +195,8 @@ class RevokedBody(BaseModel):
 REPLY: Responses = {200: {"model": ReplyBody}, 202: {"model": ReplyBody, "description": "It is pending"}}
 NEW_KEY: Responses = {201: {"model": KeyBody}}
 HEALTH: Responses = {200: {"model": HealthBody}, 503: {"model": HealthBody}}
+METRICS_TYPE = "text/plain"
+METRICS: Responses = {200: {"content": {METRICS_TYPE: {"schema": {"type": "string"}}}}}
 BINARY: Responses = {200: {"content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}}
 TABLE: Responses = {
     200: {"content": {format.range: {"schema": {}} for format in FORMATS.values()}},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -16,10 +16,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sdc.config import ServerConfig
+from sdc.events import FAULTY, SERVER, tell
 from sdc.server.access import Access, AccessError, Rate, Signed, User
 from sdc.server.problems import Problem, answer_problem, denied
 
-LOGGER = logging.getLogger("sdc.server")
 SESSION, BROWSER = "sdc_session", "sdc_browser"
 SAFE = ("GET", "HEAD", "OPTIONS")
 READS_PER_REQUEST = 50  # so many answers may be read for each request that may be made
@@ -39,7 +39,7 @@ LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
 
 
 class Gateway:
-    """An ASGI application before another one."""
+    """An ASGI application before another one; `answered` has how many answers were of each status."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Gateway:
     ) -> None:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
         a_minute = settings.limits.requests_a_minute
+        self.answered = Counter[int]()
         self._asks, self._reads = Rate(a_minute, clock), Rate(READS_PER_REQUEST * a_minute, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,6 +84,7 @@ class Gateway:
             "user": User("", is_public=True),
             "csrf": self._signed.form(browser or given),
             "browser": browser,
+            "answered": self.answered,
         }
         try:
             self._admit(scope, headers, cookies, browser)
@@ -90,11 +92,13 @@ class Gateway:
             await self._app(scope, bounded, sending)
         except Problem as problem:
             await answer_problem(scope, problem, sending)
+        except Exception as error:
+            # its words may have a value
+            tell(FAULTY, "a request was not answered", SERVER, error=type(error).__name__)
+            raise
         finally:
-            # neither address nor query: what was asked for is in the history, and in no log
-            route = getattr(scope.get("route"), "path", "")
-            took = 1000 * (time.perf_counter() - begun)
-            LOGGER.info("%s %s %s %.1f ms", method, route, status, took)
+            self.answered[status] += 1
+            _tell_of(scope, method, status, time.perf_counter() - begun)
 
     def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], browser: str) -> None:
         """Who it is, into the scope's state; Problem where they may not, or too often."""
@@ -145,6 +149,19 @@ class Gateway:
         return bool(name and headers.get(name) and client and _is_loopback(client[0]))
 
 
+def _tell_of(scope: Scope, method: str, status: int, seconds: float) -> None:
+    """Of an answer, neither address nor query: what was asked for is in the history, and in no log."""
+    tell(
+        "request",
+        logger=SERVER,
+        method=method[:16],
+        route=getattr(scope.get("route"), "path", ""),
+        status=status,
+        who=scope["state"]["user"].name,
+        milliseconds=round(1000 * seconds, 1),
+    )
+
+
 class Bounded:
     """What is received, up to so many bytes."""
 
@@ -175,8 +192,8 @@ def _is_page(path: str) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    """What one sees without a key too: how to log in, and whether the server is well."""
-    return path in ("/login", "/about", "/api/health") or path.startswith("/static/")
+    """What one sees without a key too: how to log in, and whether the server is there and well."""
+    return path in ("/login", "/about", "/api/alive", "/api/health") or path.startswith("/static/")
 
 
 def _is_loopback(address: str) -> bool:

@@ -62,6 +62,20 @@ class Entry:
         return sha256(canonical(hashed).encode()).hexdigest()
 
 
+def broken_links(entry: Entry, seq: int, previous: str) -> Iterator[str]:
+    """What shows that the entry is not the one that was written after that of this number and hash."""
+    if entry.seq != seq + 1:
+        yield f"entry {entry.seq} comes after entry {seq}: what was between is gone"
+    if entry.previous != previous:
+        yield f"entry {entry.seq} does not have the hash of the entry before it"
+    try:
+        is_its_own = entry.digest == entry.hash
+    except ValueError:  # what no canonical JSON has was not written by a server
+        is_its_own = False
+    if not is_its_own:
+        yield f"entry {entry.seq} was changed: it does not have its hash"
+
+
 def canonical(value: object) -> str:
     """JSON with sorted keys and no spaces, the same for equal values; ValueError where it would not read back."""
     try:
@@ -230,7 +244,10 @@ class History:
 
 
 class Turn:
-    """One holder of the lock, who sees all that was written before and alone writes now."""
+    """One holder of the lock, who sees all that was written before and alone writes now.
+
+    last  number and hash of the last entry
+    """
 
     def __init__(self, history: History, connection: sa.Connection) -> None:
         self._history, self._connection = history, connection
@@ -238,7 +255,7 @@ class Turn:
         self._rows = list[dict[str, Any]]()  # appended, and not yet sent
         column = _ENTRIES.c
         last = connection.execute(sa.select(column.seq, column.hash).order_by(column.seq.desc()).limit(1)).first()
-        self._last: tuple[int, str] = (last.seq, last.hash) if last else (0, FIRST)
+        self.last: tuple[int, str] = (last.seq, last.hash) if last else (0, FIRST)
 
     def entries(self, after: int) -> list[Entry]:
         """The entries behind number `after`: what others wrote since, and what this turn did."""
@@ -255,11 +272,11 @@ class Turn:
         content = json.loads(text)
         if "\0" in kind + who + subject:
             raise ValueError(f"an entry of kind {kind!r} has a NUL in its user or subject, which no database keeps")
-        (seq, previous), at = self._last, self._history._now().astimezone(UTC).isoformat(timespec="milliseconds")
+        (seq, previous), at = self.last, self._history._now().astimezone(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq + 1, kind, at, who, subject, content, previous)
         entry = replace(entry, hash=entry.digest)
         self._rows.append({**vars(entry), "body": text})
-        self._last = entry.seq, entry.hash
+        self.last = entry.seq, entry.hash
         return entry
 
     def write(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdc.events import FAULTY, SERVER, tell
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, SdcError
@@ -41,6 +42,7 @@ FRESH = 0.1  # seconds for which what others released may not be seen here
 
 ENDS = HistoryUnavailableError("this server ends; ask again")
 FAULT = "a request cannot be decided"
+CHANGED = "the history is not as it was"
 FAULTS = {
     HistoryError: "the history cannot be read or written",
     BrokenProcessPool: "a process that decides has died",
@@ -209,7 +211,18 @@ class Service:
         return self.state.statuses
 
     def health(self) -> dict[str, Any]:
-        return {"status": self._fault or "ok", "version": self.state.version, "pending": len(self.course.pending)}
+        status = self._fault or self._fault_of_history() or "ok"
+        return {"status": status, "version": self.state.version, "pending": len(self.course.pending)}
+
+    def _fault_of_history(self) -> str:
+        """What is wrong with it now, by reading it: nothing where the last entry known here is there, as it was."""
+        with self._lock:
+            seq, head = self.course.seq, self.course.head
+        try:
+            found = self.history.entries(seq - 1, limit=1)
+        except HistoryError as error:
+            return _fault_of(error)
+        return "" if [entry.hash for entry in found] == [head] else CHANGED
 
     def store(self, kind: str, who: str, subject: str, body: Mapping[str, Any]) -> Entry:
         """Another entry of the history, such as a key's."""
@@ -239,6 +252,8 @@ class Service:
 
     def _catch_up(self, turn: Turn) -> None:
         self._apply(turn.entries(self.course.seq))
+        if turn.last != (self.course.seq, self.course.head):
+            raise HistoryError("the history has lost or changed entries that were read before; restore it")
 
     def _refresh(self) -> None:
         self._apply(self.history.entries(self.course.seq))
@@ -341,10 +356,10 @@ class Service:
                     asked.set_result(self._hold_round())
                 else:
                     self._decide(asked)
-                self._fault = ""
+                self._say("")
             except Exception as error:  # whatever it is, the next ones are to be decided
                 # what cannot be decided or stored is not released, and tried again
-                self._fault = _fault_of(error)
+                self._say(_fault_of(error), error)
                 if isinstance(asked, Future):
                     asked.set_exception(
                         HistoryUnavailableError(f"the round was not held: {self._fault}; hold it again")
@@ -353,6 +368,12 @@ class Service:
                     self._later(asked, AGAIN)
                     if not self._slot:
                         self._tell(asked)
+
+    def _say(self, fault: str, error: Exception | None = None) -> None:
+        """What is wrong from now on, nothing where it is empty; told where it changes, without a word of the error."""
+        if fault != self._fault:
+            self._fault = fault
+            tell(FAULTY, fault or "it is well again", SERVER, error=type(error).__name__ if error else None)
 
     def _next(self) -> int | Future[int] | None:
         """The next request or round; meanwhile what was left behind, and where none comes the evidence is kept."""
@@ -371,10 +392,10 @@ class Service:
         try:
             self._refresh()
         except HistoryError as error:
-            self._fault = _fault_of(error)
+            self._say(_fault_of(error), error)
             return
         if self._fault == FAULTS[HistoryError]:
-            self._fault = ""
+            self._say("")
         with self._lock:
             left = set(self.course.pending) - self._busy
         # at the second look: another server may be at it
@@ -520,7 +541,7 @@ class Service:
                 entries = [turn.append(FRONTIER, "", st.label(subtable, self.schema), body)] if body else []
             self._apply(entries)
         except HistoryError as error:
-            self._fault = _fault_of(error)
+            self._say(_fault_of(error), error)
 
     def _keep_evidence(self) -> None:
         """Without it nothing is less safe: after the next start it would only have to be found again."""

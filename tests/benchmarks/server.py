@@ -50,7 +50,7 @@ def serving(config: Path) -> Iterator[tuple[str, str, float, psutil.Process]]:
         assert process.stdout is not None
         try:
             ready = json.loads(process.stdout.readline())
-            key = next(iter(ready["keys"].values()), "")
+            key = Path(ready["keys"]).read_text().split()[1] if ready["keys"] else ""
             yield ready["url"], key, time.perf_counter() - begun, psutil.Process(process.pid)
         finally:
             process.terminate()

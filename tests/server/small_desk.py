@@ -126,7 +126,7 @@ class SmallDesk:
         return self.state.statuses
 
     def health(self) -> dict[str, Any]:
-        return {"status": "ok", "version": self.state.version}
+        return {"status": "ok", "version": self.state.version, "pending": 0}
 
     def _surveyed(self, state: State) -> State:
         for subtable in sorted(range(1 << state.variables), key=st.dimension):

@@ -446,11 +446,13 @@ def test_a_history_that_is_away(error: Exception, czech: Table) -> None:
 
 def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     client = server_of(desk, public=False).client()
-    assert client.get("/api/health").json() == {"status": "ok", "version": 0}
-    monkeypatch.setattr(desk, "health", lambda: {"status": "postgresql://secret@host is gone", "version": 0})
+    assert client.get("/api/health").json() == {"status": "ok", "version": 0, "pending": 0}
+    gone = {"status": "postgresql://secret@host is gone", "version": 0, "pending": 0}
+    monkeypatch.setattr(desk, "health", lambda: gone)
     found = client.get("/api/health")
     assert found.status_code == 503
     assert "secret" not in found.text
+    assert client.get("/api/alive").json() == {"alive": True}
 
 
 def test_a_pending_request(czech: Table) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
+from sdc.events import SERVER, EventLog, heard
 from sdc.model import subtable as st
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
@@ -66,8 +67,10 @@ def walk(server: Server, client: TestClient) -> Iterator[Any]:
     schema = server.desk.schema
     for subtable in sorted(EVERY, key=lambda t: (-st.dimension(t), t)):
         yield client.post("/api/requests", json={"variables": st.names(subtable, schema)})
-    paths = [*PAGES, *(f"/api/{name}" for name in ("variables", "frontier", "requests", "health"))]
-    paths += [f"/api/operator/{name}" for name in ("frontier", "statuses", "requests", "requests/1", "history")]
+    paths = [*PAGES, *(f"/api/{name}" for name in ("variables", "frontier", "requests", "alive", "health"))]
+    paths += [
+        f"/api/operator/{name}" for name in ("frontier", "statuses", "requests", "requests/1", "history", "metrics")
+    ]
     for subtable in EVERY:
         names = st.names(subtable, schema)
         paths.append(f"/api/operator/effect?variables={','.join(names)}")
@@ -93,9 +96,11 @@ def digits_in(text: str) -> set[int]:
     return {int(re.sub("[^0-9]", "", found)) for found in (*re.findall("[0-9]{5,40}", text), *grouped)}
 
 
-def test_no_count_leaves_that_was_not_released(desk: DeskLike, table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    server = server_of(desk)
-    with server.client("user") as client, caplog.at_level(logging.DEBUG):
+def test_no_count_leaves_that_was_not_released(
+    desk: DeskLike, table: Table, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    server, log = server_of(desk), tmp_path / "log.jsonl"
+    with server.client("user") as client, caplog.at_level(logging.DEBUG), heard(EventLog(log), SERVER):
         answers = list(walk(server, client))
     released = [t for t in EVERY if t in desk.state.released]
     refused = [t for t in EVERY if t not in desk.state.released]
@@ -108,7 +113,10 @@ def test_no_count_leaves_that_was_not_released(desk: DeskLike, table: Table, cap
     assert seen & everything == public & everything, "what is public is had"
     # of the client in this test, and no part of the server
     said = "\n".join(r.getMessage() for r in caplog.records if r.name.partition(".")[0] not in ("httpx", "httpcore"))
-    assert "POST /api/requests 200" in said
+    lines = log.read_text()
+    assert '"method": "POST", "route": "/api/requests", "status": 200' in lines
+    # the time of a line and what it took are the clock's
+    said += re.sub('"time": "[^"]*"|"milliseconds": [0-9.]*', "", lines)
     assert not digits_in(said) & everything
     for word in NAMES:
         assert word.lower() not in said.lower()

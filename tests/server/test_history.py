@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -650,6 +651,13 @@ def test_no_message_shows_a_password(tmp_path: Path) -> None:
         ) as refusal:
             History.open(url, ABOUT)
         assert "secret" not in str(refusal.value)
+
+
+def test_a_user_or_a_database_that_is_not_there_is_not_waited_for(postgres_url: str) -> None:
+    whole = r"does not let this user in, or is not there just now \(28000\); .*, correct the user, password or database"
+    for url in (postgres_url.replace("postgres@", "nobody@", 1), re.sub(r"/history\d+", "/none", postgres_url)):
+        with pytest.raises(HistoryUnavailableError, match=whole):
+            History.read(url)
 
 
 def test_postgresql_needs_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import httpx
 import pytest
 
 from sdc.build.build import open_build
+from sdc.events import read_events
 from sdc.model.errors import ConfigError
 from sdc.server import listen as listening
 from sdc.server.app import serve
@@ -85,7 +87,16 @@ def running(folder: Path) -> Iterator[Running]:
         assert line, (folder / "errors").read_text()
         printed = json.loads(line)
         assert set(printed) == {"url", "keys"}
-        yield Running(process, printed["url"], printed["keys"])
+        kept = folder / printed["keys"]
+        assert kept.stat().st_mode & 0o777 == 0o600
+        keys = dict(line.split() for line in kept.read_text().splitlines())
+        assert (
+            f"who had no key has one now, in {printed['keys']}, which only you can read"
+            in (folder / "errors").read_text()
+        )
+        assert keys["operator"] not in line
+        kept.unlink()
+        yield Running(process, printed["url"], keys)
     finally:
         process.kill()
         process.wait()
@@ -148,6 +159,30 @@ def test_a_body_in_drips_holds_up_nobody(running: Running) -> None:
         connection.close()
 
 
+def test_its_log_tells_of_requests_and_of_nothing_that_was_asked_for(running: Running, folder: Path) -> None:
+    operator = {"authorization": f"Bearer {running.keys['operator']}"}
+    assert httpx.get(f"{running.url}/api/tables/A*B*C*D.csv").status_code in (200, 404)
+    assert httpx.get(f"{running.url}/api/operator/effect?variables=E,F", headers=operator).status_code == 200
+    assert httpx.get(f"{running.url}/nothing/A*B").status_code == 404
+    (path,) = folder.glob("runs/*/server/log.jsonl")
+    assert path.stat().st_mode & 0o777 == 0o600
+    events = read_events(path)
+    assert (events[0]["event"], events[0]["text"]) == ("server started", running.url)
+    told = [tuple(event[key] for key in ("method", "route", "status", "who")) for event in events[-3:]]
+    assert told == [
+        ("GET", "/api/tables/{name:path}", 404, "public"),
+        ("GET", "/api/operator/effect", 200, "operator"),
+        ("GET", "", 404, "public"),
+    ]
+    known = {"time", "event", "method", "route", "status", "who", "milliseconds"}
+    assert all(set(event) == known for event in events if event["event"] == "request")
+    assert not re.search(r"A\*B|E,F|sdc_[0-9a-f]{12}", path.read_text())
+    lines = httpx.get(f"{running.url}/api/operator/metrics", headers=operator).text.splitlines()
+    assert {"sdc_ready 1", "sdc_version 1", "sdc_pending_requests 0"} < set(lines)
+    assert any(re.fullmatch(r'sdc_answers_total{status="404"} \d+', line) for line in lines)
+    assert httpx.get(f"{running.url}/api/operator/metrics").status_code == 403
+
+
 def test_it_ends_when_it_is_told(running: Running, folder: Path) -> None:
     """While a client is in the midst of sending, too."""
     with running.connect() as slow:
@@ -158,6 +193,8 @@ def test_it_ends_when_it_is_told(running: Running, folder: Path) -> None:
     assert running.process.stdout.read() == ""
     errors = (folder / "errors").read_text()
     assert "Traceback" not in errors
+    (log,) = folder.glob("runs/*/server/log.jsonl")
+    assert read_events(log)[-1]["event"] == "server ended"
     assert running.keys["operator"] not in errors
 
 
@@ -175,7 +212,7 @@ def test_after_its_next_start(running: Running, folder: Path, monkeypatch: pytes
     monkeypatch.setattr(listening, "serve", serve)
     for _ in range(2):
         listen(open_build(CZECH_YAML), "127.0.0.1", 1, None, lambda *facts: told.append(facts))
-    assert told == [("http://127.0.0.1:1", {})] * 2
+    assert told == [("http://127.0.0.1:1", None)] * 2
     secret = next(folder.glob("runs/**/secret"))
     assert (secret.stat().st_mode & 0o777, len(secret.read_bytes())) == (0o600, 32)
     key = running.keys["operator"].encode()

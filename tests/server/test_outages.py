@@ -13,14 +13,16 @@ import pytest
 from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
+from sdc.events import FAULTY, SERVER, EventLog, EventText, heard, read_events
 from sdc.model.table import Table
 from sdc.server import database
 from sdc.server.access import KINDS
 from sdc.server.history import HistoryError, HistoryUnavailableError
-from sdc.server.service import Service
+from sdc.server.service import Service, _fault_of
 from tests.server.databases import Cluster
 from tests.server.http import Server, server_of
 from tests.server.services import open_service
+from tests.server.test_history import disarm, execute
 
 Outage = Callable[[], AbstractContextManager[None]]
 
@@ -144,6 +146,49 @@ def test_a_decision_that_cannot_be_stored_yet(czech: Table, tmp_path: Path, monk
         assert client.get("/api/health").json()["status"] == "ok"
     finally:
         service.close()
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_start(
+    forget: bool, czech: Table, tmp_path: Path
+) -> None:
+    """An entry changed beneath the server, or the last ones gone as after a backup: nothing is decided any more."""
+    url = str(tmp_path / "history.db")
+    service = open_service(czech, tmp_path)
+    try:
+        client, operator = served(service).client("user"), served(service).client("operator")
+        assert ask(client, "A", "B").json()["decision"] == "released"
+        assert client.get("/api/health").json()["status"] == "ok"
+        last = service.course.seq
+        disarm(url)
+        change = "DELETE FROM entries" if forget else "UPDATE entries SET who = 'eve', hash = '0'"
+        execute(url, f"{change} WHERE seq >= {last - 1}")
+        assert client.get("/api/health").status_code == 503
+        assert operator.get("/api/health").json()["status"] == "the history is not as it was"
+        assert operator.get("/api/alive").json() == {"alive": True}
+        assert ask(client, "C", "D").status_code == 503
+        assert "sdc_ready 0" in operator.get("/api/operator/metrics").text
+    finally:
+        service.close()
+    if not forget:
+        with pytest.raises(HistoryError, match=rf"the history is not as it was written: entry {last - 1} was changed"):
+            open_service(czech, tmp_path)
+
+
+def test_what_is_wrong_is_told_where_it_begins_and_ends(czech: Table, tmp_path: Path) -> None:
+    """To the log and to who listens, by the kind of the error alone."""
+    service, said = open_service(czech, tmp_path), list[str]()
+    try:
+        with heard(EventText(said.append, only=FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
+            for error in (HistoryUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
+                service._say(_fault_of(error), error)
+                service._say(_fault_of(error), error)
+            service._say("")
+    finally:
+        service.close()
+    assert said == ["the history cannot be read or written", "a request cannot be decided", "it is well again"]
+    kinds = [event["error"] for event in read_events(tmp_path / "log.jsonl")]
+    assert kinds == ["HistoryUnavailableError", "MemoryError", None]
 
 
 def test_a_history_of_another_table(czech: Table, tmp_path: Path) -> None:
