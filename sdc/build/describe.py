@@ -27,8 +27,8 @@ def describe_round(state: SearchState) -> str:
 def say_step(step: SearchStep, say: Say) -> None:
     """One line for the progress; none for sub-tables that cannot be added, there are too many."""
     answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
-    if step.phase == "bisection":
-        say(f"search: the first {step.length} of the list: {answer}")
+    if step.phase in ("everything", "bisection"):
+        say(f"search: {'all' if step.phase == 'everything' else 'the first'} {step.length} of the list: {answer}")
     elif step.answer:
         say(f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}")
 

@@ -33,7 +33,7 @@ from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
 from sdc.events import STEP, WARNING, tell
 from sdc.executor import Executor
-from sdc.ingest.hierarchies import hierarchies_of
+from sdc.ingest.hierarchies import hierarchies_of, implied_zeros
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
@@ -382,6 +382,10 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         threshold=config.posterior.threshold if config.posterior else 0.0,
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
+        known=build.before.release(build.table.schema),
+        hidden=build.before.hidden(build.table.schema),
+        sources=build.before.sources,
+        implied=implied_zeros(build.table, config.table.hierarchies),
         required=found.required,
         weighted=read_weighted(build.folder.stage("weighted"), build.table.schema) if config.totals else None,
         totals=config.totals,

@@ -37,7 +37,8 @@ def render(audit: Audit) -> str:
     environment.filters["number"] = sections.number
     environment.filters["amount"] = chains.amount
     environment.filters["shorten"] = exposure.shorten
-    values = {**_values(audit), **_first_page(audit), **_script()}
+    values = _values(audit)
+    values |= {**_first_page(audit, values["verdict"].done), **_script()}
     return environment.get_template("audit.html.j2").render(
         audit=audit, **values, sections=first_page.contents({**values, "best_reason": audit.best_reason})
     )
@@ -49,13 +50,13 @@ def _script() -> dict[str, Any]:
     return {"script": Markup(text), "script_digest": b64encode(sha256(text.encode()).digest()).decode()}
 
 
-def _first_page(audit: Audit) -> dict[str, Any]:
-    tables = published(audit.table, audit.release.frontier, audit.small_count)
+def _first_page(audit: Audit, done: str) -> dict[str, Any]:
+    tables = published(audit.table, audit.published.frontier, audit.small_count)
     return {
         "facts": first_page.facts(audit),
         "criterion": first_page.criterion(audit),
         "shown": first_page.shown(tables, audit.small_count),
-        "weighted": first_page.weighted(audit),
+        "weighted": first_page.weighted(audit, done),
         "most_disclosing": [one for one in tables if one.groups][: first_page.MOST_LISTED],
         "published": tables,
         "frontier": sections.frontier(audit, {one.subtable: one for one in tables}),
@@ -63,6 +64,8 @@ def _first_page(audit: Audit) -> dict[str, Any]:
         "required_refused": first_page.refused_rows(audit),
         "required_of": len(audit.required.sub_tables) if audit.required else 0,
         "required_released": len(audit.required.sub_tables) - len(audit.required.refused) if audit.required else 0,
+        "before": first_page.before(audit),
+        "unmet": first_page.unmet(audit),
         "assumptions": list(first_page.assumptions(audit)),
         "variables": first_page.variables(audit, first_page.MOST_NAMED)[: first_page.MOST_VARIABLES],
         "all_variables": first_page.variables(audit, first_page.MOST_CATEGORIES),
@@ -74,8 +77,10 @@ def _values(audit: Audit) -> dict[str, Any]:
     return {
         "verdict": verdict(audit),
         "schema": audit.table.schema,
+        "own": audit.table.schema.restrict(st.members(audit.variables)),
         "longest": max(len(name) for name in audit.table.schema.names),
         "witnesses": sections.witnesses(audit),
+        "possible": 2 ** st.dimension(audit.variables),
         "by_dimension": sections.by_dimension(audit),
         **_utility(audit),
         **_curve(audit),
@@ -85,8 +90,9 @@ def _values(audit: Audit) -> dict[str, Any]:
         "simulated": [
             (st.label(step.added, audit.table.schema), step) for step in audit.simulated[: sections.MOST_STEPS]
         ],
+        "course": sections.course(audit),
         "bisection": sections.bisection(audit),
-        "extension": sections.extension(audit),
+        "added": sections.added(audit),
         "border": (border := sections.border(audit))[: sections.MOST_STEPS],
         "border_total": len(border),
         "blockers": blockers(audit),

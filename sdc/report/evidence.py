@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sdc.config import AuditConfig, LabelsConfig, PublicationConfig, WeightedConfig
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import CriticalWidths
@@ -53,6 +57,10 @@ class Audit:
     required          what became of the required sub-tables; None where none were
     weighted          what shows which totals of weights may go out; with totals, how they are published
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
+    known             what was public before, and was judged together with the release, which has it too
+    hidden            the variables that were added to the table for it, and are never published
+    sources           what was published before, for people
+    implied           of the table's structural zeros those that follow from the config's hierarchies
     """
 
     name: str
@@ -87,6 +95,25 @@ class Audit:
     about: AuditConfig = field(default_factory=AuditConfig)
     publication: PublicationConfig = field(default_factory=PublicationConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
+    known: Release = field(default_factory=lambda: Release.of([]))
+    hidden: SubTable = st.GRAND_TOTAL
+    sources: tuple[str, ...] = ()
+    implied: StructuralZeros = NO_ZEROS
+
+    @cached_property
+    def published(self) -> Release:
+        """What of the release has no hidden variable: that goes out."""
+        return Release.of(element & ~self.hidden for element in self.release.frontier)
+
+    @property
+    def variables(self) -> SubTable:
+        """The table's own, without the hidden ones."""
+        return st.full(len(self.table.schema)) & ~self.hidden
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether counts go out, and not totals of weights instead."""
+        return self.totals is None or self.totals.publish == "beside"
 
     @property
     def small_count(self) -> int:

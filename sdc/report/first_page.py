@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ def facts(audit: Audit) -> list[tuple[str, str]]:
 def variables(audit: Audit, most: int) -> list[VariableRow]:
     """Every variable with its first categories, by their labels where the config has some."""
     rows = []
-    for variable in audit.table.schema.variables:
+    for variable in audit.table.schema.restrict(st.members(audit.variables)).variables:
         called = audit.labels.variables.get(variable.name)
         labels: Mapping[str, str] = called.categories if called else {}
         named = tuple(shorten(labels.get(c, c)) for c in variable.categories[:most])
@@ -75,10 +75,11 @@ def criterion(audit: Audit) -> str:
     """The criterion in words."""
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
+    tables = "all published tables together" + ", these and those of before" * bool(audit.sources)
     known = " and from the structural zeros" if audit.table.zeros else ""
     said = (
-        f"{cell}, of all {len(audit.table.schema)} variables crossed, can still take values at least {width:,} apart, "
-        f"whatever an intruder works out from all published tables together{known}."
+        f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
+        f"apart, whatever an intruder works out from {tables}{known}."
     )
     return said if audit.criterion.limit is None else f"{said} {_limit(audit)}"
 
@@ -104,12 +105,7 @@ def assumptions(audit: Audit) -> Iterator[str]:
         "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
         "compute whatever follows from them."
     )
-    patterns = len(audit.table.zeros.patterns)
-    yield (
-        f"Knows the {patterns:,} pattern{'s' * (patterns != 1)} of impossible cells that the config names."
-        if patterns
-        else "Knows of no cell that it is impossible: none was named in the config."
-    )
+    yield zeros(audit)
     if audit.weighted is not None:
         yield (
             "Knows the least and the largest weight of the records of each category, and takes every weight between "
@@ -123,9 +119,55 @@ def assumptions(audit: Audit) -> Iterator[str]:
             "how it was decided."
         )
     yield (
-        "Has no other figures of the same records: no earlier or overlapping publication, and no knowledge of single "
-        "records. A group named above is disclosed to everybody."
+        f"Has no other figures of the same records: no {'further ' * bool(audit.sources)}earlier or overlapping "
+        "publication, and no knowledge of single records."
     )
+
+
+def zeros(audit: Audit) -> str:
+    """How many patterns of impossible cells are known, and where they are from."""
+    patterns, implied = audit.table.zeros.patterns, set(audit.implied.patterns)
+    added = {one for one in patterns if any(st.has(audit.hidden, v) for v, _ in one)}
+    origins = {
+        "in the config's structural zeros": len(patterns) - len(implied | added),
+        "by the config's hierarchies": len(implied),
+        "by how categories published before follow from the table's": len(added),
+    }
+    if not patterns:
+        return "Knows of no cell that it is impossible: the config names none."
+    named = ", ".join(f"{number:,} {origin}" for origin, number in origins.items() if number)
+    return f"Knows {_many(len(patterns), 'pattern')} of impossible cells: {named}."
+
+
+def before(audit: Audit) -> list[str]:
+    """What was published before, and judged together with what is published now."""
+    if not audit.sources:
+        return []
+    known = [element for element in audit.known.frontier if element]
+    added = sum(element & audit.hidden > 0 for element in known)
+    again = sum(element in audit.known for element in audit.published.frontier if element)
+    return [
+        f"All is judged together with what was published before: {'; '.join(audit.sources)}.",
+        f"The largest tables of that are {len(known):,}. Of them {added:,} have other categories or records than the "
+        "table, and stand in the judgement as variables that are added to it, and are never published.",
+        f"Of the tables published now {again:,} were known before, by themselves or by a table that has them.",
+    ]
+
+
+def unmet(audit: Audit) -> str:
+    """What the config names of variables and no record has; empty where there is nothing."""
+    named = (audit.bad_records or {}).get("unmet", {})
+    told = [f"{shorten(name)}: {_first(values)}" for name, values in named.items()]
+    return f"Of the categories and values that the config names no record has {'; '.join(told)}." if told else ""
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(map(shorten, names[:MOST_NAMED])) + f" and {more:,} more" * (more > 0)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def refused_rows(audit: Audit) -> list[tuple[str, str]]:
@@ -136,16 +178,16 @@ def refused_rows(audit: Audit) -> list[tuple[str, str]]:
     return [(st.label(t, audit.table.schema), audit.required.why(t)) for t in refused]
 
 
-def weighted(audit: Audit) -> list[str]:
-    """What goes out of the totals of weights, and what does not."""
+def weighted(audit: Audit, done: str) -> list[str]:
+    """What goes out of the totals of weights, and what does not; what would, of a release that is only examined."""
     found, totals, schema = audit.weighted, audit.totals, audit.table.schema
     if found is None or totals is None:
         return []
     out = [st.label(t, schema) for t in found.totals if t]
     how = "instead of" if totals.publish == "instead" else "beside"
     said = [
-        f"Totals of the weights, rounded to multiples of {totals.round:,}, go out of {len(out):,} tables, {how} the "
-        "counts: with them every cell that is at risk is still proven."
+        f"Totals of the weights, rounded to multiples of {totals.round:,}, {'would ' * (done != 'released')}go out of "
+        f"{len(out):,} tables, {how} the counts: with them every cell that is at risk is still proven."
     ]
     if found.withheld:
         named = ", ".join(shorten(st.label(t, schema)) for t in found.withheld[:MOST_LISTED])
@@ -161,16 +203,16 @@ def shown(tables: list[PublishedTable], small_count: int) -> list[str]:
     """What the published tables show together."""
     disclosing = [one for one in tables if one.groups]
     return [
-        f"{sum(one.small for one in tables):,} counts of 1 to {small_count} in {_of([t for t in tables if t.small])}",
+        f"{sum(one.small for one in tables):,} counts of 1 to {small_count} in {_of(t.small for t in tables)}",
         f"{sum(one.zeros for one in tables):,} zeros that no structural zero explains, in "
-        f"{_of([t for t in tables if t.zeros])}",
-        f"{sum(one.groups for one in disclosing):,} groups in {_of(disclosing)}, all of whose records have the same "
-        "category of one more variable: whoever is known to be in the group is known to have it",
+        f"{_of(t.zeros for t in tables)}",
+        f"{sum(one.groups for one in disclosing):,} groups in {_of(t.groups for t in tables)}, all of whose records "
+        "have the same category of one more variable: whoever is known to be in the group is known to have it",
     ]
 
 
-def _of(tables: list[PublishedTable]) -> str:
-    return f"{len(tables):,} table{'s' * (len(tables) != 1)}"
+def _of(numbers: Iterable[int]) -> str:
+    return _many(sum(number > 0 for number in numbers), "table")
 
 
 def contents(values: Mapping[str, Any]) -> dict[str, Section]:
@@ -197,7 +239,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Section]:
         "all-widths": ("Most dangerous sub-tables", values["dangerous"]),
         "all-simulated": ("Decisions that tell nothing", values["simulated"]),
         "all-chains": ("Annealing chains", values["traces"]),
-        "all-search": ("Sub-tables added", values["extension"].rows),
+        "all-search": ("Sub-tables added", values["added"].rows),
         "all-border": ("Unreleasable frontier", values["border"]),
         "all-blockers": ("Cells that stopped most", values["blockers"]),
         "all-remedies": ("Recodes that were tried", values["remedies"]),

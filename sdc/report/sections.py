@@ -89,13 +89,9 @@ class StepRow:
 
 
 @dataclass(frozen=True)
-class Extension:
-    """Counts of the sub-tables tried after the bisection, and those that were added.
+class Added:
+    """Counts of the sub-tables that were tried beside a release, and those that were added to it."""
 
-    grown  whether they were added to the one-way sub-tables, not to the longest releasable prefix
-    """
-
-    grown: bool
     tried: int
     refuted: int
     undecided: int
@@ -119,7 +115,7 @@ class CellRow:
 
 def by_dimension(audit: Audit) -> list[DimensionRow]:
     """From the one-way sub-tables up; of many variables, what is above the release in one row."""
-    variables, counts = len(audit.table.schema), audit.release.by_dimension
+    variables, counts = st.dimension(audit.variables), audit.published.by_dimension
     # of 63 variables most dimensions hold nothing that was released
     shown = variables if variables <= MOST_DIMENSIONS else min(len(counts), variables)
     padded = [*counts, *[0] * variables]
@@ -132,7 +128,7 @@ def by_dimension(audit: Audit) -> list[DimensionRow]:
 
 def frontier(audit: Audit, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
     """The first of the released frontier, with what each table shows."""
-    known, first = audit.widths.by_sub_table(), audit.release.frontier[:MOST_FRONTIER]
+    known, first = audit.widths.by_sub_table(), audit.published.frontier[:MOST_FRONTIER]
     return [replace(_sub_table(audit, s, known.get(s)), shows=shows.get(s)) for s in first]
 
 
@@ -183,11 +179,54 @@ def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTab
     )
 
 
+def course(audit: Audit) -> list[str]:
+    """What was asked, in the order in which it was, each kind of question called what it was."""
+    phases = dict.fromkeys(step.phase for step in audit.search_steps)
+    return [_COURSE[phase](audit, [step for step in audit.search_steps if step.phase == phase]) for phase in phases]
+
+
+def _required(audit: Audit, steps: Sequence[SearchStep]) -> str:
+    passed = sum(_passed(audit, step) for step in steps)
+    return f"About what is required {len(steps):,} questions were asked, of which {passed:,} were accepted."
+
+
+def _everything(audit: Audit, steps: Sequence[SearchStep]) -> str:
+    said = {True: "releasable", False: "refuted", None: "undecided"}[steps[0].answer]
+    said += ", and let through" * (steps[0].answer is None and _passed(audit, steps[0]))
+    return f"All {steps[0].length:,} candidates were asked about at once, in one question: {said}."
+
+
+def _prefixes(audit: Audit, steps: Sequence[SearchStep]) -> str:
+    longest = max((step.length for step in steps if _passed(audit, step)), default=0)
+    found = f"the longest accepted has {longest:,} candidates" if longest else "none was accepted"
+    return f"By bisection the longest prefix of the candidates was looked for that may go out: {found}."
+
+
+def _additions(audit: Audit, steps: Sequence[SearchStep]) -> str:
+    one = added(audit)
+    grown = "what is required" if audit.required is not None else "the grand total"
+    start = f"From {grown} the release grew" if steps[0].phase == "growth" else "The release that annealing found grew"
+    refused = ", treated as unsafe" if audit.policy is Policy.REFUSE and one.undecided else ""
+    return (
+        f"{start}: {one.tried:,} sub-tables were tried, many at once and then in halves; by the last answer of each "
+        f"{one.added:,} were added, {one.refuted:,} refuted, and {one.undecided:,} left undecided{refused}."
+    )
+
+
+_COURSE = {
+    "required": _required,
+    "everything": _everything,
+    "bisection": _prefixes,
+    "growth": _additions,
+    "extension": _additions,
+}
+
+
 def bisection(audit: Audit) -> list[StepRow]:
     """The prefixes asked about, in order, with the lengths that were still open."""
     steps = [step for step in audit.search_steps if step.phase == "bisection"]
-    candidates = audit.widths.number_reaching(audit.min_width) or len(audit.widths)
-    limit = max([candidates, *[step.length for step in steps]])
+    # the first question is about the half of what is open, rounded up
+    limit = max([min(2 * steps[0].length, len(audit.widths)), *[s.length for s in steps]]) if steps else 0
     return list(_bisection(audit, steps, limit))
 
 
@@ -200,18 +239,18 @@ def _bisection(audit: Audit, steps: Sequence[SearchStep], limit: int) -> Iterato
         low, high = (max(low, step.length), high) if passed else (low, min(high, step.length))
 
 
-def extension(audit: Audit) -> Extension:
-    """The sub-tables tried once the bisection ended, each by its last answer."""
-    last = _last_answers(audit)
+def added(audit: Audit) -> Added:
+    """The sub-tables tried beside a release, each by its last answer."""
+    steps = [step for step in audit.search_steps if step.phase in ("growth", "extension")]
+    last = _last_answers(audit, steps)
     refused = [step for step in last.values() if not _passed(audit, step)]
-    added = [step for step in tried(audit.search_steps) if _passed(audit, step)]
-    return Extension(
-        any(step.phase == "growth" for step in tried(audit.search_steps)),
+    passed = [step for step in steps if _passed(audit, step)]
+    return Added(
         len(last),
         sum(step.answer is False for step in refused),
         sum(step.answer is None for step in refused),
         len(last) - len(refused),
-        tuple(_step(audit, k, step, Markup("")) for k, step in enumerate(added[:MOST_STEPS], 1)),
+        tuple(_step(audit, k, step, Markup("")) for k, step in enumerate(passed[:MOST_STEPS], 1)),
     )
 
 
@@ -219,11 +258,11 @@ def _passed(audit: Audit, step: SearchStep) -> bool:
     return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
 
 
-def _last_answers(audit: Audit) -> dict[st.SubTable, SearchStep]:
+def _last_answers(audit: Audit, steps: Sequence[SearchStep]) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
     # a refusal of several together says nothing of each; the search asked again with fewer
-    steps = [step for step in tried(audit.search_steps) if len(step.added) == 1 or _passed(audit, step)]
-    return {t: step for step in steps for t in step.added}
+    settled = [step for step in steps if len(step.added) == 1 or _passed(audit, step)]
+    return {t: step for step in settled for t in step.added}
 
 
 def _step(audit: Audit, k: int, step: SearchStep, figure: Markup) -> StepRow:
@@ -243,7 +282,7 @@ class BorderRow:
 
 def border(audit: Audit) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
-    last = _last_answers(audit)
+    last = _last_answers(audit, tried(audit.search_steps))
     known = audit.widths.by_sub_table()
     # candidates from three sides, because all sub-tables outside may be 2^63
     outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.release]

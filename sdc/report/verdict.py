@@ -110,21 +110,23 @@ def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
 
 
 def _sentences(audit: Audit, done: str) -> Iterator[str]:
-    release, found, required = audit.release, audit.assessment, audit.min_width
+    release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = release.sub_tables_with_total, release.sub_tables
-    possible = 2 ** len(audit.table.schema)
+    exact = "as exact counts, without noise or suppression"
     yield (
-        f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of {possible:,} with it. "
-        f"They are the {frontier} and everything within, as exact counts, without noise or suppression."
+        f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of "
+        f"{2 ** st.dimension(audit.variables):,} with it. They are the {frontier} and everything within, "
+        f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}."
     )
     if not found.at_risk_cells:
         yield f"The table has no at-risk cell (no count from 1 to {audit.small_count}), so no release can be refused."
         return
     yield (
         f"At risk are the {_cells(found.at_risk_cells)} of the full table with a count from 1 to {audit.small_count}. "
-        f"The narrowest interval that an intruder can derive for any of them from the whole release is proved to "
-        f"have a width of {_width(*found.min_width)}; required is at least {required:,}."
+        f"The narrowest interval that an intruder can derive for any of them from the whole release"
+        f"{' and what was published before' * bool(audit.sources)} is proved to have a width of "
+        f"{_width(*found.min_width)}; required is at least {required:,}."
     )
     if found.likely is not None:
         likely = found.likely
@@ -145,9 +147,11 @@ def _treatment(audit: Audit) -> str:
 
 
 def _undecided_steps(audit: Audit) -> str:
+    if not audit.search_steps:
+        return ""
     steps = sum(step.answer is None for step in audit.search_steps)
     if not steps:
-        return " No question of the search stayed undecided."
+        return " No question that the search recorded stayed undecided."
     treated = "let through" if audit.policy is Policy.OUTER else "treated as unsafe and refused"
     questions = f"{steps:,} question{'s' * (steps != 1)}"
     return f" In the search {questions} stayed undecided, {treated} (policy “{audit.policy.value}”)."

@@ -30,7 +30,7 @@ class FoundRelease(Found):
 
     method    "ordered", "decomposable", "best" or "simulatable"
     value     its utility by the weights of the search
-    steps     questions put to the criterion by bisection and extension
+    steps     questions put to the criterion, see `SearchStep`
     graph     the best decomposable graph where chains were run; with "best" the release may be another one
     trace     where the chains were, round by round
     reason    why this one of the releases found, with "best"; with "simulatable" what it costs to tell nothing

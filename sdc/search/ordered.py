@@ -1,4 +1,4 @@
-"""Ordered marginals ([KDSF] 5.2): what is wished first, then by the ordered list until nothing can be added."""
+"""Ordered marginals ([KDSF] 5.2): what is wished first, then by the ordered list, as far as questions are allowed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
 class SearchStep:
     """One question put to the criterion while searching.
 
-    phase      "required", "bisection" for a prefix, "growth" from what is required, or "extension" of a release that
-               another search found
-    length     bisection: length of the prefix asked about; else sub-tables released so far
-    added      the sub-tables tried together; none for a prefix
+    phase      "required"; "everything", all candidates at once; "bisection", for the longest prefix of them; "growth"
+               from what is required, or from the grand total; "extension" of a release that another search found
+    length     candidates asked about, where these are all or a prefix; else sub-tables released so far
+    added      the sub-tables tried together; none where they are all candidates or a prefix
     answer     True releasable, False refuted, None undecided
     blockers   codes of the at-risk cells that stopped it, see `Judgement`
     """
@@ -82,7 +82,7 @@ class OrderedSearch:
     _steps: list[SearchStep] = field(default_factory=list, init=False)
 
     def run(self) -> OrderedRelease:
-        """The required sub-tables, and what grows from them, made maximal; or without `extend` the longest prefix.
+        """The required sub-tables, and what grows from them as far as it can; or without `extend` the longest prefix.
 
         First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. A prefix is
         the required sub-tables with the first of the list. ReleaseError where not even the grand total may be public,
@@ -98,13 +98,13 @@ class OrderedSearch:
         if not self.extend:
             return self._found(self._bisect(start.release, candidates) or start, required)
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
-        if (everything := self._asked_prefix(start.release, candidates, len(candidates))) is not None:
+        if (everything := self._asked_first(start.release, candidates, "everything")) is not None:
             return self._found(everything, required)
         self.inquiry.resume(start)
         return self._grown(start, candidates, "growth", required)
 
     def extended(self, judgement: Judgement) -> OrderedRelease:
-        """A release that was accepted, with candidates added until none can be; the steps are those of this call."""
+        """A release that was accepted, with what candidates can be added; the steps are those of this call."""
         self._steps.clear()
         self.require_monotone()
         self.inquiry.resume(judgement)
@@ -221,15 +221,15 @@ class OrderedSearch:
         longest, releasable, refused = None, 0, len(candidates) + 1
         while refused - releasable > 1:
             middle = (releasable + refused) // 2
-            if (accepted := self._asked_prefix(start, candidates, middle)) is not None:
+            if (accepted := self._asked_first(start, candidates[:middle], "bisection")) is not None:
                 longest, releasable = accepted, middle
             else:
                 refused = middle
         return longest
 
-    def _asked_prefix(self, start: Release, candidates: Sequence[SubTable], length: int) -> Judgement | None:
-        """The judgement of a prefix that is accepted."""
-        judgement = self._ask(Release.of([*start.frontier, *candidates[:length]]), "bisection", length, ())
+    def _asked_first(self, start: Release, first: Sequence[SubTable], phase: str) -> Judgement | None:
+        """The judgement of the first candidates beside the start, where it is accepted."""
+        judgement = self._ask(Release.of([*start.frontier, *first]), phase, len(first), ())
         return judgement if self.inquiry.accepts(judgement) else None
 
     def _left(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> list[SubTable]:

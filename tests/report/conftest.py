@@ -27,6 +27,7 @@ from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
+FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
 DIGESTS = {"config": "a1" * 32, "data": "b2" * 32, "code": "c3" * 32}
 
 
@@ -55,13 +56,19 @@ def czech_widths(table: Table, small_count: int = 2) -> CriticalWidths:
 
 
 def czech_steps(schema: Schema) -> Iterator[SearchStep]:
-    """A bisection over 64 sub-tables that ends at 60, then the four left over, at once and one by one."""
+    """All 64 sub-tables at once, then those of the release together, and the four left over at once and one by one."""
+    yield SearchStep("everything", 64, (), False, (0, 5), 0)
+    yield SearchStep("growth", 0, tuple(st.parse(text, schema) for text in FRONTIER), True, (9, 9), 0)
+    left = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F", "A*B*C*D*E*F")]
+    for added in (left, *([t] for t in left)):
+        yield SearchStep("growth", 59, tuple(added), False, (0, 5), 0)
+
+
+def bisection_steps() -> Iterator[SearchStep]:
+    """Over 64 sub-tables, ending at 60."""
     for length, answer, width in ((32, True, 30), (48, True, 12), (56, True, 9), (60, True, 9), (62, False, 3)):
         yield SearchStep("bisection", length, (), answer, (width, width), 0)
     yield SearchStep("bisection", 61, (), False, (5, 5), 0)
-    left = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F", "A*B*C*D*E*F")]
-    for added in (left, *([t] for t in left)):
-        yield SearchStep("extension", 60, tuple(added), False, (0, 5), 0)
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +99,6 @@ def wide() -> Audit:
 def czech_audit() -> Audit:
     """[KDSF] section 5.2 with beta 6: 60 sub-tables with the total, narrowest at-risk cell exactly 9."""
     table = czech_table()
-    frontier = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
     at_risk = table.at_risk(2)
     counts = table.counts[at_risk]
     bounds = np.array([[0, 10] if count == 1 else [0, 9] for count in counts])
@@ -105,7 +111,7 @@ def czech_audit() -> Audit:
         policy=Policy.REFUSE,
         method="ordered",
         widths=czech_widths(table),
-        release=Release.of(st.parse(text, table.schema) for text in frontier),
+        release=Release.of(st.parse(text, table.schema) for text in FRONTIER),
         search_steps=tuple(czech_steps(table.schema)),
         assessment=Assessment(Verdict.SAFE, 6, (9, 9), 3, 0, ()),
         bounds=CellBounds(table.codes[at_risk], counts, bounds, bounds.copy(), "integer program"),
@@ -122,7 +128,7 @@ def undecided_audit(czech: Audit) -> Audit:
         czech,
         bounds=CellBounds(czech.bounds.cells, czech.bounds.counts, czech.bounds.outer, inner, "shuttle, blocks"),
         assessment=Assessment(Verdict.UNDECIDED, 6, (0, 9), 3, 1, (witness,)),
-        search_steps=(*czech.search_steps, SearchStep("extension", 60, (st.full(6),), None, (0, 9), 1)),
+        search_steps=(*czech.search_steps, SearchStep("growth", 59, (st.full(6),), None, (0, 9), 1)),
     )
 
 
@@ -176,22 +182,11 @@ def large_widths(release: Release, sizes: np.ndarray, random: np.random.Generato
 
 
 def large_steps(release: Release) -> Iterator[SearchStep]:
-    for length, answer in (
-        (4096, False),
-        (2048, False),
-        (1024, None),
-        (512, True),
-        (768, True),
-        (896, None),
-        (832, True),
-    ):
-        yield SearchStep(
-            "bisection", length, (), answer, (3 if answer else 1, 3 if answer is None else 5), 0 if answer else 4
-        )
-    yield SearchStep("extension", 900, release.frontier[60:72], True, (3, 7), 0)
+    yield SearchStep("everything", 8192, (), False, (0, 2), 4)
+    yield SearchStep("growth", 900, release.frontier[60:72], True, (3, 7), 0)
     for k, element in enumerate(release.frontier[:60]):
         answer = (True, False, None)[k % 3]
-        yield SearchStep("extension", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))
+        yield SearchStep("growth", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))
 
 
 def decomposable_audit(czech: Audit) -> Audit:

@@ -33,6 +33,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from tests.report.conftest import bisection_steps
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
@@ -153,7 +154,7 @@ def test_verdict_says_what_was_proved(czech: Audit) -> None:
         "At risk are the 3 cells of the full table with a count from 1 to 2.",
         "proved to have a width of exactly 9; required is at least 6.",
         "Undecided cells: 0.",
-        "No question of the search stayed undecided.",
+        "No question that the search recorded stayed undecided.",
     ):
         assert sentence in text
     assert "Warning." not in text
@@ -240,7 +241,10 @@ def test_tables_of_the_czech_release(czech: Audit) -> None:
     assert "1 A*B*C*D*F 5 3 ✕ not released 2 B*C*D*E*F 5 5 ✕ not released 3 A*B*C*E*F 5 6 ✕ not released" in dangerous
     assert "4 A*B*C*D*E 5 9 ● released" in dangerous
     assert "35 B*C 2 119 ● released" in dangerous
-    assert "After the bisection 4 further sub-tables were tried" in text
+    assert "All 64 candidates were asked about at once, in one question: refuted. From the grand total" in text
+    assert "the release grew: 10 sub-tables were tried, many at once and then in halves; by the last answer of" in text
+    assert "each 6 were added, 4 refuted, and 0 left undecided." in text
+    assert "isection" not in text
 
 
 def test_cells_of_the_czech_release(czech: Audit) -> None:
@@ -252,8 +256,8 @@ def test_cells_of_the_czech_release(czech: Audit) -> None:
 def test_sub_tables_added_together_are_one_row(large: Audit) -> None:
     """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
     text = Page(render(large)).text
-    assert "After the bisection 72 further sub-tables were tried" in text
-    assert "32 added , 20 refuted, 20 undecided" in text
+    assert "From the grand total the release grew: 72 sub-tables were tried" in text
+    assert "32 were added, 20 refuted, and 20 left undecided, treated as unsafe." in text
     assert " and 4 more ● releasable [3, 7] 900 2 " in text
 
 
@@ -286,14 +290,22 @@ def test_sections_of_an_annealed_build(decomposable: Audit) -> None:
         "1 to 2 6 ordered 25 25 350 150 6",
     ):
         assert sentence in page.text
-    assert "recorded no bisection" not in page.text
-    assert "Extension until maximal" not in page.text
+    assert "course" not in page.ids
+
+
+def test_a_bisection_is_drawn(czech: Audit) -> None:
+    page = Page(render(replace(czech, search_steps=tuple(bisection_steps()))))
+    assert (
+        "the longest prefix of the candidates was looked for that may go out: the longest accepted has 60" in page.text
+    )
+    assert "bisection" in page.ids
+    assert "release grew" not in page.text
 
 
 def test_extension_after_annealing(decomposable: Audit) -> None:
     step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
     text = Page(render(replace(decomposable, search_steps=(step,)))).text
-    assert "After the annealing 1 further sub-tables were tried" in text
+    assert "The release that annealing found grew: 1 sub-tables were tried" in text
     assert "refuted: with the release a cell has outer width 5" in text
 
 
@@ -396,12 +408,12 @@ def test_structural_zeros_are_listed(czech: Audit) -> None:
     assert 'id="structural-zeros"' not in render(czech)
     page = Page(render(replace(czech, table=czech.table.with_zeros(EMPTY_CELL))))
     assert ("ul", {"id": "structural-zeros"}) in page.tags
-    assert "everybody knows to be impossible, 1 given;" in page.text
+    assert "everybody knows to be impossible, 1 in all;" in page.text
     assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
 
 
 def test_nothing_searched_and_no_width_listed(czech: Audit) -> None:
     widths = CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), floor=500, visited=0)
     text = Page(render(replace(czech, search_steps=(), widths=widths))).text
-    assert "recorded no bisection" in text
+    assert "The search recorded no question." in text
     assert "No sub-table is listed." in text

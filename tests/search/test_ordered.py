@@ -83,7 +83,7 @@ def test_steps_are_told_and_kept(czech: Table) -> None:
     told: list[SearchStep] = []
     found = ordered_release(czech, min_width=6, on_step=told.append)
     assert tuple(told) == found.steps
-    assert found.steps[0].phase == "bisection"  # all of them at once
+    assert (found.steps[0].phase, found.steps[0].length) == ("everything", len(critical_widths(czech).reaching(6)))
     growth = of_phase(found.steps, "growth")
     assert len(growth) == len(found.steps) - 1
     assert any(step.answer for step in growth)
@@ -172,9 +172,10 @@ def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) ->
 
 
 def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Release, Release]:
-    """What was accepted: the longest prefix, and what grew."""
+    """What was accepted: all at once or the longest prefix, and what grew."""
     steps = list(steps)
-    length = max((step.length for step in of_phase(steps, "bisection") if step.answer), default=0)
+    first = [*of_phase(steps, "everything"), *of_phase(steps, "bisection")]
+    length = max((step.length for step in first if step.answer), default=0)
     growth = [t for s in of_phase(steps, "growth") if s.answer for t in s.added]
     return Release.of(candidates[:length]), Release.of(growth)
 
@@ -186,7 +187,7 @@ def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int)
     everything, grown = replayed(critical_widths(czech).reaching(min_width), found.steps)
     assert everything == Release.of([])
     assert found.release == grown
-    assert [step.phase for step in found.steps] == ["bisection", *["growth"] * (len(found.steps) - 1)]
+    assert [step.phase for step in found.steps] == ["everything", *["growth"] * (len(found.steps) - 1)]
     assert all(step.added for step in found.steps[1:])
 
 
@@ -272,7 +273,7 @@ def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -
     assert found.release == Release.of(allowed)
     smallest = [t for t in refused if not any(r != t and st.is_within(r, t) for r in refused)]
     levels, pieces, halvings = 2, 64 // FEWEST_TRIED, 2 * 7 * len(smallest)
-    assert len(of_phase(found.steps, "bisection")) == 1
+    assert len(of_phase(found.steps, "everything")) == 1
     assert len(of_phase(found.steps, "growth")) <= levels + pieces + halvings
     assert found.unasked == 0
 
