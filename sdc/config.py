@@ -27,7 +27,7 @@ from sdc.model.labels import NOT_PLAIN, Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.table import MAX_TOTAL
 from sdc.run_format import TOTAL
-from sdc.search.capabilities import CAPABILITIES, METHODS, refusals, require_together
+from sdc.search.capabilities import CAPABILITIES, HIERARCHIES, METHODS, ZEROS, refusals, require_together
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
@@ -1093,6 +1093,16 @@ class BuildConfig(Section):
     def _works_together(self) -> BuildConfig:
         if (said := next(refusals(self.asked), None)) is not None:
             raise ValueError(said)
+        return self
+
+    @model_validator(mode="after")
+    def _drawn_tables_have_no_zeros(self) -> BuildConfig:
+        zeros = next((name for name in (ZEROS, HIERARCHIES) if name in self.asked), None)
+        if zeros and self.server is not None and any(rule.rule == "simulatable" for rule in self.server.rules):
+            raise ValueError(
+                f"{zeros} with the rule simulatable of the server: a draw may have records where everybody knows that "
+                "there are none; leave one of the two out"
+            )
         return self
 
     @property

@@ -608,6 +608,12 @@ def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
         config_of(file, SMALLEST + f"server: {{{section}}}")
 
 
+def test_no_tables_are_drawn_for_a_server_where_there_are_structural_zeros(file: Path) -> None:
+    text = SMALLEST.replace("t.csv", "t, structural_zeros: zeros.yaml") + "server: {rules: [{rule: simulatable}]}"
+    with pytest.raises(ConfigError, match=r"table\.structural_zeros with the rule simulatable of the server"):
+        config_of(file, text)
+
+
 def test_integers_are_categories(file: Path) -> None:
     table = (
         "{path: t.csv, categories: {a: [1, 2, -3]}, missing: {a: 9}, "

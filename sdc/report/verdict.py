@@ -120,7 +120,8 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
         f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}."
     )
     if not found.at_risk_cells:
-        yield f"The table has no at-risk cell (no count from 1 to {audit.small_count}), so no release can be refused."
+        small = audit.small_count
+        yield f"The table has no at-risk cell (no count from 1 to {small}), so that every release keeps the criterion."
         return
     yield (
         f"At risk are the {_cells(found.at_risk_cells)} of the full table with a count from 1 to {audit.small_count}. "

@@ -10,6 +10,7 @@ from math import log2
 from typing import Literal
 
 from sdc.executor import IN_PROCESS, Executor
+from sdc.model.errors import ConfigError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -72,7 +73,7 @@ def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision
 
 @dataclass(frozen=True)
 class Decider:
-    """Decides one request after the other by the same rules.
+    """Decides one request after the other by the same rules; ConfigError for simulatable and structural zeros.
 
     seconds  what the criterion's judgement may take at once, in seconds of a reference core
     weights  what sub-tables are worth, 1 each without
@@ -83,6 +84,12 @@ class Decider:
     seconds: float = 0.2
     executor: Executor = IN_PROCESS
     weights: Weights | None = None
+
+    def __post_init__(self) -> None:
+        if self.judge.table.zeros and any(isinstance(rule, Simulatable) for rule in self.rules):
+            raise ConfigError(
+                "the rule simulatable draws tables that may have records in structural zeros; leave one of the two out"
+            )
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         """The decision on a request; of one that is released the judge asks about more from then on."""

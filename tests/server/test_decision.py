@@ -18,6 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.server.decision import Decider, Decision, Past
@@ -170,6 +171,15 @@ def test_a_first_release_must_be_safe(czech: Table) -> None:
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
     with pytest.raises(ConfigError, match="not monotone"):
         Judge(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)), one_way(czech))
+
+
+def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    judge = Judge(czech.with_zeros(zeros), CRITERION, one_way(czech))
+    with pytest.raises(
+        ConfigError, match="the rule simulatable draws tables that may have records in structural zeros"
+    ):
+        Decider(judge, rules_of(rules("simulatable")))
 
 
 def test_critical_widths_give_the_first_unreleasable(czech: Table, judge: Judge, truth: BruteForce) -> None:
