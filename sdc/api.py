@@ -441,7 +441,8 @@ def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) ->
 def controlled_rounding(table: Table, *, base: int) -> Rounded:
     """The table in multiples of a base, its margins rounded too; see `sdc.rules.rounding`.
 
-    InputError for a base below 2 or too many cells, ReleaseError where no such table is found.
+    It is judged beside nothing and enters no ledger; what was `moved` is confidential. InputError for a base below 2 or
+    too many cells, ReleaseError where no such table is found.
     """
     from sdc.rules import rounding
 
@@ -472,9 +473,10 @@ def suppress(
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
 
-    With `beside`, a release, every at-risk cell of the whole table is judged as `assess` does, with a limit and a
-    budget where they are given; by itself the sub-table has neither. InputError for too many cells or what is released
-    already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
+    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. With
+    `beside`, a release, every at-risk cell of the whole table is judged for that too as `assess` does, with a limit and
+    a budget where they are given; by itself the sub-table has neither. InputError for too many cells or what is
+    released already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
     """
     from sdc.rules import suppression
 
@@ -504,7 +506,11 @@ def magnitude_table(
 ) -> tuple[MagnitudeTable, ...]:
     """Sums of a column by variables, where every cell passes the rules; see `sdc.rules.magnitude` and `dominance`.
 
-    InputError for what is missing, no number or below 0, NotReleasableError where no aggregation passes.
+    also  further groupings of the same records, judged together with the first
+
+    They are judged beside nothing else, and enter no ledger: a difference to what was published of the same records
+    by other groupings may fail the rules. InputError for what is missing, no number or below 0, NotReleasableError
+    where no aggregation passes.
     """
     from sdc.rules import magnitude
     from sdc.rules.dominance import Rules

@@ -22,8 +22,14 @@ Out = Annotated[
     typer.Option(parser=checked_path, metavar="FILE", help="A new file: .csv, .parquet, .json, .px, .xml or .xlsx."),
 ]
 OutCsv = Annotated[Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file, .csv.")]
-ALONE = "it was judged by itself: beside other tables of these records it may tell more"
-BESIDE = "it was judged beside the release of this run; what is released later is not judged together with it"
+OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv",)
+ALONE = "it is in no ledger, and was judged beside nothing: beside other tables of these records it may tell more"
+BESIDE = (
+    "it is in no ledger, and was judged beside the release of this run; what is released later is not judged together "
+    "with it"
+)
+CHOICE = "which cells were chosen tells more to whoever chooses alike from tables that agree; that is not judged"
+SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
 
 
 @rules.command("round")
@@ -36,9 +42,14 @@ def round_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded."""
+    """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded.
+
+    By how much cells were moved in all is confidential: whoever has it beside the rounded table and the true total can
+    tell small counts. It is printed, apart from the rest, and is in no file.
+    """
     from sdc import api
 
+    _require_new(out, OF_TABLES)
     table = _marginal(_subject(subject, variables, structural_zeros, "round"), sub_table)
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
@@ -50,15 +61,17 @@ def round_command(
             {
                 "sub_table": list(names),
                 "base": base,
-                "moved": rounded.moved,
                 "margins": margins,
                 "cells": rounded.cells(table),
+                **_judged(False),
+                "confidential": {"moved": rounded.moved},
             }
         )
         return
-    print(f"rounded to multiples of {base}; cells were moved by {rounded.moved} in all, the least that is possible")
+    print(f"rounded to multiples of {base}")
     print(f"rounded margins that cells add up to: {', '.join(margins)}")
     print(ALONE)
+    print(f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this")
 
 
 @rules.command()
@@ -72,11 +85,17 @@ def suppress(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Which cells of a sub-table to withhold. The least records and cells; of a run, beside its release."""
+    """Which cells of a sub-table to withhold. The least records and cells; of a run, beside its release.
+
+    Its margins are public, and so are structural zeros: what they and the cells that stay add up to pins no small
+    count. Which cells were chosen is not judged: whoever chooses alike from each table that agrees may rule some out.
+    Whether fewer would do helps with that, and is confidential.
+    """
     from sdc import api
 
+    _require_new(out, OF_ROWS)
     about = _subject(subject, variables, structural_zeros, "suppress")
-    beside = about.released is not None
+    beside, table = about.released is not None, _marginal(about, sub_table)
     found = api.suppress(
         about.table,
         sub_table,
@@ -86,26 +105,29 @@ def suppress(
         posterior_limit=about.limit(None),
         budget=about.budget,
     )
-    table = _marginal(about, sub_table)
     rows = found.rows(table)
     if out is not None:
         _write_rows(out, rows)
-    withheld = int(found.withheld.sum())
+    withheld, names = int(found.withheld.sum()), table.schema.names
+    margins = ["*".join(n for n in names if n != out) or "(total)" for out in reversed(names)]
     if as_json:
         print_json(
             {
-                "sub_table": list(table.schema.names),
+                "sub_table": list(names),
+                "public_margins": margins,
                 "withheld_cells": withheld,
                 "withheld_records": found.weight,
-                "optimal": found.optimal,
-                "judged_beside_release": beside,
                 "cells": rows,
+                **_judged(beside, CHOICE),
+                "confidential": {"optimal": found.optimal},
             }
         )
         return
     print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
-    print("no fewer would do, records and cells added up" if found.optimal else "fewer might do")
-    print(BESIDE if beside else ALONE)
+    print(f"public with it, and judged so: {', '.join(margins)}, what these add up to, and structural zeros")
+    print(f"{BESIDE if beside else ALONE}\n{CHOICE}")
+    fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
+    print(f"confidential  {fewer}; do not publish this")
 
 
 @rules.command()
@@ -114,8 +136,12 @@ def magnitude(
         Path, typer.Argument(parser=checked_path, metavar="TABLE", help="One CSV or Parquet file of records.")
     ],
     value: Annotated[str, typer.Option(help="The column that is summed.")],
-    by: Annotated[str, typer.Option(help="The variables, such as region*size.")],
-    contributors: Annotated[int | None, typer.Option(help="At least so many contribute to each cell.")] = None,
+    by: Annotated[
+        list[str], typer.Option(help="The variables, such as region*size; once for each table, judged together.")
+    ],
+    contributors: Annotated[
+        int | None, typer.Option(help="At least so many contribute to each cell; who has 0 does not.")
+    ] = None,
     dominance: Annotated[str | None, typer.Option(help="n:p, the n largest hold no more than p per cent.")] = None,
     percent: Annotated[
         str | None, typer.Option(help="p, without the two largest at least p per cent of the largest are left.")
@@ -129,9 +155,15 @@ def magnitude(
     out: OutCsv = None,
     as_json: Json = False,
 ) -> None:
-    """Sums of a column, where every cell passes the rules. Coarser along hierarchies until they do, else nothing."""
-    from sdc import api
+    """Sums of a column, where every cell passes the rules. Coarser along hierarchies until they do, else nothing.
 
+    Tables of several --by are judged together, by the sums of all their variables. Those of another command are not:
+    what was published of the same records by other groupings is not known here, and a difference may fail the rules.
+    """
+    from sdc import api
+    from sdc.rules.magnitude import ALL
+
+    _require_new(out, OF_ROWS)
     if negative not in ("refuse", "split"):
         raise ConfigError(f"--negative {negative!r}; choose refuse or split")
     if table.suffix in (".yaml", ".yml"):
@@ -141,7 +173,8 @@ def magnitude(
     found = api.magnitude_table(
         table,
         value,
-        by.split("*"),
+        by[0].split("*"),
+        also=[one.split("*") for one in by[1:]],
         contributors=contributors,
         dominance=None if dominance is None else _dominance(dominance),
         percent=percent,
@@ -153,14 +186,23 @@ def magnitude(
     rows = [{**row, **({"part": one.part} if one.part else {})} for one in found for row in one.rows]
     if out is not None:
         _write_rows(out, rows)
-    levels = dict(zip(found[0].variables, found[0].levels, strict=True))
+    used = zip(found[0].variables, *(one.levels for one in found), strict=True)
+    levels = {name: next((level for level in own if level != ALL), ALL) for name, *own in used}
     if as_json:
-        print_json({"value": value, "levels": levels, "cells": rows})
+        print_json({"value": value, "by": by, "levels": levels, "cells": rows, **_judged(False, SUMS)})
         return
     print(f"every cell passes; {', '.join(f'{name} as {level}' for name, level in levels.items())}")
     for row in rows:
         print("  ".join(f"{name}={text}" for name, text in row.items()))
-    print(ALONE)
+    if len(by) > 1:
+        print(f"the tables by {', '.join(by)} were judged together")
+    print(f"{ALONE}\n{SUMS}")
+
+
+def _judged(beside: bool, *notes: str) -> dict[str, Any]:
+    """What a document says of it."""
+    note = "; ".join([BESIDE if beside else ALONE, *notes])
+    return {"in_ledger": False, "judged_beside_release": beside, "note": note}
 
 
 def _dominance(text: str) -> tuple[int, str]:
@@ -184,20 +226,23 @@ def _subject(path: str, variables: str | None, zeros: Path | None, verb: str) ->
 
 
 def _marginal(subject: Subject, sub_table: str) -> Table:
+    """The sub-table; ConfigError where the config forbids it."""
     from sdc.model import subtable as st
+    from sdc.search.wishes import Wishes
 
-    return subject.table.marginal(st.parse(sub_table, subject.table.schema))
+    schema = subject.table.schema
+    asked = st.parse(sub_table, schema)
+    if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
+        raise ConfigError(f"{sub_table} is forbidden by release.forbid of {subject.name}; choose another, or allow it")
+    return subject.table.marginal(asked)
 
 
 def _write_table(out: Path, table: Any) -> None:
     from sdc.publish.formats import FORMATS
     from sdc.storage.whole_file import replacing
 
-    _require_new(out)
     suffixes = {suffix: write for one in FORMATS.values() for suffix, write in one.of_table.items()}
     suffixes[".xlsx"] = lambda one: FORMATS["xlsx"].of_all["tables.xlsx"]([one])
-    if out.suffix not in suffixes:
-        raise ConfigError(f"--out {out}: choose a file that ends in .csv, .parquet, .json, .px, .xml or .xlsx")
     with replacing(out) as temporary, temporary.open("wb") as into:
         into.writelines(suffixes[out.suffix](table))
 
@@ -206,13 +251,17 @@ def _write_rows(out: Path, rows: list[dict[str, Any]]) -> None:
     from sdc.run_format import in_csv
     from sdc.storage.parquet import write_csv
 
-    _require_new(out)
-    if out.suffix != ".csv":
-        raise ConfigError(f"--out {out}: choose a file that ends in .csv")
     texts = [{name: in_csv(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
     write_csv(out, {name: ["" if row[name] is None else row[name] for row in texts] for name in (texts or [{}])[0]})
 
 
-def _require_new(out: Path) -> None:
+def _require_new(out: Path | None, suffixes: tuple[str, ...]) -> None:
+    """ConfigError, before any work, for a file that would not be written."""
+    if out is None:
+        return
+    if out.suffix not in suffixes:
+        raise ConfigError(f"--out {out}: choose a file that ends in {' or '.join(suffixes)}")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}; make it")
     if out.exists():
         raise ConfigError(f"--out {out} exists already; name a file that does not")

@@ -8,14 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from sdc.build.subject import Subject
 from sdc.cli import app
+from sdc.cli_rules import ALONE, CHOICE, SUMS
 from sdc.composition.published import read_published
 from sdc.model.errors import InputError, SdcError
+from sdc.model.subtable import members
 from sdc.storage.parquet import table_columns, write_csv
+from tests.judge import agreeing, every_cell, exact, impossible
 from tests.strategies import dense, schema_of
 
 CZECH = str(Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv")
@@ -78,12 +83,64 @@ def test_a_rounded_table_is_called_so_in_every_format(tmp_path: Path, suffix: st
             read_published(out)
     with pytest.raises(SdcError, match="exists already"):
         sdc("round", CZECH, "A*B", "--out", out)
-    assert "cells were moved by" in sdc("round", CZECH, "A*B")
+
+
+def test_how_far_cells_were_moved_is_confidential(tmp_path: Path) -> None:
+    """It stands apart in what is printed, and in no file."""
+    found = document("round", CZECH, "A*B*C", "--base", 5, "--out", tmp_path / "t.json")
+    assert list(found) == [
+        *("sub_table", "base", "margins", "cells", "in_ledger", "judged_beside_release", "note", "confidential")
+    ]
+    moved = found["confidential"]["moved"]
+    assert "moved" not in (tmp_path / "t.json").read_text()
+    lines = sdc("round", CZECH, "A*B*C", "--base", 5).splitlines()
+    assert lines[-2:] == [
+        ALONE,
+        f"confidential  cells were moved by {moved} in all, the least that is possible; do not publish this",
+    ]
+    assert "moved" not in "".join(lines[:-1])
+    assert "is confidential" in sdc("round", "--help")
 
 
 def test_a_rounded_table_of_another_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SdcError, match="choose a file that ends in"):
         sdc("round", CZECH, "A*B", "--out", tmp_path / "t.doc")
+
+
+@pytest.mark.parametrize("words", [["round"], ["suppress", "--min-width", 3]])
+def test_what_makes_no_single_table_is_refused_and_nothing_left(tmp_path: Path, words: list[Any]) -> None:
+    table = write(tmp_path / "t.csv", [["a", "b", "count"], *([a, b, 9] for a in "xy" for b in "uv")])
+    out, zeros, missing = tmp_path / "o.csv", tmp_path / "z.yaml", tmp_path / "none" / "o.csv"
+    zeros.write_text("- {a: x, b: u}\n")
+    for more, message in (
+        ([tmp_path / "none.csv", "a*b"], "none.csv"),
+        ([table, "a*c"], "names the unknown variable 'c'"),
+        ([table, "a*b", "--structural-zeros", tmp_path / "none.yaml"], "none.yaml"),
+        ([table, "a*b", "--structural-zeros", zeros], "structural zeros contradict the data"),
+        ([table, "a*b", "--variables", "a,c"], "'c'"),
+    ):
+        with pytest.raises(SdcError, match=message) as refused:
+            sdc(*words, *more, "--out", out)
+        assert refused.value.status == 1
+    with pytest.raises(SdcError, match="there is no folder"):
+        sdc(*words, table, "a*b", "--out", missing)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("words", [["round"], ["suppress", "--min-width", 3]])
+def test_what_a_config_forbids_or_publishes_beside_others_is_refused(tmp_path: Path, words: list[Any]) -> None:
+    """The second before the table is read, which is not there."""
+    write(tmp_path / "t.csv", [["a", "b", "count"], *([a, b, 9] for a in "xy" for b in "uv")])
+    config = {"name": "t", "table": {"path": "t.csv"}, "risk": {"min_width": 3}, "release": {"forbid": ["b"]}}
+    path = tmp_path / "t.yaml"
+    path.write_text(yaml.safe_dump(config))
+    assert ALONE in sdc(*words, path, "a")
+    with pytest.raises(SdcError, match=r"a\*b is forbidden by release.forbid"):
+        sdc(*words, path, "a*b")
+    sdc("ledger", tmp_path / "led", "--new")
+    path.write_text(yaml.safe_dump(config | {"table": {"path": "none.csv"}, "ledger": "led"}))
+    with pytest.raises(SdcError, match=rf"sdc {words[0]} with ledger|ledger with sdc {words[0]}"):
+        sdc(*words, path, "a")
 
 
 def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
@@ -92,7 +149,8 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
         [["a", "b", "count"], *((a, b, n) for a, b, n in zip("xxyyzz", "uvuvuv", [1, 9, 8, 7, 6, 9], strict=True))],
     )
     found = document("suppress", table, "a*b", "--min-width", 3, "--out", tmp_path / "out.csv")
-    assert found["optimal"]
+    assert found["confidential"] == {"optimal": True}
+    assert found["public_margins"] == ["a", "b"]
     withheld = [row for row in found["cells"] if row["count"] is None]
     assert len(withheld) == found["withheld_cells"] == 4
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -100,7 +158,10 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     assert [row["count"] == "" for row in rows] == [row["count"] is None for row in found["cells"]]
     with pytest.raises(InputError, match="is not a table of counts"):
         read_published(tmp_path / "out.csv")
-    assert "no fewer would do" in sdc("suppress", table, "a*b", "--min-width", 3)
+    said = sdc("suppress", table, "a*b", "--min-width", 3).splitlines()
+    assert "public with it, and judged so: a, b, what these add up to, and structural zeros" in said
+    assert said[-3:-1] == [ALONE, CHOICE]
+    assert said[-1] == "confidential  no fewer would do, records and cells added up; do not publish this"
     with pytest.raises(SdcError, match="though all cells are withheld") as refused:
         sdc("suppress", table, "a*b", "--min-width", 30)
     assert refused.value.status == 3
@@ -125,6 +186,42 @@ def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
         sdc("suppress", tmp_path / "table.csv", "A*B")
 
 
+def test_a_cell_known_to_be_zero_protects_nothing(tmp_path: Path) -> None:
+    counts = [("a0", "b1", 2), ("a0", "b2", 9), ("a1", "b0", 5), ("a1", "b1", 1), ("a1", "b2", 3), ("a2", "b1", 1)]
+    table = write(tmp_path / "t.csv", [["A", "B", "count"], *counts, ("a2", "b2", 1)])
+    zeros = tmp_path / "z.yaml"
+    zeros.write_text("- {A: [a0, a2], B: b0}\n")
+    words = ["suppress", table, "A*B", "--structural-zeros", zeros, "--small-count", 3, "--min-width", 2]
+    withheld = [row for row in document(*words)["cells"] if row["count"] is None]
+    assert len(withheld) == 6
+    assert not [row for row in withheld if row["B"] == "b0"]
+
+
+def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path) -> None:
+    counts = [("m1", "d1", 1, 4), ("m1", "d2", 3, 2), ("m2", "d3", 2, 7), ("m2", "d4", 8, 6)]
+    rows = [[major, detail, sex, n] for major, detail, *both in counts for sex, n in zip("fm", both, strict=True)]
+    write(tmp_path / "h.csv", [["major", "detail", "sex", "count"], *rows])
+    table = {"path": "h.csv", "variables": ["major", "detail", "sex"], "hierarchies": {"ind": ["major", "detail"]}}
+    config = {"name": "h", "table": table, "risk": {"small_count": 1, "min_width": 3}}
+    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
+    (tmp_path / "h.yaml").write_text(yaml.safe_dump(config))
+    sdc("run", tmp_path / "h.yaml")
+    (run,) = (tmp_path / "runs" / "h").iterdir()
+    found = document("suppress", run, "detail*sex")
+    assert found["public_margins"] == ["detail", "sex"]
+    about = Subject.open(str(run))
+    counts, sizes, released = about.table.dense, about.table.schema.sizes, about.released
+    assert released is not None
+    cells = np.array(every_cell(sizes))
+    facts = [*impossible(map(tuple, cells[about.table.zeros.contains(cells)].tolist()))]
+    facts += [fact for known in (*released.frontier, 0b010, 0b100) for fact in exact(counts, members(known))]
+    public = zip(exact(counts, (1, 2)), found["cells"], strict=True)
+    facts += [fact for fact, row in public if row["count"] is not None]
+    tables = agreeing(sizes, facts)
+    assert found["withheld_cells"] == 4
+    assert (np.ptp(tables, axis=0)[counts.reshape(-1) == 1] >= 3).all()
+
+
 def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     rows = [[f"r{k % 2}", "all", f"f{k}", 10 + k] for k in range(8)]
     table = write(tmp_path / "t.csv", [["region", "land", "firm", "sales"], *rows])
@@ -132,8 +229,12 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     found = document(*words, "--contributors", 3, "--dominance", "1:70", "--out", tmp_path / "o.csv")
     assert found == {
         "value": "sales",
+        "by": ["region"],
         "levels": {"region": "region"},
         "cells": [{"region": "r0", "total": "52"}, {"region": "r1", "total": "56"}],
+        "in_ledger": False,
+        "judged_beside_release": False,
+        "note": f"{ALONE}; {SUMS}",
     }
     assert (tmp_path / "o.csv").read_text() == "region,total\nr0,52\nr1,56\n"
     coarse = document(*words, "--contributors", 5, "--hierarchy", "region=land", "--percent", 10)
@@ -145,6 +246,35 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     for option, text in (("--dominance", "many"), ("--hierarchy", "region"), ("--negative", "keep")):
         with pytest.raises(SdcError, match=text):
             sdc(*words, option, text)
+    with pytest.raises(SdcError, match="has no column 'colour'"):
+        sdc(*words, "--contributors", 2, "--by", "colour")
+    with pytest.raises(SdcError, match="region is named twice"):
+        sdc(*words, "--contributors", 2, "--by", "region")
+
+
+def test_who_has_nothing_does_not_contribute(tmp_path: Path) -> None:
+    """Nine of 0 and one of 1000: its total is what the one has."""
+    rows = [["north", f"f{k}", 1000 if k == 9 else 0] for k in range(10)]
+    table = write(tmp_path / "t.csv", [["region", "firm", "sales"], *rows])
+    words = ["magnitude", table, "--value", "sales", "--by", "region", "--out", tmp_path / "o.csv"]
+    for whose in ([], ["--contributor", "firm"]):
+        with pytest.raises(SdcError, match="fail the rules at every level, the total too; nothing is published"):
+            sdc(*words, "--contributors", 3, *whose)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_tables_of_several_groupings_are_one_document_and_one_file(tmp_path: Path) -> None:
+    rows = [[f"r{k % 2}", f"s{k // 8}", 1] for k in range(16)]
+    table = write(tmp_path / "t.csv", [["region", "size", "sales"], *rows])
+    words = ["magnitude", table, "--value", "sales", "--by", "region", "--by", "size", "--contributors", 4]
+    found = document(*words, "--out", tmp_path / "o.csv")
+    assert found["by"] == ["region", "size"]
+    assert found["levels"] == {"region": "region", "size": "size"}
+    assert (tmp_path / "o.csv").read_text() == ("region,size,total\nr0,(all),8\nr1,(all),8\n(all),s0,8\n(all),s1,8\n")
+    said = sdc(*words)
+    assert "the tables by region, size were judged together" in said
+    assert said.endswith(f"{ALONE}\n{SUMS}\n")
+    assert "region as region, size as (all)" in sdc(*words[:-1], 5)
 
 
 def test_docs_writes_one_page(tmp_path: Path) -> None:

@@ -201,12 +201,12 @@ def _of_config(
 def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     folder = RunFolder(path)
     manifest, records = folder.manifest(), folder.records()
-    _require_recorded(folder, *{"table", "search"} & set(records))
     try:
         build = Build(BuildConfig.model_validate(manifest["config"]), _before(path / "table"))
     except (KeyError, ValidationError) as error:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
     build.config.require(*asked)
+    _require_recorded(folder, *{"table", "search"} & set(records))
     table = read_written_table(path / "table")
     there = "search" in records
     found = read_search(path / "search", table.schema)[0] if there else None

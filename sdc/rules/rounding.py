@@ -27,7 +27,8 @@ class Rounded:
 
     counts   multiples of the base; each less than the base from the true count
     margins  the axes kept of each margin that is rounded to a neighbouring multiple, the total's are none
-    moved    the sum of what counts were moved by, the least that is possible
+    moved    the sum of what counts were moved by, the least that is possible; confidential, for whoever has it beside
+             the true total can tell small counts
     """
 
     counts: Dense

@@ -1,4 +1,8 @@
-"""Suppression: which cells of one table to withhold so that nobody can pin a small count from what stays."""
+"""Suppression: which cells of one table to withhold so that what stays, added and subtracted, pins no small count.
+
+That these cells were chosen tells more: whoever chooses alike from each table that agrees can rule some of them out.
+Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of the counts of 1 that are withheld.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class Suppressed:
               margins and the structural zeros; beside a release also the cells that were withheld for it
     weight    the records in withheld cells
     optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
-              proven the best
+              proven the best. Confidential, as it helps to rule out tables
     """
 
     withheld: Flags
