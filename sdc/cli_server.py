@@ -161,6 +161,7 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
         if said:
             raise ConfigError(f"--table {given} has a criterion; leave out --small-count and --min-width")
         build = open_build(checked_path(given))
+        build.config.require("audit")
         return Standard(build.counted(IN_PROCESS).table, build.criterion, given)
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -28,7 +27,7 @@ from sdc.model.labels import NOT_PLAIN, Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.table import MAX_TOTAL
 from sdc.run_format import TOTAL
-from sdc.search.capabilities import CAPABILITIES, HIERARCHIES, METHODS, ZEROS, refusals, require_together
+from sdc.search.capabilities import CAPABILITIES, METHODS, refusals, require_together
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
@@ -986,15 +985,6 @@ class RelatedVariableConfig(Section):
     ] = None
 
 
-class RecordKeyConfig(Section):
-    """What shows that records are others: a column that names them, in the table's file and in that of the others."""
-
-    column: Annotated[Text, Field(description="the column of record identifiers, called so in both")]
-    records: Annotated[
-        Text, Field(description="the records that the publication is of: a file, a folder of parts, a glob or a URL")
-    ]
-
-
 class EarlierConfig(Section):
     """A publication that readers have already, and how its records relate to those of the table."""
 
@@ -1014,16 +1004,8 @@ class EarlierConfig(Section):
         Field(description="variable: [categories]; it is of the records that have these alone, default of all"),
     ] = {}
     disjoint: Annotated[
-        StrictBool,
-        Field(
-            description="true or false: it is of other records, none of which is in the table; refused where its total "
-            "or its margins are those of the table or of one category, unless a key shows it"
-        ),
+        StrictBool, Field(description="true or false: it is of other records, none of which is in the table")
     ] = False
-    key: Annotated[
-        RecordKeyConfig | None,
-        Field(description="a section with column and records, which shows that a disjoint publication is of others"),
-    ] = None
     total: Annotated[
         Category, Field(description="the category that stands for all others of a variable, which is passed over")
     ] = TOTAL
@@ -1034,28 +1016,12 @@ class EarlierConfig(Section):
             raise ValueError("give one of folder and entry")
         if self.disjoint and (self.where or self.variables):
             raise ValueError("disjoint is of other records; leave where and variables out")
-        if self.key is not None and not self.disjoint:
-            raise ValueError("key shows that records are others; say disjoint: true too, or leave it out")
         return self
 
     @property
     def label(self) -> str:
         """As messages name it."""
         return f"entry {self.entry}" if self.folder is None else self.folder
-
-    @property
-    def words(self) -> str:
-        """What is said of its records and categories; nothing where it is of all records, as they are."""
-        said = ["of other records, none of which is in this table"] if self.disjoint else []
-        if self.key is not None:
-            said.append(f"tested by the column {self.key.column}")
-        if self.where:
-            chosen = (f"{name} = {' or '.join(own)}" for name, own in self.where.items())
-            said.append(f"of the records with {' and '.join(chosen)} alone")
-        for name, told in self.variables.items():
-            groups = "" if told.groups is None else f", grouped as {', '.join(told.groups)}"
-            said.append(f"its {name} is {told.of or name}{groups}")
-        return f"{Path(self.label).name}: {'; '.join(said)}" if said else ""
 
 
 class OutputConfig(Section):
@@ -1125,18 +1091,8 @@ class BuildConfig(Section):
 
     @model_validator(mode="after")
     def _works_together(self) -> BuildConfig:
-        if (said := next(refusals(self.asked), None)) is not None:
+        if said := "; ".join(refusals(self.asked)):
             raise ValueError(said)
-        return self
-
-    @model_validator(mode="after")
-    def _drawn_tables_have_no_zeros(self) -> BuildConfig:
-        zeros = next((name for name in (ZEROS, HIERARCHIES) if name in self.asked), None)
-        if zeros and self.server is not None and any(rule.rule == "simulatable" for rule in self.server.rules):
-            raise ValueError(
-                f"{zeros} with the rule simulatable of the server: a draw may have records where everybody knows that "
-                "there are none; leave one of the two out"
-            )
         return self
 
     @property
@@ -1170,8 +1126,6 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
         content["publication"]["signing_key"] = content["publication"]["signing_key"] is not None
     for one in content.get("earlier", ()):
         one["folder"] = None  # by what is in it, see `build.earlier`
-        if one["key"] is not None:
-            one["key"]["records"] = None
     for recode in content.get("table", {}).get("recodes", {}).values():
         # of groups the order is that of the categories, and counts
         recode["groups"] = recode["groups"] and list(recode["groups"].items())

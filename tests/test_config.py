@@ -610,7 +610,7 @@ def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
 
 def test_no_tables_are_drawn_for_a_server_where_there_are_structural_zeros(file: Path) -> None:
     text = SMALLEST.replace("t.csv", "t, structural_zeros: zeros.yaml") + "server: {rules: [{rule: simulatable}]}"
-    with pytest.raises(ConfigError, match=r"table\.structural_zeros with the rule simulatable of the server"):
+    with pytest.raises(ConfigError, match=r"table\.structural_zeros with server\.rules = simulatable: a draw may"):
         config_of(file, text)
 
 

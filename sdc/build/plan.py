@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,8 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     leave it, or the run folder more room than the disk has.
     """
     begun = time.perf_counter()
-    table = build.counted(executor).table
+    table, before = build.with_earlier(build.counted(executor).table)
+    build = replace(build, given=before)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
     at_risk = len(build.settings().criterion.bank(table).at_risk)

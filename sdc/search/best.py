@@ -145,6 +145,8 @@ class ReleaseSearch:
 
     def _cost(self, release: Release, value: float) -> str | None:
         """What the ordered search would release instead; None where it finds nothing, which must not decide here."""
+        if not self.ordered.inquiry.criterion.monotone:
+            return None
         try:
             other = self.run("ordered")
         except ReleaseError:

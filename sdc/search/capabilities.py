@@ -48,7 +48,8 @@ class Capability:
         """Whether who gives this value at one of its keys asks for it."""
         if not self.values:
             return value not in (None, (), {}, False)
-        return bool({value} & set(self.values) if isinstance(value, str) else set(value or ()) & set(self.values))
+        given = (value,) if isinstance(value, str) else value or ()
+        return any(getattr(one, "rule", one) in self.values for one in given)
 
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
@@ -59,16 +60,17 @@ FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
 BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID)
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 REPORTED = ("curve", "remedies", "posterior")
+DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
 METHODS = ("ordered", "best", "decomposable", "simulatable")
-FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server")
+FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
     "plan": (),
     "verify": (),
     "compare": (),
-    "widths": ("critical_widths", "sweep"),
+    "widths": ("critical_widths",),
     "bounds": ("cell_bounds",),
     "assess": (),
     "why": (),
@@ -93,7 +95,10 @@ def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
     keys = {"labels": ("labels.variables", "labels.code_list")}
-    values, also = {OUTER: ("outer",), FORMATS: RICH}, {"curve": ("risk_utility_curve",), "server": ("serve",)}
+    values, also = (
+        {OUTER: ("outer",), FORMATS: RICH, DRAWING: ("simulatable",)},
+        {"curve": ("risk_utility_curve",), "server": ("serve",)},
+    )
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -104,10 +109,10 @@ CAPABILITIES = {one.name: one for one in _listed()}
 """By their names, in the order in which they are listed."""
 
 WORKS: dict[str, tuple[str, ...]] = {
-    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, "server", *OF_CONFIGS),
-    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, "server", *OF_CONFIGS),
-    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *OF_CONFIGS),
-    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", "server", *OF_CONFIGS),
+    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", *SERVED, *OF_CONFIGS),
+    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", *SERVED, *OF_CONFIGS),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
     WEIGHT: (*WISHES, OUTER, "labels", CHILDREN, KEY, "curve", "remedies"),
@@ -117,41 +122,42 @@ WORKS: dict[str, tuple[str, ...]] = {
     FORBID: (LIMIT, OUTER, *FILES, *REPORTED),
     LIMIT: (OUTER, *FILES, "posterior"),
     OUTER: (*FILES, *REPORTED),
-    "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, "server"),
+    "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, *SERVED),
     FORMATS: (CHILDREN, LISTED, TOTALS, KEY, *REPORTED),
     CHILDREN: (LISTED, TOTALS, KEY, *REPORTED),
     LISTED: (TOTALS, KEY, *REPORTED),
     TOTALS: (KEY, *REPORTED),
     KEY: REPORTED,
-    "curve": ("remedies", "posterior", "server"),
-    "remedies": ("posterior", "server"),
-    "posterior": ("server",),
+    "curve": ("remedies", "posterior", *SERVED),
+    "remedies": ("posterior", *SERVED),
+    "posterior": SERVED,
+    "server": (DRAWING,),
     "run": FEATURES,
     "plan": FEATURES,
     "verify": FEATURES,
     "compare": FEATURES,
     "widths": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "redesign": (*IMPOSSIBLE, *WISHES, OUTER, *FILES, *REPORTED, "server"),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "publish": (*IMPOSSIBLE, *WISHES, LIMIT, *FILES, *REPORTED, "server"),
-    "suppress": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    "simulate": (*IMPOSSIBLE, "labels", *REPORTED, "server"),
-    "replay": (*IMPOSSIBLE, "labels", *REPORTED, "server"),
-    "audit": (*IMPOSSIBLE, "labels", *REPORTED, "server"),
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "redesign": (*IMPOSSIBLE, *WISHES, OUTER, *FILES, *REPORTED, *SERVED),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "publish": (*IMPOSSIBLE, *WISHES, LIMIT, *FILES, *REPORTED, *SERVED),
+    "suppress": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
+    "simulate": (*IMPOSSIBLE, "labels", *REPORTED, *SERVED),
+    "replay": (*IMPOSSIBLE, "labels", *REPORTED, *SERVED),
+    "audit": (*IMPOSSIBLE, "labels", *REPORTED, *SERVED),
 }
 """What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
 
 _NOT_MONOTONE = "a limit on the posterior is not monotone: with more released true counts may become less likely, so"
-_SERVED = ("server", "simulate", "replay", "audit")
+_BY_SERVERS = (*SERVED, "simulate", "replay", "audit")
 _ALONE = "it is not judged together with what was published before; leave it out, or earlier and ledger"
 _COUNTS = "totals of weights tell of counts too, and here nothing is known of them; leave one out, or give the table"
-_DRAWN = "a draw may have records where everybody knows that there are none; leave them out, or choose ordered"
+_DRAWN = "a draw may have records where everybody knows that there are none; leave them out, or"
 
 REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
@@ -159,7 +165,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         BEFORE,
         "what was published before is judged by the ordered search alone; choose ordered",
     ),
-    (("curve", "remedies", "server", WEIGHT), BEFORE, _ALONE),
+    (("curve", "remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
     (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
     (("redesign", "suppress", "round"), BEFORE, _ALONE),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
@@ -168,7 +174,8 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         (LIMIT,),
         "the ordered search alone judges together with what was published before, and it knows no limit; leave one out",
     ),
-    (("simulatable",), IMPOSSIBLE, _DRAWN),
+    (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
+    ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
         ("decomposable", "simulatable"),
         ("remedies",),
@@ -181,20 +188,20 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     ((LIMIT,), ("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
     ((LIMIT,), ("curve",), "the points of a curve are of widths alone; leave one out"),
-    ((LIMIT,), _SERVED, f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out"),
-    ((OUTER,), _SERVED, "a server answers nothing that is not proven; set risk.undecided to refuse"),
+    ((LIMIT,), _BY_SERVERS, f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out"),
+    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.undecided to refuse"),
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
     ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
     ((WEIGHT,), ("posterior", LIMIT), "what is likely is found from counts alone, and totals tell more; leave one out"),
-    ((WEIGHT,), _SERVED, "a server answers counts alone, and does not know the totals; leave one out"),
+    ((WEIGHT,), _BY_SERVERS, "a server answers counts alone, and does not know the totals; leave one out"),
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "suppress", "round", "check"), _COUNTS),
     ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
-    ((REQUIRE,), _SERVED, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
-    ((FORBID,), _SERVED, "a server knows nothing of it, and would release it; leave one out"),
-    ((FORMATS, LISTED, TOTALS), _SERVED, "whoever asks a server says in what form; leave it out"),
-    ((CHILDREN,), _SERVED, "a server has every sub-table that what is released implies; leave it out"),
-    ((KEY,), _SERVED, "a server signs nothing; leave it out"),
+    ((REQUIRE,), _BY_SERVERS, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
+    ((FORBID,), _BY_SERVERS, "a server knows nothing of it, and would release it; leave one out"),
+    ((FORMATS, LISTED, TOTALS), _BY_SERVERS, "whoever asks a server says in what form; leave it out"),
+    ((CHILDREN,), _BY_SERVERS, "a server has every sub-table that what is released implies; leave it out"),
+    ((KEY,), _BY_SERVERS, "a server signs nothing; leave it out"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""
@@ -236,8 +243,8 @@ def refusals(names: Iterable[str]) -> Iterator[str]:
 
 
 def require_together(*names: str) -> None:
-    """ConfigError with the first refusal where not all of these work together."""
-    if (said := next(refusals(names), None)) is not None:
+    """ConfigError with every refusal where not all of these work together."""
+    if said := "; ".join(refusals(names)):
         raise ConfigError(said)
 
 

@@ -169,6 +169,8 @@ class DecomposableSearch:
             t: (self.weights or Weights.equal(len(inquiry.table.schema))).of_sub_table(t) for t in self.wishes.require
         }
         nothing = ask(Release.of([]))
+        if not accepts(nothing):
+            return None  # nothing decomposable may go out, whatever is required: the search says so
         return RequiredSearch(ask, accepts, worth).run(self.wishes.require, nothing)
 
     def _init(self) -> SearchState:

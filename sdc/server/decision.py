@@ -10,13 +10,13 @@ from math import log2
 from typing import Literal
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.errors import ConfigError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
+from sdc.search.capabilities import DRAWING, ZEROS, require_together
 from sdc.search.simulatable import SimulatableSearch, Simulation
 from sdc.server.effect import Effect, effect_of
 from sdc.server.judge import Finding, Judge, surveyed
@@ -87,9 +87,7 @@ class Decider:
 
     def __post_init__(self) -> None:
         if self.judge.table.zeros and any(isinstance(rule, Simulatable) for rule in self.rules):
-            raise ConfigError(
-                "the rule simulatable draws tables that may have records in structural zeros; leave one of the two out"
-            )
+            require_together(ZEROS, DRAWING)
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         """The decision on a request; of one that is released the judge asks about more from then on."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sdc.api import find_release
 from sdc.bounds.decomposable import explicit_bounds
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -282,3 +283,8 @@ def test_a_faulty_start(czech: Table) -> None:
         ReleaseError, match=r"not releasable at the minimum width 4: the cell A = .*clique A\*B\*C\*D\*F"
     ):
         searched(czech, 4, start=start)
+
+
+def test_what_is_required_where_nothing_may_go_out_is_refused_as_all_else(czech: Table) -> None:
+    with pytest.raises(ReleaseError, match="minimum width 2000 is not reached"):
+        find_release(czech, "decomposable", min_width=2000, require=["A"])

@@ -177,7 +177,8 @@ def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     judge = Judge(czech.with_zeros(zeros), CRITERION, one_way(czech))
     with pytest.raises(
-        ConfigError, match="the rule simulatable draws tables that may have records in structural zeros"
+        ConfigError,
+        match="a draw may have records where everybody knows that there are none; leave them out, or leave the rule",
     ):
         Decider(judge, rules_of(rules("simulatable")))
 

@@ -1,0 +1,491 @@
+"""Capabilities tried together on small tables; what goes out is judged by listing all tables that agree with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import lgamma
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from scipy.optimize import linprog
+from typer.testing import CliRunner
+
+from sdc.build.build import Build, open_build
+from sdc.build.stages import SWEEP, run_all, run_stage
+from sdc.cli import app
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, SdcError
+from sdc.search import capabilities as table
+from sdc.server.prepare import folder_of, prepare
+from sdc.server.serve import open_service
+from sdc.server.trial import Trial, tried
+from sdc.storage.ledger import new_ledger
+from tests.judge import Fact, agreeing, exact, impossible
+
+VARIABLES = {"a": ("a0", "a1"), "d": ("d0", "d1", "d2"), "c": ("c0", "c1")}
+NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
+COARSER = (0, 0, 1)  # the a of each d
+LOW = (True, True, False)  # which d are in the lower band of what was published before
+EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
+WIDTH, SMALL, PROBABILITY, ROUND = 2, 2, 0.95, 40
+RICH = ["csv", *table.RICH]
+CONFIG: dict[str, Any] = {
+    "name": "case",
+    "table": {"path": "table.csv", "variables": [*NAMES]},
+    "risk": {"min_width": WIDTH, "small_count": SMALL},
+    "release": {
+        "annealing": {"chains": 1, "steps": 200, "rounds": 2},
+        "simulatable": {"draws": 20, "share": 0.1},
+    },
+    "execution": {"cluster": "in-process"},
+    "output": {"folder": "runs"},
+}
+ASKED: dict[str, dict[str, Any]] = {
+    table.ZEROS: {"table": {"structural_zeros": "zeros.yaml"}},
+    table.HIERARCHIES: {"table": {"hierarchies": {"place": ["a", "d"]}}},
+    table.WEIGHT: {"table": {"weight": "w"}, "weighted": {"round": ROUND}},
+    "earlier": {
+        "earlier": [
+            {"folder": "before.csv", "variables": {"band": {"of": "d", "groups": {"low": ["d0", "d1"], "high": "*"}}}}
+        ]
+    },
+    "ledger": {"ledger": "ledger"},
+    table.REQUIRE: {"release": {"require": ["c"]}},
+    table.FORBID: {"release": {"forbid": ["d*c"]}},
+    table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
+    table.OUTER: {"risk": {"undecided": "outer"}},
+    "labels": {"labels": {"variables": {"a": {"label": "Region"}}}},
+    table.FORMATS: {"publication": {"formats": RICH}},
+    table.CHILDREN: {"publication": {"children": ["c"]}},
+    table.LISTED: {"publication": {"zeros": True}},
+    table.TOTALS: {"publication": {"totals": True}},
+    table.KEY: {"publication": {"signing_key": "key.pem"}},
+    "curve": {"curve": {"min_width": [1, WIDTH]}},
+    "remedies": {"remedies": {"variables": 1}},
+    "posterior": {"posterior": {}},
+    "server": {"server": {"slot": 0}},
+    table.DRAWING: {"server": {"rules": [{"rule": "simulatable", "draws": 8, "share": 0.1}]}},
+    **{method: {"release": {"method": method}} for method in table.METHODS},
+}
+"""What a config that asks for each has."""
+
+
+def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
+    """The config that asks for all of these."""
+    found = CONFIG | more
+    for name in asked:
+        for section, value in ASKED[name].items():
+            joined = isinstance(value, dict) and isinstance(found.get(section), dict)
+            found = found | {section: found[section] | value if joined else value}
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """Microdata, a method and features, in a folder of their own.
+
+    counts   (2, 3, 2) dense; weights of the records, in the order of `records`
+    """
+
+    folder: Path
+    asked: tuple[str, ...]
+    counts: np.ndarray
+    weights: tuple[int, ...]
+
+    @property
+    def records(self) -> np.ndarray:
+        """(records, 3) codes."""
+        return np.repeat(np.argwhere(self.counts), self.counts[self.counts > 0], axis=0)
+
+    @property
+    def at_risk(self) -> np.ndarray:
+        """Places of small cells, in C order."""
+        return np.flatnonzero((self.counts > 0) & (self.counts <= SMALL))
+
+    @property
+    def known(self) -> list[Fact]:
+        """What everybody knows before anything is released now."""
+        found = list(exact(self.counts, ()))
+        if table.ZEROS in self.asked:
+            found += impossible((1, d, 1) for d in range(3))
+        if table.HIERARCHIES in self.asked:
+            found += impossible((a, d, c) for a, d, c in product(*map(range, SIZES)) if a != COARSER[d])
+        if "earlier" in self.asked:
+            for low, c in product((True, False), range(2)):
+                inside = [(a, d, c) for a in range(2) for d in range(3) if LOW[d] is low]
+                total = sum(int(self.counts[cell]) for cell in inside)
+                found.append(Fact(frozenset(inside), total, total))
+        if "ledger" in self.asked:
+            found += [fact for axis in range(3) for fact in exact(self.counts, (axis,))]
+        return found
+
+    @cached_property
+    def build(self) -> Build:
+        """Its build, once it was run, as `run` does."""
+        return open_build(self.folder / "case.yaml")
+
+    @property
+    def run(self) -> Path:
+        return self.build.folder.path
+
+    def tables(self, facts: Sequence[Fact]) -> np.ndarray:
+        """(tables, cells) that agree with these and with what is known."""
+        return agreeing(SIZES, [*self.known, *facts])
+
+    def agree(self, released: Sequence[Sequence[str]]) -> np.ndarray:
+        """The same for sub-tables by names."""
+        facts = (fact for names in released for fact in exact(self.counts, map(NAMES.index, names)))
+        return self.tables([*facts])
+
+    def require_safe(self, released: Sequence[Sequence[str]]) -> None:
+        """Every small cell keeps the width for whoever has all that is public, and a doubtful truth where asked."""
+        found = self.agree(released)[:, self.at_risk]
+        assert (found.max(axis=0) - found.min(axis=0) >= WIDTH).all()
+        if table.LIMIT in self.asked:
+            assert (self.at_truth(released) <= PROBABILITY + 1e-9).all()
+
+    def probabilities(self, released: Sequence[Sequence[str]]) -> np.ndarray:
+        """(small cells, counts) under the law `released`: a table is as likely as it has arrangements of records."""
+        tables = self.agree(released)
+        log = -np.array([sum(lgamma(n + 1) for n in one) for one in tables.tolist()])
+        likely = np.exp(log - log.max())
+        counts = np.arange(self.counts.sum() + 1)
+        hit = tables[:, self.at_risk, None] == counts
+        return np.asarray((hit * likely[:, None, None]).sum(axis=0) / likely.sum())
+
+    def at_truth(self, released: Sequence[Sequence[str]]) -> np.ndarray:
+        """(small cells,) of the true count."""
+        truth = self.counts.reshape(-1)[self.at_risk]
+        return self.probabilities(released)[np.arange(len(truth)), truth]
+
+
+def made(folder: Path, asked: Sequence[str], seed: Sequence[int]) -> Case:
+    """A random case of which the one-way sub-tables may go out beside all that is known, with its files."""
+    rng = np.random.default_rng(seed)
+    while True:
+        counts = np.zeros(SIZES, np.int64)
+        for d, c in product(range(3), range(2)):
+            if (d, c) != EMPTY:
+                counts[COARSER[d], d, c] = rng.choice([1, 1, 2, 3, 4] if d < 2 else [3, 4])
+        weights = tuple(rng.integers(1, 40, counts.sum()).tolist())
+        case = Case(folder, tuple(asked), counts, weights)
+        found = case.agree([["a"], ["d"], ["c"]])[:, case.at_risk]
+        if len(case.at_risk) and (found.max(axis=0) - found.min(axis=0) >= WIDTH).all():
+            break
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(case)
+    return case
+
+
+def _write(case: Case) -> None:
+    rows = [[VARIABLES[name][code] for name, code in zip(NAMES, record, strict=True)] for record in case.records]
+    lines = [",".join([*row, str(w)]) for row, w in zip(rows, case.weights, strict=True)]
+    (case.folder / "table.csv").write_text("\n".join([",".join([*NAMES, "w"]), *lines]) + "\n")
+    (case.folder / "zeros.yaml").write_text("[{a: a1, c: c1}]\n")
+    low = {
+        (band, c): int(case.counts[:, [i for i in range(3) if LOW[i] is band], c].sum())
+        for band in (True, False)
+        for c in (0, 1)
+    }
+    told = [f"{'low' if band else 'high'},c{c},{n}" for (band, c), n in low.items()]
+    (case.folder / "before.csv").write_text("\n".join(["band,c,count", *told]) + "\n")
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    (case.folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    content = config(case.asked, output={"folder": str(case.folder / "runs")})
+    (case.folder / "case.yaml").write_text(yaml.safe_dump(content))
+    if "ledger" in case.asked:
+        new_ledger(case.folder / "ledger")
+        one_way = {"require": ["a", "d", "c"], "forbid": [{"all": 2}]}
+        first = {"name": "first", "release": one_way, "output": content["output"]}
+        kept = [name for name in ("ledger", table.ZEROS, table.HIERARCHIES) if name in case.asked]
+        (case.folder / "first.yaml").write_text(yaml.safe_dump(config(kept, **first)))
+        run_all(open_build(case.folder / "first.yaml"), IN_PROCESS)
+
+
+def sdc(*words: Any) -> tuple[int, Any]:
+    """The status of a command in this process, and the document that it prints; its refusal is raised."""
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    if isinstance(done.exception, SdcError):
+        raise done.exception
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, json.loads(done.stdout)
+
+
+def published(folder: Path) -> list[list[str]]:
+    """The sub-tables whose counts a folder has, by names."""
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    fields = {
+        one["path"]: [f["name"] for f in one.get("schema", {}).get("fields", ())] for one in metadata["resources"]
+    }
+    found = [one["sub_table"] for one in metadata["resources"] if "count" in fields[one["path"]]]
+    return [names for place, names in enumerate(found) if names not in found[:place]]
+
+
+def judge_run(case: Case) -> None:
+    """The build of a case: what it publishes is safe, and has all that was asked for."""
+    run_all(case.build, IN_PROCESS)
+    judge_publication(case, case.run / "release")
+    for name in ("curve", "remedies", "posterior"):
+        assert (case.run / name).exists() == (name in case.asked)
+    if table.WEIGHT in case.asked:
+        judge_weights(case)
+
+
+def judge_publication(case: Case, folder: Path) -> None:
+    """A published folder."""
+    released, asked = published(folder), case.asked
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    case.require_safe(released)
+    if table.REQUIRE in asked:
+        assert any("c" in names for names in released)
+    if table.FORBID in asked:
+        assert not any({"d", "c"} <= set(names) for names in released)
+    assert ("Region" in (folder / "data_dictionary.csv").read_text()) == ("labels" in asked)
+    formats = {one["format"] for one in metadata["resources"] if "sub_table" in one}
+    assert (formats == set(RICH) - {"xlsx"}) == (table.FORMATS in asked)
+    assert (["c"] in released) or table.CHILDREN not in asked
+    assert metadata.get("zeros", False) == (table.LISTED in asked)
+    assert metadata.get("totals", False) == (table.TOTALS in asked)
+    assert (folder / "SHA256SUMS.sig").exists() == (table.KEY in asked)
+
+
+def judge_weights(case: Case) -> None:
+    """Small cells keep the width over pairs of tables and totals of their cells that agree with all that is public."""
+    folder = case.run / "release"
+    tables = case.agree(published(folder))
+    totals = [*_totals(folder)]
+    for cell in case.at_risk if totals else ():  # of whom no total is told, no weight is taken to be known
+        low = high = int(case.counts.reshape(-1)[cell])
+        for one in tables[np.argsort(-np.abs(tables[:, cell] - low))]:
+            if high - low >= WIDTH:
+                break
+            if not low <= one[cell] <= high and _agrees(case, one, totals):
+                low, high = min(low, int(one[cell])), max(high, int(one[cell]))
+        assert high - low >= WIDTH
+
+
+def _totals(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
+    """(cells,) which of them a rounded total is of, and the total."""
+    cells = np.array([*product(*map(range, SIZES))])
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    if (whole := metadata["weighted"].get("total")) is not None:
+        yield np.ones(len(cells), np.bool_), whole
+    for path in folder.glob("0*.csv"):
+        with path.open() as file:
+            for row in csv.DictReader(file):
+                if row.get("weighted_total"):
+                    own = {v: VARIABLES[name].index(row[name]) for v, name in enumerate(NAMES) if name in row}
+                    yield np.all([cells[:, v] == code for v, code in own.items()], axis=0), int(row["weighted_total"])
+
+
+def _agrees(case: Case, counts: np.ndarray, totals: Sequence[tuple[np.ndarray, int]]) -> bool:
+    """Whether records with these counts may weigh what is told; of each category the range of weights is known."""
+    weights, records = np.array(case.weights), case.records
+    cells = np.array([*product(*map(range, SIZES))])
+    of = [[weights[records[:, v] == code] for code in range(size)] for v, size in enumerate(SIZES)]
+    least = [max(of[v][code].min() for v, code in enumerate(cell)) for cell in cells]
+    largest = [min(of[v][code].max() for v, code in enumerate(cell)) for cell in cells]
+    if any(n and low > high for n, low, high in zip(counts, least, largest, strict=True)):
+        return False
+    bounds = [(n * low, n * high) if n else (0, 0) for n, low, high in zip(counts, least, largest, strict=True)]
+    rows = np.array([sign * inside for inside, _ in totals for sign in (1.0, -1.0)])
+    sides = [side for _, total in totals for side in (total + ROUND / 2, ROUND / 2 - total)]
+    return bool(linprog(np.zeros(len(cells)), rows, sides, bounds=bounds).status == 0)
+
+
+def judge_verbs(case: Case) -> set[str]:
+    """All verbs that work with all that the case asks for, each on its config or its finished run; their names."""
+    found = {verb for verb in JUDGES if not any(table.refusal(verb, name) for name in case.asked)}
+    for verb in sorted(found):
+        JUDGES[verb](case)
+    return {"run", *found} | (judge_server(case) if "server" in case.asked else set())
+
+
+def _file(case: Case) -> Path:
+    return case.folder / "case.yaml"
+
+
+def _judge_plan(case: Case) -> None:
+    status, told = sdc("plan", _file(case), "--quick")
+    assert (status, told["records"]) == (0, case.counts.sum())
+
+
+def _judge_verify(case: Case) -> None:
+    status, told = sdc("verify", case.run)
+    assert told["verified"]
+    assert status in ((0, 3) if table.OUTER in case.asked else (0,))
+
+
+def _judge_compare(case: Case) -> None:
+    status, told = sdc("compare", case.run, case.run)
+    assert (status, told["config"], told["came"], told["went"]) == (0, {}, [], [])
+
+
+def _judge_widths(case: Case) -> None:
+    status, told = sdc("widths", _file(case))
+    named = {tuple(one["sub_table"]) for one in told["widths"]}
+    assert status == 0
+    assert {names for names in named if set(names) <= {*NAMES}} >= {("a",), ("d",), ("c",), ("a", "d", "c")}
+
+
+def _places(case: Case, cells: list[dict[str, Any]]) -> list[int]:
+    """Of cells by names, in C order."""
+    codes = [[VARIABLES[name].index(one["cell"][name]) for name in NAMES] for one in cells]
+    return [int(np.ravel_multi_index(code, SIZES)) for code in codes]
+
+
+def _released(case: Case) -> list[list[str]]:
+    return published(case.run / "release")
+
+
+def _judge_bounds(case: Case) -> None:
+    status, told = sdc("bounds", case.run)
+    tables, places = case.agree(_released(case)), _places(case, told["cells"])
+    low, high = tables.min(axis=0)[places], tables.max(axis=0)[places]
+    outer, inner = (np.array([one[kind] for one in told["cells"]]) for kind in ("outer", "inner"))
+    assert status == 0
+    assert sorted(places) == case.at_risk.tolist()
+    assert ((outer[:, 0] <= low) & (low <= inner[:, 0]) & (inner[:, 1] <= high) & (high <= outer[:, 1])).all()
+
+
+def _judge_assess(case: Case) -> None:
+    assert sdc("assess", case.run)[0] == 0
+    status, told = sdc("assess", case.run, "--min-width", case.counts.sum() + 1)
+    assert (status, told["releasable"]) == (3, False)
+
+
+def _judge_enumerate(case: Case) -> None:
+    status, told = sdc("enumerate", case.run, "--limit", 10_000_000)
+    assert (status, told["complete"]) == (0, True)
+    assert told["feasible_tables"] == len(case.agree(_released(case)))
+
+
+def _judge_why(case: Case) -> None:
+    status, told = sdc("why", case.run, "a*d*c")
+    assert (status, told["released"]) == (0, ["a", "d", "c"] in _released(case))
+
+
+def _judge_redesign(case: Case) -> None:
+    status, told = sdc("why", case.run, "a*d*c", "--redesign")
+    assert status == 0
+    assert "redesign" in told
+
+
+def _judge_posterior(case: Case) -> None:
+    status, told = sdc("posterior", case.run)
+    expected = dict(zip(case.at_risk.tolist(), case.probabilities(_released(case)), strict=True))
+    assert (status, told["exact"]) == (0, True)
+    for place, one in zip(_places(case, told["cells"]), told["cells"], strict=True):
+        found = np.zeros(case.counts.sum() + 1)
+        found[one["from"] : one["from"] + len(one["probabilities"])] = one["probabilities"]
+        assert np.allclose(found, expected[place], atol=1e-6)
+
+
+def _judge_release(case: Case) -> None:
+    status, told = sdc("release", _file(case))
+    assert status == 0
+    case.require_safe(told["frontier"])
+
+
+def _judge_publish(case: Case) -> None:
+    out = case.folder / "public"
+    assert sdc("release", _file(case), "--out", out)[0] == 0
+    judge_publication(case, out)
+
+
+def _is_forbidden(case: Case, *words: Any) -> bool:
+    """Whether the config forbids the sub-table of a command, which then says so."""
+    if table.FORBID in case.asked:
+        with pytest.raises(ConfigError, match=r"d\*c is forbidden by release\.forbid"):
+            sdc(*words)
+    return table.FORBID in case.asked
+
+
+def _judge_round(case: Case) -> None:
+    words = "round", _file(case), "d*c", "--base", 3
+    if _is_forbidden(case, *words):
+        return
+    status, told = sdc(*words)
+    truth = case.counts.sum(axis=0)
+    assert status == 0
+    for one in told["cells"]:
+        n = int(truth[VARIABLES["d"].index(one["cell"]["d"]), VARIABLES["c"].index(one["cell"]["c"])])
+        assert one["rounded"] % 3 == 0
+        assert abs(one["rounded"] - n) < 3
+
+
+def _judge_suppress(case: Case) -> None:
+    """By itself: whoever has the margins and what is shown."""
+    words = "suppress", _file(case), "d*c"
+    if _is_forbidden(case, *words):
+        return
+    status, told = sdc(*words)
+    truth, rows = case.counts.sum(axis=0), told["cells"]
+    own = [(VARIABLES["d"].index(one["d"]), VARIABLES["c"].index(one["c"])) for one in rows]
+    shown = [
+        Fact(frozenset([cell]), one["count"], one["count"])
+        for cell, one in zip(own, rows, strict=True)
+        if one["count"] is not None
+    ]
+    empty = impossible([EMPTY] if {table.ZEROS, table.HIERARCHIES} <= {*case.asked} else [])
+    tables = agreeing(truth.shape, [*exact(truth, (0,)), *exact(truth, (1,)), *shown, *empty])
+    small = np.flatnonzero((truth > 0) & (truth <= SMALL))
+    assert status == 0
+    assert (tables.max(axis=0) - tables.min(axis=0))[small].min(initial=WIDTH) >= WIDTH
+
+
+def _judge_check(case: Case) -> None:
+    """What a folder tells by itself, to whoever knows nothing else."""
+    status, told = sdc("check", case.run / "release", "--cells", "all")
+    facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
+    tables = agreeing(SIZES, [*facts])
+    assert (status, told["consistent"]) == (0, True)
+    for one in told["cells"]:
+        inside = [
+            all(VARIABLES[name][cell[NAMES.index(name)]] == value for name, value in one["cell"].items())
+            for cell in product(*map(range, SIZES))
+        ]
+        sums = tables[:, inside].sum(axis=1)
+        assert one["outer"][0] <= sums.min() <= one["inner"][0]
+        assert one["inner"][1] <= sums.max() <= one["outer"][1]
+
+
+def judge_server(case: Case) -> set[str]:
+    """A server that is asked for everything, and the verbs about servers; their names."""
+    build = case.build
+    assert build.config.server is not None
+    with build.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, build, IN_PROCESS, lambda text: None)
+    prepare(build)
+    with open_service(build) as service:
+        for sub_table in range(1, 1 << len(NAMES)):
+            service.ask(sub_table, "somebody").result(60)
+        released = [st.names(element, build.table.schema) for element in service.state.released.frontier]
+        assert ("labels" in case.asked) == bool(service.texts.labels.variables)
+    case.require_safe(released)
+    assert {name for names in released for name in names} == {*NAMES}
+    folder = folder_of(build).path
+    status, told = sdc("audit", folder, "--table", _file(case))
+    assert (status, told["verified"], told["failures"]) == (0, True, [])
+    status, told = sdc("replay", folder, "--rules", "config", "--table", _file(case), "--out", case.folder / "replay")
+    course = told["replay"]["as_it_would_have_been"]["config"]
+    assert (status, course["released"][-1]) == (0, told["replay"]["as_it_was"]["released"][-1])
+    facts = tried(build, Trial.of(build.config.server, "config", "uniform", streams=2), IN_PROCESS)
+    assert facts["first_release"] == len(NAMES)
+    return {"audit", "replay", "simulate"}
+
+
+JUDGES = {name.removeprefix("_judge_"): judge for name, judge in globals().items() if name.startswith("_judge_")}
