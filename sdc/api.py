@@ -77,6 +77,7 @@ __all__ = [
 
 ReleaseLike: TypeAlias = Release | Sequence[str]
 MAX_CELLS_BOUNDED = 1_000_000
+IN_NO_LEDGER = "in no ledger; judged beside nothing published before"
 
 
 def release_of(table: Table, sub_tables: ReleaseLike) -> Release:
@@ -391,8 +392,11 @@ def publish_release(
     formulas: str = "quote",
     about: Mapping[str, Any] | None = None,
     labels: Mapping[str, Mapping[str, Any]] | None = None,
-) -> None:
+) -> str:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
+
+    A table knows of no earlier publication and no ledger: what was published before is not judged with it, and no
+    ledger has it. That is what is returned, in words; where either counts, build by a config with `sdc run`.
 
     about   all else that `publication` in a config has, such as period, notes, formats and children
     labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
@@ -417,6 +421,7 @@ def publish_release(
     with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, texts=texts)
         check_publication(cleared, into, title, texts)
+    return IN_NO_LEDGER
 
 
 def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) -> Texts:

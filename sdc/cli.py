@@ -359,10 +359,10 @@ def release(
             on_round=lambda state: print(describe_round(state), file=sys.stderr),
             on_simulated=lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
         )
+    facts = _release_facts(data, found, settings["weights"])
     if out is not None:
         own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
-        api.publish_release(data, found, out, **own)
-    facts = _release_facts(data, found, settings["weights"])
+        facts["published"] = api.publish_release(data, found, out, **own)
     if as_json:
         print_json(facts)
         raise typer.Exit(status_of_release(facts))
@@ -375,6 +375,8 @@ def release(
         print(f"reason        {found.reason}")
     if found.required is not None:
         print_required(facts["required"])
+    if out is not None:
+        print(f"published     {out}, {facts['published']}")
     raise typer.Exit(status_of_release(facts))
 
 

@@ -112,9 +112,12 @@ def _span(planned: Mapping[str, Any]) -> str:
 
 @builds.command()
 def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
-    """Checks a build by its table, release and certificate alone."""
+    """Checks a build by its table, release and certificate alone.
+
+    What was published before is read again where it can be; else it is said to be as the run folder has it.
+    """
+    from sdc.build.verified import verify_run
     from sdc.verify.run_folder import UnreadableError
-    from sdc.verify.run_folder import verify as verify_run
 
     try:
         found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
@@ -131,12 +134,15 @@ def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
                 "failures": found.failures,
                 "uncertified": found.uncertified,
                 "notes": found.notes,
+                "known": found.known or None,
             }
         )
     else:
         print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
+        if found.known:
+            print(f"known before  {found.known}")
     if not found.verified:
         print(f"sdc: {run_folder} is not verified: {first_of(found.failures)}", file=sys.stderr)
         raise typer.Exit(1)

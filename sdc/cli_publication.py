@@ -79,6 +79,8 @@ def ledger(
         print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
         for what, _ in entry.before["foreign"]:
             print(f"      judged together with {what}")
+        for said in entry.before["declared"]:
+            print(f"      by the word of its config {said}")
 
 
 @publications.command()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -985,6 +986,15 @@ class RelatedVariableConfig(Section):
     ] = None
 
 
+class RecordKeyConfig(Section):
+    """What shows that records are others: a column that names them, in the table's file and in that of the others."""
+
+    column: Annotated[Text, Field(description="the column of record identifiers, called so in both")]
+    records: Annotated[
+        Text, Field(description="the records that the publication is of: a file, a folder of parts, a glob or a URL")
+    ]
+
+
 class EarlierConfig(Section):
     """A publication that readers have already, and how its records relate to those of the table."""
 
@@ -1004,8 +1014,16 @@ class EarlierConfig(Section):
         Field(description="variable: [categories]; it is of the records that have these alone, default of all"),
     ] = {}
     disjoint: Annotated[
-        StrictBool, Field(description="true or false: it is of other records, none of which is in the table")
+        StrictBool,
+        Field(
+            description="true or false: it is of other records, none of which is in the table; refused where its total "
+            "or its margins are those of the table or of one category, unless a key shows it"
+        ),
     ] = False
+    key: Annotated[
+        RecordKeyConfig | None,
+        Field(description="a section with column and records, which shows that a disjoint publication is of others"),
+    ] = None
     total: Annotated[
         Category, Field(description="the category that stands for all others of a variable, which is passed over")
     ] = TOTAL
@@ -1016,12 +1034,28 @@ class EarlierConfig(Section):
             raise ValueError("give one of folder and entry")
         if self.disjoint and (self.where or self.variables):
             raise ValueError("disjoint is of other records; leave where and variables out")
+        if self.key is not None and not self.disjoint:
+            raise ValueError("key shows that records are others; say disjoint: true too, or leave it out")
         return self
 
     @property
     def label(self) -> str:
         """As messages name it."""
         return f"entry {self.entry}" if self.folder is None else self.folder
+
+    @property
+    def words(self) -> str:
+        """What is said of its records and categories; nothing where it is of all records, as they are."""
+        said = ["of other records, none of which is in this table"] if self.disjoint else []
+        if self.key is not None:
+            said.append(f"tested by the column {self.key.column}")
+        if self.where:
+            chosen = (f"{name} = {' or '.join(own)}" for name, own in self.where.items())
+            said.append(f"of the records with {' and '.join(chosen)} alone")
+        for name, told in self.variables.items():
+            groups = "" if told.groups is None else f", grouped as {', '.join(told.groups)}"
+            said.append(f"its {name} is {told.of or name}{groups}")
+        return f"{Path(self.label).name}: {'; '.join(said)}" if said else ""
 
 
 class OutputConfig(Section):
@@ -1126,6 +1160,8 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
         content["publication"]["signing_key"] = content["publication"]["signing_key"] is not None
     for one in content.get("earlier", ()):
         one["folder"] = None  # by what is in it, see `build.earlier`
+        if one["key"] is not None:
+            one["key"]["records"] = None
     for recode in content.get("table", {}).get("recodes", {}).values():
         # of groups the order is that of the categories, and counts
         recode["groups"] = recode["groups"] and list(recode["groups"].items())

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from sdc.code_list import with_code_list
-from sdc.config import EMBEDDED_CLUSTERS, BuildConfig, LabelsConfig, Numeral
+from sdc.config import EMBEDDED_CLUSTERS, BuildConfig, EarlierConfig, LabelsConfig, Numeral
 from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path, shown
 
@@ -69,12 +69,13 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
             update={"signing_key": _existing(path, "publication.signing_key", key)}
         )
         config = config.model_copy(update={"publication": publication})
-    folder, earlier = path.absolute().parent, []
-    for one in config.earlier:
-        place = None if one.folder is None else _placed(one.folder, folder, f"{path}: earlier.folder = ")
-        earlier.append(one.model_copy(update={"folder": place}))
+    folder = path.absolute().parent
+    earlier = tuple(_earlier_placed(one, folder, path) for one in config.earlier)
+    named = [one.label for one in earlier]
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise ConfigError(f"{path}: earlier names {twice[0]} twice; name each publication once")
     ledger = None if config.ledger is None else _placed(config.ledger, folder, f"{path}: ledger = ")
-    config = config.model_copy(update={"earlier": tuple(earlier), "ledger": ledger})
+    config = config.model_copy(update={"earlier": earlier, "ledger": ledger})
     if config.labels.code_list is not None:
         config = config.model_copy(update={"labels": _labels(config.labels, config.labels.code_list, path)})
     if config.execution.cluster in EMBEDDED_CLUSTERS:
@@ -125,6 +126,15 @@ def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
 def _placed(path: str, folder: Path, setting: str) -> str:
     """A path relative to the folder made absolute; a URL stays as it is."""
     return path if "://" in path else str(checked_path(folder / path, setting).resolve())
+
+
+def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConfig:
+    place = None if one.folder is None else _placed(one.folder, folder, f"{path}: earlier.folder = ")
+    key = one.key
+    if key is not None:
+        records = _placed(key.records, folder, f"{path}: earlier.key.records = ")
+        key = key.model_copy(update={"records": records})
+    return one.model_copy(update={"folder": place, "key": key})
 
 
 def _existing(path: Path, key: str, value: str) -> str:

@@ -13,7 +13,8 @@ PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
 STRUCTURAL_ZEROS = "structural_zeros"
 COUNT = "count"
 EARLIER = "earlier.json"  # what was published before; DERIVED are variables that are not published
-DERIVED = "derived"
+DERIVED, KNOWN = "derived", "known"
+LEDGER_HEAD = "ledger_head"  # in the manifest: up to where the ledger was read
 
 # search/
 SEARCH_FILE = "search.json"

@@ -686,6 +686,7 @@ def test_the_published_release(min_width: int, sdc: Sdc) -> None:
 def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) -> None:
     words = ["release", CZECH, "--method", "ordered", "--min-width", "1000"]
     found = sdc(*words, "--out", tmp_path / "public", "--json").document
+    assert found["published"] == "in no ledger; judged beside nothing published before"
     assert (found["frontier"], found["sub_tables"], found["sub_tables_with_total"]) == ([[]], 0, 1)
     assert tree(tmp_path / "public") == BESIDE
     total = sdc(*words)
@@ -695,7 +696,9 @@ def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) 
 
 def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path) -> None:
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
-    assert sdc(*words).status == 0
+    answer = sdc(*words)
+    assert answer.status == 0
+    assert f"published     {tmp_path / 'public'}, in no ledger; judged beside nothing published before" in answer.out
     stems = [f"{number:03}_{name.replace('*', '-')}" for number, name in enumerate(FRONTIER, start=1)]
     expected = {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "parquet")}
     assert tree(tmp_path) == {

@@ -1280,6 +1280,7 @@ def test_the_command_accepts(honest: Path, monkeypatch: pytest.MonkeyPatch, caps
         "failures": [],
         "uncertified": [],
         "notes": [],
+        "known": None,
     }
     assert command(monkeypatch, capsys, "verify", honest)[1].startswith("at-risk cells 3, certified 3\n")
 

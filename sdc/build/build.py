@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from sdc.build.assemble import SearchSettings, floor_of
-from sdc.build.earlier import Before, Publications, read_publications, with_earlier
+from sdc.build.earlier import Before, Publications, check_publications, known_anew, read_publications, with_earlier
 from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, worker_bytes
 from sdc.config import BuildConfig, PatternLike, section_digest
 from sdc.config_file import read_config, read_demand
@@ -20,6 +20,7 @@ from sdc.events import tell
 from sdc.execution.settings import cluster_of, own_memory, unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
+from sdc.ingest.keys import require_disjoint
 from sdc.ingest.reading import CountedRecords, count_records, read_layouts
 from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
@@ -36,7 +37,7 @@ from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES, CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.run_format import EARLIER
+from sdc.run_format import EARLIER, LEDGER_HEAD
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.decomposable import Annealing
 from sdc.search.simulatable import Simulation
@@ -157,8 +158,9 @@ class Build:
         return open_source(self.config.table.path, self.config.table.expect)
 
     def check_source(self) -> None:
-        """InputError where parts do not agree, or do not have what the settings name; reads no records."""
+        """InputError where parts or earlier publications are not what the settings say of them; reads no records."""
         read_layouts(self.source, self.config.table)
+        check_publications(self.config)
 
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
@@ -166,7 +168,25 @@ class Build:
 
     def with_earlier(self, table: Table) -> tuple[Table, Before]:
         """The table with what follows from earlier publications, and what they tell; InputError as `with_earlier`."""
-        return (table, Before()) if self.publications is None else with_earlier(table, self.publications)
+        if self.publications is None:
+            return table, Before()
+        for relation, tables in self.publications.relations:
+            if relation.key is not None:
+                others, most = open_source(relation.key.records), max((one.table.total for one in tables), default=0)
+                require_disjoint(self.source, others, relation.key.column, most, self.config.table.csv)
+        return with_earlier(table, self.publications)
+
+    def known_anew(self) -> Before:
+        """What is known of the table, from the publications as they are now; InputError as `known_anew`."""
+        if self.publications is None:
+            return Before()
+        return known_anew(self.table, self.before, self.config, self.head)
+
+    @property
+    def head(self) -> str | None:
+        """Of the ledger's chain, with all of which it is judged; None where the config names no ledger."""
+        published = self.publications
+        return None if published is None or published.ledger is None else published.ledger.head
 
     @cached_property
     def table(self) -> Table:
@@ -285,7 +305,7 @@ class Build:
             try:
                 # the manifest first, with the digests: a run that dies from here on says what it was of
                 content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
-                self.folder.begin({"name": self.config.name, **content}, list(stages))
+                self.folder.begin({"name": self.config.name, **content, LEDGER_HEAD: self.head}, list(stages))
                 yield
             except BaseException as error:
                 tell("run ended", str(error), outcome=_outcome(error), error=type(error).__name__)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import product
+from dataclasses import asdict, dataclass, replace
+from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sdc.composition.disjoint import looks_the_same
 from sdc.composition.published import Published, read_published
 from sdc.composition.relation import Related, is_renaming, related
 from sdc.config import BuildConfig, EarlierConfig
+from sdc.ingest.source import open_source
 from sdc.model import subtable as st
 from sdc.model.derived import free_name, with_derived
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
@@ -50,6 +52,7 @@ class Before:
     known    sub-tables, largest only
     derived  variables that were added to the table for them
     sources  what was published, for people
+    declared what the config says of records and categories of each publication, which nothing but its word shows
     foreign  of what no ledger has: what it is, for people, and the digest of its table
     table    digest of the table without what was added
     """
@@ -57,6 +60,7 @@ class Before:
     known: tuple[tuple[str, ...], ...] = ()
     derived: tuple[Derived, ...] = ()
     sources: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
     foreign: tuple[tuple[str, str], ...] = ()
     table: str = ""
 
@@ -82,6 +86,7 @@ class Before:
             "known": self.known,
             DERIVED: derived,
             "sources": self.sources,
+            "declared": self.declared,
             "foreign": self.foreign,
             "table": self.table,
         }
@@ -94,7 +99,8 @@ class Before:
             Derived(one["name"], tuple(one["of"]), tuple(one["categories"]), tuple(one["coding"]))
             for one in facts[DERIVED]
         )
-        return Before(known, tuple(derived), tuple(facts["sources"]), foreign, facts["table"])
+        sources, declared = tuple(facts["sources"]), tuple(facts["declared"])
+        return Before(known, tuple(derived), sources, declared, foreign, facts["table"])
 
     def entered(self, ledger: Ledger) -> dict[str, Any]:
         """As an entry of the ledger has it: all that counts for the next release of this table."""
@@ -106,22 +112,36 @@ class Before:
 class Publications:
     """What a config and its ledger say was published before.
 
+    name       of the build's table, for messages
     relations  each publication that was read, and how its records relate to those of the table
-    ledger     None where the config names none; entries  those that count for this build
+    ledger     up to the last entry that counts for this build; None where the config names none
     """
 
+    name: str
     relations: tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
     ledger: Ledger | None
-    entries: tuple[Entry, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Those that count for this build."""
+        return () if self.ledger is None else self.ledger.entries
 
     @property
     def digest(self) -> list[str]:
         """Of all of it."""
         told = [
-            f"{relation.model_dump(mode='json', exclude={'folder'})} {[one.table.digest for one in tables]}"
+            f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {_key_digest(relation)} "
+            f"{[one.table.digest for one in tables]}"
             for relation, tables in self.relations
         ]
         return [*(hashlib.sha256(text.encode()).hexdigest() for text in told), *(entry.hash for entry in self.entries)]
+
+
+_ELSEWHERE: dict[str, Any] = {"folder": True, "key": {"records"}}  # by what is in it
+
+
+def _key_digest(relation: EarlierConfig) -> str:
+    return "" if relation.key is None else open_source(relation.key.records).digest()
 
 
 def read_publications(config: BuildConfig, base: str) -> Publications:
@@ -130,27 +150,48 @@ def read_publications(config: BuildConfig, base: str) -> Publications:
     InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
-    entries = () if ledger is None else ledger.entries
-    # a rerun of what was published is judged as it was: with what came before it
-    own = next((number for number, entry in enumerate(entries) if entry.build == base), len(entries))
-    entries = entries[:own]
-    relations = [(one, _read(one, entries)) for one in config.earlier]
-    return Publications(tuple(relations), ledger, entries)
+    if ledger is not None:
+        # a rerun of what was published is judged as it was: with what came before it
+        before = takewhile(lambda entry: entry.build != base, ledger.entries)
+        ledger = replace(ledger, entries=tuple(before))
+    return _publications(config, ledger)
+
+
+def publications_at(config: BuildConfig, head: str | None) -> Publications:
+    """All that is named, read anew, of the ledger up to this head of its chain. Errors as `read_publications`."""
+    ledger = None if config.ledger is None else read_ledger(Path(config.ledger)).up_to(head or "")
+    return _publications(config, ledger)
+
+
+def _publications(config: BuildConfig, ledger: Ledger | None) -> Publications:
+    relations = tuple((one, _read(one, () if ledger is None else ledger.entries)) for one in config.earlier)
+    return Publications(config.table.path, relations, ledger)
+
+
+def check_publications(config: BuildConfig) -> None:
+    """Errors as `read_publications`, of what can be read before any record is."""
+    for one in config.earlier:
+        if one.folder is not None:
+            _read(one, ())
+        if one.key is not None:
+            open_source(one.key.records)
+    if config.ledger is not None:
+        read_ledger(Path(config.ledger))
 
 
 def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published, ...]:
     if relation.folder is not None:
         return tuple(read_published(Path(relation.folder), relation.total))
-    if relation.disjoint:
-        return ()
     entry = next((entry for entry in entries if entry.number == relation.entry), None)
     if entry is None:
         raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
+    if relation.disjoint and not entry.sub_tables:
+        return ()  # its total alone, which is that of this table or tells nothing of it
     metadata = Path(entry.folder, METADATA)
     try:
         found = SHA256 + hashlib.sha256(metadata.read_bytes()).hexdigest()
     except OSError as error:
-        raise InputError(
+        raise AbsentError(
             f"entry {entry.number} was published in {entry.folder}, which cannot be read; put it back, or name its "
             "folder"
         ) from error
@@ -166,6 +207,7 @@ def with_earlier(table: Table, publications: Publications) -> tuple[Table, Befor
     """
     known, sources, foreign = list[tuple[str, ...]](), list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
+    _require_others(table, publications)
     grown = _Grown(table)
     for entry in _of_this_table(table, publications):
         judged = Before.of(entry.before)
@@ -184,12 +226,48 @@ def with_earlier(table: Table, publications: Publications) -> tuple[Table, Befor
     found = grown.table
     largest = Release.of(st.of(map(found.schema.index, names)) for names in known)
     labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)
-    return found, Before(labels, tuple(grown.derived), tuple(sources), tuple(foreign), table.digest)
+    declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
+    return found, Before(labels, tuple(grown.derived), tuple(sources), declared, tuple(foreign), table.digest)
+
+
+def known_anew(table: Table, noted: Before, config: BuildConfig, head: str | None) -> Before:
+    """What is known of a run's table, from all that its config names, read again up to this head of the ledger.
+
+    Whoever may write a run folder may write there that nothing was published before. InputError where what it has
+    noted, or what it has added to the table, is not so.
+    """
+    schema = table.schema
+    own = table.marginal(st.full(len(schema)) & ~noted.hidden(schema))
+    grown, before = with_earlier(own, publications_at(config, head))
+    if (grown.digest, before.known, before.derived, before.table) != (
+        table.digest,
+        noted.known,
+        noted.derived,
+        noted.table,
+    ):
+        raise InputError(
+            "the table's stage says something else of what was published before than what the config names says now; "
+            "remove the run folder and run again"
+        )
+    return before
 
 
 def _of_this_table(table: Table, publications: Publications) -> Iterable[Entry]:
     ledger = publications.ledger
-    return [] if ledger is None else [e for e in publications.entries if e.table == ledger.keyed(table.digest)]
+    return [] if ledger is None else [e for e in ledger.entries if e.table == ledger.keyed(table.digest)]
+
+
+def _require_others(table: Table, publications: Publications) -> None:
+    """InputError where what is called disjoint looks like the same records, and no key says otherwise."""
+    for relation, tables in publications.relations:
+        if not relation.disjoint or relation.key is not None:
+            continue
+        if same := [one for one in tables if looks_the_same(table, one.table)]:
+            raise InputError(
+                f"earlier says that {relation.label} is of other records than {publications.name}, and its "
+                f"{same[0].label} has the total of all records there, or the margins of those of one category; take "
+                "disjoint out, or show by key that no record is in both"
+            )
 
 
 def _require_related(table: Table, publications: Publications) -> None:
@@ -231,6 +309,8 @@ def _require_named(entry: Entry, publications: Publications) -> None:
 def _require_counts(table: Table, one: Related) -> None:
     """InputError where the table has other counts than were published."""
     inside = one.holds(table.codes)
+    if not inside.any():
+        raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
     codes, own = one.codes(table.codes[inside]), one.published.table
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
     counts = Table.of(own.schema, codes[within], table.counts[inside][within])

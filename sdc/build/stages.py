@@ -39,7 +39,7 @@ from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.memory import give_back
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, ReleaseError, SdcError
+from sdc.model.errors import ConfigError, InputError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
@@ -392,6 +392,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         about=config.report,
         publication=config.publication,
         labels=config.labels,
+        declared=build.before.declared,
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
 
@@ -444,13 +445,17 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
 
 
 def _unverified(build: Build, folder: Path, made: bool) -> str:
-    """Why a release may not be public: by the table and the certificate, and by nothing that was said of them.
+    """Why a release may not be public: by the table, the certificate, and the config's publications as they are now.
 
     Cells without proof, which the policy "outer" may let through, were judged for a release that was made just now.
     """
     risk = build.config.risk
     limit = risk.posterior.model_dump() if risk.posterior else None
-    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit)
+    try:
+        known = build.known_anew().known
+    except InputError as error:
+        return str(error)
+    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, known)
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
@@ -475,7 +480,7 @@ def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
         "folder": str(build.folder.stage(RELEASE).absolute()),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
     }
-    record_publication(published.ledger.path, content, len(published.entries))
+    record_publication(content, published.ledger)
 
 
 def _public_key(config: BuildConfig) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc.composition.px import read_px
-from sdc.model.errors import InputError
+from sdc.model.errors import AbsentError, InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
@@ -22,8 +22,13 @@ from sdc.run_format import (
     CATALOGUE,
     COUNT,
     DICTIONARY,
+    GUIDE,
+    INDEX,
     METADATA,
+    OF_ALL_TABLES,
+    OF_SUMS,
     RELEASE_FORMAT,
+    ROUNDED_COUNT,
     SDMX_CSV,
     SHA256,
     SUB_TABLE,
@@ -34,7 +39,8 @@ from sdc.run_format import (
 from sdc.storage.parquet import read_columns
 
 MOST_BYTES = 1 << 30  # of a file
-NO_TABLES = (METADATA, DICTIONARY, CATALOGUE)
+NO_TABLES = (METADATA, DICTIONARY, CATALOGUE, GUIDE, INDEX, *OF_SUMS)
+SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # what has a table that stands beside it, or is about it
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +67,24 @@ def read_published(path: Path, total: str = TOTAL) -> list[Published]:
 
     total  the category that stands for all others of a variable; cells that have it are left out
 
-    InputError where there is no table, where a file is not what its folder says, or is no table of counts.
+    InputError where there is no table, where a file is not what its folder says or is no table of counts, and where
+    anything else is published there too: nothing is passed over.
     """
+    try:
+        return _tables_of(path, total)
+    except PermissionError as error:
+        raise AbsentError(f"{path} may not be read here ({error.strerror}); have it given to you") from error
+
+
+def _tables_of(path: Path, total: str) -> list[Published]:
     if path.is_file():
         return [_of_file(path, total)]
     if not path.is_dir():
-        raise InputError(f"{path} is no file or folder; name what was published")
+        raise AbsentError(f"{path} is no file or folder; name what was published")
     if (path / METADATA).is_file():
         found = _of_release(path, total)
     else:
-        files = (one for one in sorted(path.iterdir()) if _reader(one.name) and not one.name.startswith("."))
+        files = [one for one in sorted(path.iterdir()) if not _is_about(one.name)]
         found = [_of_file(one, total) for one in files]
     if not found:
         raise InputError(f"{path} has no table of counts as CSV, Parquet, JSON-stat or PX; name a folder that has some")
@@ -87,6 +101,7 @@ def _of_release(folder: Path, total: str) -> list[Published]:
                 f"{folder / METADATA} has the format {version!r}, this version reads {RELEASE_FORMAT}; read it with "
                 "the version that wrote it"
             )
+        _require_counts_alone(folder, content)
         return [
             _of_resource(folder, resource, resources, total)
             for resource in _first_of_each(resources)
@@ -98,19 +113,39 @@ def _of_release(folder: Path, total: str) -> list[Published]:
         ) from error
 
 
+def _is_about(name: str) -> bool:
+    """Whether a file is no table, or one that stands beside it in another format; hidden files are none."""
+    return name in NO_TABLES or name.startswith(".") or name.endswith(SAME_AGAIN)
+
+
+def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
+    """InputError, by name, for what a release has beside counts of its sub-tables, and what it does not list."""
+    resources = content["resources"]
+    fields = {field["name"] for one in resources for field in one.get("schema", {}).get("fields", ())}
+    if content.get("weighted") is not None or WEIGHTED_TOTAL in fields:
+        raise InputError(f"{folder} {OF_WEIGHTS}")
+    tables = [one for one in resources if SUB_TABLE in one]
+    readable = {tuple(one[SUB_TABLE]) for one in tables if one["format"] in READ_FIRST}
+    if lacking := [one["path"] for one in tables if tuple(one[SUB_TABLE]) not in readable]:
+        raise InputError(f"{folder} has {lacking[0]} in no format that is read; publish it as {', '.join(READ_FIRST)}")
+    listed = {*(Path(one["path"]).name for one in tables), *OF_ALL_TABLES}
+    if others := sorted(p.name for p in folder.iterdir() if p.name not in listed and not _is_about(p.name)):
+        raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is no part of it")
+
+
+READ_FIRST = ("parquet", "csv", "json-stat", "px")
+OF_WEIGHTS = (
+    "publishes totals of weights, which cannot be judged together with counts; publish what is still to go out in one "
+    "build with them, by table.weight, and leave out earlier"
+)
+
+
 def _first_of_each(resources: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    order = {"parquet": 0, "csv": 1, "json-stat": 2, "px": 3}
-    tables = [one for one in resources if SUB_TABLE in one and one["format"] in order and _has_counts(one)]
+    tables = [one for one in resources if SUB_TABLE in one and one["format"] in READ_FIRST]
     chosen: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for resource in sorted(tables, key=lambda one: order[one["format"]]):
+    for resource in sorted(tables, key=lambda one: READ_FIRST.index(one["format"])):
         chosen.setdefault(tuple(resource[SUB_TABLE]), resource)
     return sorted(chosen.values(), key=lambda one: str(one["path"]))
-
-
-def _has_counts(resource: Mapping[str, Any]) -> bool:
-    """Whether counts are listed, and not totals of weights alone."""
-    fields = resource.get("schema", {}).get("fields")
-    return fields is None or any(one["name"] == COUNT for one in fields)
 
 
 def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mapping[str, Any]], total: str) -> Published:
@@ -144,11 +179,16 @@ class Listed:
 def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None = None) -> Published:
     read = _reader(path.name)
     if read is None:
-        raise InputError(f"{path} is no CSV, Parquet, JSON-stat or PX file; name one by .csv, .parquet, .json or .px")
+        raise InputError(
+            f"{path} is no CSV, Parquet, JSON-stat or PX file; name tables by .csv, .parquet, .json or .px, and keep "
+            "nothing else in their folder"
+        )
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path} has more than {MOST_BYTES} bytes; name a smaller table")
         listed = read(path)
+    except PermissionError:
+        raise
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({type(error).__name__}); name a published table of counts") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -189,11 +229,7 @@ def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], t
 
 def _reader(name: str) -> Callable[[Path], Listed] | None:
     """By the end of a file's name; none where it is no table."""
-    if name.endswith((SDMX_CSV, "-metadata.json", ".sdmx.json")) or name in (
-        METADATA,
-        "data_dictionary.csv",
-        "catalogue.json",
-    ):
+    if _is_about(name):
         return None
     readers = {".csv": _csv, ".parquet": _parquet, ".json": _json_stat, ".jsonstat": _json_stat, ".px": _px}
     return readers.get(Path(name).suffix.lower())
@@ -202,14 +238,22 @@ def _reader(name: str) -> Callable[[Path], Listed] | None:
 def _csv(path: Path) -> Listed:
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
-    if COUNT not in header:
-        raise ValueError(f"it has no column {COUNT}")
+    _require_count_alone(header, path)
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
     counts = [int(text) for text in columns.pop(COUNT)]
-    columns.pop(WEIGHTED_TOTAL, None)
     return Listed({name: [_as_it_was(text) for text in column] for name, column in columns.items()}, counts, {})
+
+
+def _require_count_alone(columns: Iterable[str], path: Path) -> None:
+    """An error where a table has no counts, or other numbers besides: every other column is a variable."""
+    if COUNT not in columns:
+        raise ValueError(f"it has no column {COUNT}")
+    if WEIGHTED_TOTAL in columns:
+        raise InputError(f"{path} {OF_WEIGHTS}")
+    if rounded := [name for name in columns if name.startswith(ROUNDED_COUNT)]:
+        raise ValueError(f"its numbers are also {rounded[0]}, and not exact")
 
 
 def _as_it_was(text: str) -> str:
@@ -219,12 +263,10 @@ def _as_it_was(text: str) -> str:
 
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
-    if COUNT not in columns:
-        raise ValueError(f"it has no column {COUNT}")
+    _require_count_alone(columns, path)
     counts = [int(count) for count in columns.pop(COUNT)]
-    columns.pop(WEIGHTED_TOTAL, None)
-    if any(not isinstance(text, str) for column in columns.values() for text in column):
-        raise ValueError("a category is missing or no text")
+    if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
+        raise ValueError(f"a category of {bad[0]!r} is missing or no text")
     return Listed(columns, counts, {})
 
 
@@ -242,6 +284,10 @@ def _json_stat(path: Path) -> Listed:
         raise ValueError("it is no dataset of JSON-stat 2.0")
     if (measure := content.get("extension", {}).get("measure", COUNT)) != COUNT:
         raise ValueError(f"its numbers are {measure}, and not exact")
+    if content.get("role", {}).get("metric"):
+        raise ValueError(f"it has several measures, by {', '.join(content['role']['metric'])}; name a table of counts")
+    if content.get("status"):
+        raise ValueError("it marks cells by a status, which may say that their numbers are no exact counts")
     names, sizes = content["id"], [int(size) for size in content["size"]]
     categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
     if [len(categories[name]) for name in names] != sizes:

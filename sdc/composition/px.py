@@ -30,6 +30,8 @@ def read_px(content: bytes) -> PxTable:
     if not mark:
         raise ValueError("it has no DATA")
     said = dict(_statements(head))
+    if contents := said.get(("CONTVARIABLE", "")):
+        raise ValueError(f"it has several contents, by {', '.join(contents)}; name a table of counts")
     labels = [*said.get(("STUB", ""), []), *said.get(("HEADING", ""), [])]
     if any(" rounded to " in text for text in said.get(("CONTENTS", ""), ())):
         raise ValueError("its counts are rounded, and not exact")

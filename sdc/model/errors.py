@@ -19,6 +19,10 @@ class InputError(SdcError):
     """A file, a column or a value that cannot be read as a table of counts."""
 
 
+class AbsentError(InputError):
+    """A publication or a ledger that is named, and that is not there or may not be read here."""
+
+
 class ConfigError(SdcError):
     """A setting that is unknown, missing or out of range."""
 

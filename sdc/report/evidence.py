@@ -60,6 +60,7 @@ class Audit:
     known             what was public before, and was judged together with the release, which has it too
     hidden            the variables that were added to the table for it, and are never published
     sources           what was published before, for people
+    declared          what the config says of the records and categories of earlier publications
     implied           of the table's structural zeros those that follow from the config's hierarchies
     """
 
@@ -98,6 +99,7 @@ class Audit:
     known: Release = field(default_factory=lambda: Release.of([]))
     hidden: SubTable = st.GRAND_TOTAL
     sources: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
     implied: StructuralZeros = NO_ZEROS
 
     @cached_property

@@ -118,6 +118,7 @@ def assumptions(audit: Audit) -> Iterator[str]:
             "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows "
             "how it was decided."
         )
+    yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.declared)
     yield (
         f"Has no other figures of the same records: no {'further ' * bool(audit.sources)}earlier or overlapping "
         "publication, and no knowledge of single records."

@@ -11,16 +11,16 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sdc.model.errors import InputError
+from sdc.model.errors import AbsentError, InputError
 
-FORMAT = 2  # 1 had not what an entry was judged with
+FORMAT = 3  # 2 had not what was declared of earlier publications
 KEY = ".key"  # after the name of the ledger: the file of its key
 _FIRST = "0" * 64
 _TABLES = """
@@ -80,6 +80,21 @@ class Ledger:
     entries: tuple[Entry, ...]
     key: bytes
 
+    @property
+    def head(self) -> str:
+        """Hash of the last entry, which stands for all before it."""
+        return self.entries[-1].hash if self.entries else _FIRST
+
+    def up_to(self, head: str) -> Ledger:
+        """As it was when this was its head; InputError where it never was."""
+        heads = [_FIRST, *(entry.hash for entry in self.entries)]
+        if head not in heads:
+            raise InputError(
+                f"the ledger {self.path} never had the head {head[:12]}; take its last good copy, and find out what "
+                "was published"
+            )
+        return replace(self, entries=self.entries[: heads.index(head)])
+
     def keyed(self, digest: str) -> str:
         """The digest of a table as entries have it."""
         return hmac.new(self.key, digest.encode(), hashlib.sha256).hexdigest()
@@ -107,30 +122,32 @@ def read_ledger(path: Path) -> Ledger:
         return Ledger(path, _entries(path, database), _key(path))
 
 
-def record(path: Path, content: Mapping[str, Any], judged: int) -> Entry:
+def record(content: Mapping[str, Any], judged: Ledger) -> Entry:
     """Adds a publication, or finds that of the same build and table; it is there before this returns.
 
-    judged  how many entries it was judged together with
+    judged  the ledger up to the last entry that it was judged together with
 
     InputError as `read_ledger`, and where others were recorded since.
     """
+    path = judged.path
     with _opened(path) as database:
         try:
             database.execute("PRAGMA synchronous = FULL")
             database.execute("BEGIN IMMEDIATE")
             entries = _entries(path, database)
+            head = Ledger(path, entries, judged.key).head
             known = [e for e in entries if (e.table, e.build) == (content["table"], content["build"])]
             if known:
                 _require_same(path, known[-1], content)
                 return known[-1]
-            if len(entries) != judged:
+            if head != judged.head:
                 raise InputError(
                     f"the ledger {path} has {len(entries)} entries, and this release was judged together with "
-                    f"{judged}; run again, and it is judged with all"
+                    f"{len(judged.entries)}, up to the head {judged.head[:12]}; run again, and it is judged with all"
                 )
             told = {**content, "published": datetime.now(UTC).isoformat(timespec="seconds")}
             text = _canonical(told)
-            hash_ = _chained(entries[-1].hash if entries else _FIRST, text)
+            hash_ = _chained(head, text)
             database.execute("INSERT INTO entry VALUES (?, ?, ?)", (len(entries) + 1, text, hash_))
             database.commit()
         except sqlite3.Error as error:
@@ -141,14 +158,15 @@ def record(path: Path, content: Mapping[str, Any], judged: int) -> Entry:
 
 
 def _require_same(path: Path, entry: Entry, content: Mapping[str, Any]) -> None:
-    if [list(t) for t in entry.sub_tables] != [list(t) for t in content["sub_tables"]]:
+    told = json.loads(_canonical({**content, "before": content["before"]["known"]}))
+    if (told["sub_tables"], told["before"]) != ([*map(list, entry.sub_tables)], entry.before["known"]):
         raise InputError(f"entry {entry.number} of {path} is of this build and of another release; find out why first")
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
-        raise InputError(f"there is no ledger {path}; make one with sdc ledger {path} --new")
+        raise AbsentError(f"there is no ledger {path}; make one with sdc ledger {path} --new")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)) as database:
             yield database
@@ -174,7 +192,19 @@ def _entries(path: Path, database: sqlite3.Connection) -> tuple[Entry, ...]:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"entry {number} of the ledger {path} cannot be read; take its last good copy") from error
         last = hash_
+    _require_once(path, entries)
     return tuple(entries)
+
+
+def _require_once(path: Path, entries: Sequence[Entry]) -> None:
+    """InputError where a build of a table is there twice: `record` never makes such a ledger."""
+    first: dict[tuple[str, str], int] = {}
+    for entry in entries:
+        if first.setdefault((entry.table, entry.build), entry.number) != entry.number:
+            raise InputError(
+                f"the ledger {path} names one publication twice, as entries {first[entry.table, entry.build]} and "
+                f"{entry.number}; take its last good copy"
+            )
 
 
 def _entry(number: int, content: Mapping[str, Any], hash_: str) -> Entry:
@@ -199,8 +229,10 @@ def _key(path: Path) -> bytes:
     file = _key_file(path)
     try:
         key = bytes.fromhex(file.read_text(encoding="ascii").strip())
-    except (OSError, ValueError) as error:
-        raise InputError(f"the key {file} of the ledger cannot be read: {error}; put it back") from error
+    except OSError as error:
+        raise AbsentError(f"the key {file} of the ledger cannot be read: {error}; put it back") from error
+    except ValueError as error:
+        raise InputError(f"the key {file} of the ledger is none: {error}; put it back") from error
     if len(key) != 32:
         raise InputError(f"the key {file} of the ledger has {len(key)} bytes, not 32; put it back")
     return key

@@ -6,7 +6,7 @@ Outer bounds are only checked to contain what is proven.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -44,6 +44,7 @@ DAMAGED = (
     pa.ArrowException,
 )
 MAX_LISTED = 20
+RECORDED = "as recorded in the run folder alone"
 
 
 class UnreadableError(Exception):
@@ -60,6 +61,7 @@ class Verification:
     failures: tuple[str, ...] = ()  # each claim that does not hold
     uncertified: tuple[str, ...] = ()  # cells without proof, narrowest first, at most 20
     notes: tuple[str, ...] = ()  # what holds and must be said all the same
+    known: str = ""  # where what was published before is known from; empty where nothing was
 
     @property
     def verified(self) -> bool:
@@ -86,18 +88,24 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
 
 
 def verify_release(
-    folder: Path, release: Path, small_count: int, min_width: int, limit: dict[str, Any] | None = None
+    folder: Path,
+    release: Path,
+    small_count: int,
+    min_width: int,
+    limit: dict[str, Any] | None = None,
+    known: Sequence[Sequence[str]] = (),
 ) -> Verification:
     """What the table and the certificate of a run folder prove of a release that is not public yet.
 
     Nothing else that is stored is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A
-    `limit` on the posterior, as a config has it, must hold too.
+    `limit` on the posterior, as a config has it, must hold too, and what is `known` already must be proven with it.
     """
     evidence = EvidenceFolder(folder, release)
     try:
         evidence.read_table(small_count)
         claims = evidence.claims()
         _check_published(evidence, claims, "what is to be published")
+        _check_known(evidence, claims, known)
         low, high = evidence.proven(claims)
         check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
@@ -196,6 +204,8 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
+    told = evidence.folder / names.TABLE / names.EARLIER
+    risk["earlier"] = any(manifest["config"].get(key) for key in ("earlier", "ledger")) or told.exists()
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
         lacks = f"{evidence.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
@@ -248,7 +258,8 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
-    return Verification(cells, cells - len(narrow), differences, tuple(evidence.failures), tuple(lines), tuple(notes))
+    failures, known_from = tuple(evidence.failures), RECORDED if risk["earlier"] else ""
+    return Verification(cells, cells - len(narrow), differences, failures, tuple(lines), tuple(notes), known_from)
 
 
 def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, Any]) -> None:
@@ -261,6 +272,8 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
         claimed = getattr(claims, key)
         which = f"its {key} is {str(claimed)[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
         evidence.holds((f"the certificate is of another run: {which}", claimed != own))
+    if risk["earlier"]:
+        _check_known(evidence, claims, evidence.read_json(names.TABLE, names.EARLIER)[names.KNOWN])
     found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
     _check_same_release(evidence, claims, "search/search.json", evidence.subtables(found, evidence.categories))
     if (evidence.folder / names.RELEASE).is_dir():
@@ -280,6 +293,14 @@ def _hidden(evidence: EvidenceFolder) -> SubTable:
     if not (evidence.folder / names.TABLE / names.EARLIER).is_file():
         return frozenset()
     return frozenset(one["name"] for one in evidence.read_json(names.TABLE, names.EARLIER)[names.DERIVED])
+
+
+def _check_known(evidence: EvidenceFolder, claims: Claims, known: Any) -> None:
+    """What was published before is proven together with what is published now."""
+    told = evidence.subtables([*map(list, known)], evidence.categories)
+    lacks = [evidence.label(s) for s in told if not is_within(s, [frozenset(), *claims.release])]
+    what = f"{', '.join(lacks[:5])}, which was published before; nothing is proven, {AGAIN}"
+    evidence.holds((f"the certificate's release lacks {what}", lacks))
 
 
 def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:

@@ -28,7 +28,7 @@ from sdc.composition.published import Published, read_published
 from sdc.config import EarlierConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, InputError, NothingReleasableError
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
@@ -324,7 +324,7 @@ def test_what_is_not_in_the_ledger_is_not_published(czech_folder: Path, monkeypa
     build = open_build(file)
     assert build.publications is not None  # read before another release is recorded
     built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "extend": False}))
-    with pytest.raises(InputError, match=r"has 1 entries, and this release was judged together with 0; run again"):
+    with pytest.raises(InputError, match=r"has 1 entries, and this release was judged together with 0, .*; run again"):
         run_all(build, IN_PROCESS)
     assert not build.folder.stage("release").exists()
 
@@ -367,7 +367,138 @@ def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: 
     assert ("B", "C") in second.before.known
     with pytest.raises(InputError, match=told):
         built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
-    assert built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+    with pytest.raises(InputError, match=r"says that entry 1 is of other records than .*table\.csv, and its B\*C has"):
+        built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+    others = Table.of(table.schema, table.codes[:-1], table.counts[:-1])
+    write(others, tmp_path)
+    assert built(
+        config(tmp_path, "third", [{"entry": 1, "disjoint": True}, {"entry": 2, "disjoint": True}], ledger="led")
+    )
+
+
+def test_what_is_declared_stands_in_manifest_ledger_and_on_page_one(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2, 2]), [9] * 8)
+    write(table, tmp_path)
+    folder_of(tmp_path, "some", [part(table, 0b011, 1, "some")])
+    write_csv(tmp_path / "coarse.csv", {"low": ["yes"], "count": [72]})
+    write_csv(tmp_path / "others.csv", {"Q": ["x", "y"], "count": [3, 1]})
+    groups = {"yes": ["0", "1"]}
+    earlier: list[dict[str, Any]] = [
+        {"folder": "some", "where": {"C": ["0"]}},
+        {"folder": "coarse.csv", "variables": {"low": {"of": "A", "groups": groups}}},
+        {"folder": "others.csv", "disjoint": True},
+    ]
+    new_ledger(tmp_path / "led")
+    build = built(config(tmp_path, "t", earlier, ledger="led"))
+    words = (
+        "some: of the records with C = 0 alone",
+        "coarse.csv: its low is A, grouped as yes",
+        "others.csv: of other records, none of which is in this table",
+    )
+    assert build.before.declared == words
+    assert tuple(read_ledger(tmp_path / "led").entries[0].before["declared"]) == words
+    manifest = build.folder.manifest()
+    told = [
+        {key: one[key] for key in given if key != "folder"}
+        for one, given in zip(manifest["config"]["earlier"], earlier, strict=True)
+    ]
+    assert told == [{key: value for key, value in given.items() if key != "folder"} for given in earlier]
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert all(f"Rests on the config&#39;s word of what was published before, {said}." in page for said in words)
+    assert "no further earlier or overlapping publication" in page
+    shown = CliRunner().invoke(app, ["ledger", str(tmp_path / "led")]).stdout
+    assert all(f"by the word of its config {said}" in shown for said in words)
+
+
+def people(table: Table, folder: Path, first: int) -> Path:
+    """Every record of a table with a number of its own."""
+    codes = np.repeat(table.codes, table.counts, axis=0)
+    categories = [variable.categories for variable in table.schema.variables]
+    columns: dict[str, Any] = {
+        name: [categories[v][code] for code in codes[:, v]] for v, name in enumerate(table.schema.names)
+    }
+    columns["pid"] = [f"p{first + number}" for number in range(len(codes))]
+    write_csv(folder, columns)
+    return folder
+
+
+def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2]), [9, 9, 9, 9])
+    people(table, tmp_path / "table.csv", 0)
+    folder_of(tmp_path, "before", [marginal(table, 0b11, "before")])
+    key = {"column": "pid", "records": "others.csv"}
+    own = {"path": "table.csv", "variables": ["A", "B"]}
+
+    def build(**more: Any) -> Build:
+        relation = {"folder": "before", "disjoint": True, "key": {**key, **more}}
+        return built(config(tmp_path, "t", [relation], table=own))
+
+    people(table, tmp_path / "others.csv", 36)
+    found = build()
+    assert found.before.known == ()
+    assert found.before.declared == (
+        "before: of other records, none of which is in this table; tested by the column pid",
+    )
+    assert verify(found.folder.path).verified
+    with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
+        built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
+    for first, column, message in (
+        (35, "pid", "by 'pid' 1 records are in both"),
+        (36, "A", "'A' does not name each record of .*table.csv: 36 have 2 different ones"),
+        (36, "none", "has no column 'none' but A, B, pid"),
+    ):
+        people(table, tmp_path / "others.csv", first)
+        with pytest.raises(InputError, match=message):
+            build(column=column)
+    people(dense(table.schema, [9, 9, 9, 8]), tmp_path / "others.csv", 36)
+    with pytest.raises(InputError, match="has 35 records, and the publication is of 36"):
+        build()
+    with pytest.raises(InputError, match=r"none\.csv does not exist"):
+        build(records="none.csv")
+
+
+def test_a_where_of_nobody_is_refused(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2]), [9, 9, 9, 0])
+    write(table, tmp_path)
+    write_csv(tmp_path / "some.csv", {"A": ["1"], "count": [0]})
+    with pytest.raises(InputError, match=r"some\.csv: no record of the table is where earlier says"):
+        built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["1"], "B": ["1"]}}]))
+    with pytest.raises(InputError, match="where names 1 categories that 'A' has not"):
+        built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["7"]}}]))
+
+
+@pytest.mark.parametrize("twice", [{"folder": "a"}, {"entry": 1, "disjoint": True}])
+def test_a_publication_is_named_once(czech_folder: Path, twice: dict[str, Any]) -> None:
+    again = {**twice, "folder": "./b/../a"} if "folder" in twice else twice
+    with pytest.raises(ConfigError, match=r"earlier names .* twice; name each publication once"):
+        open_build(config(czech_folder, "t", [twice, again], ledger="led"))
+
+
+def test_a_ledger_that_has_a_publication_twice_is_refused(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led"))
+    with sqlite3.connect(czech_folder / "led") as database:
+        ((text, last),) = database.execute("SELECT content, hash FROM entry").fetchall()
+        sha = hashlib.sha256(f"{last}\n{text}".encode()).hexdigest()
+        database.execute("INSERT INTO entry VALUES (2, ?, ?)", (text, sha))
+    with pytest.raises(InputError, match="names one publication twice, as entries 1 and 2"):
+        read_ledger(czech_folder / "led")
+
+
+def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    copy = shutil.copy(czech_folder / "led", czech_folder / "copy")
+    built(config(czech_folder, "first", [], ledger="led"))
+    second = open_build(config(czech_folder, "second", [], ledger="led", release={"breadth": 1}))
+    assert second.publications is not None
+    shutil.copy(copy, czech_folder / "led")
+    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "extend": False}))
+    with pytest.raises(ReleaseError, match=r"never had the head .*; nothing is released"):
+        run_all(second, IN_PROCESS)
+    judged = second.publications.ledger
+    assert judged is not None
+    with pytest.raises(InputError, match="has 1 entries, and this release was judged together with 1, up to the head"):
+        record({"table": "t", "build": "b"}, judged)
 
 
 def broken(how: str) -> Callable[[Path], object]:
@@ -385,7 +516,7 @@ def broken(how: str) -> Callable[[Path], object]:
     [
         (broken("UPDATE entry SET content = replace(content, 'first', 'worst')"), "is broken at entry 1"),
         (broken("DELETE FROM entry WHERE number = 1"), "is broken at entry 2"),
-        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 2"),
+        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 3"),
         (lambda path: path.write_text("none of these"), "is no ledger, or is damaged"),
         (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),

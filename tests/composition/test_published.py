@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
@@ -133,6 +136,11 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.json", json.dumps({**STAT, "size": [3], "value": [1, 2, 3]}), "not as many as its sizes"),
         ("t.json", json.dumps({**STAT, "version": "1.0", "value": [1, 2]}), "no dataset of JSON-stat 2.0"),
         ("t.json", json.dumps({**STAT, "value": [1, True]}), "no counts"),
+        ("t.csv", "a,count,weighted_total\nx,1,9\n", "totals of weights, which cannot be judged together with counts"),
+        ("t.csv", "a,count,count_rounded_to_3\nx,1,0\n", "also count_rounded_to_3, and not exact"),
+        ("t.json", json.dumps({**STAT, "role": {"metric": ["a"]}, "value": [1, 2]}), "several measures, by a"),
+        ("t.json", json.dumps({**STAT, "status": ["", "c"], "value": [1, 0]}), "marks cells by a status"),
+        ("t.px", 'CONTVARIABLE="a";\n' + PX + "DATA=\n1 2;", "several contents, by a"),
         ("t.px", PX, "has no DATA"),
         ("t.px", PX + "DATA=\n1;", "1 numbers of 2 cells"),
         ("t.px", PX + 'DATA=\n1 "..";', "is not a table of counts"),
@@ -145,6 +153,45 @@ def test_what_is_no_table_of_counts_is_refused(tmp_path: Path, name: str, conten
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(InputError, match=message):
         read_published(path)
+
+
+def test_no_column_of_a_parquet_file_is_left_out(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": ["x"], "count": [1], "share": [0.5]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="a category of 'share' is missing or no text"):
+        read_published(tmp_path)
+    pq.write_table(pa.table({"a": ["x"], "count": [1], "weighted_total": [5]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="publishes totals of weights"):
+        read_published(tmp_path)
+
+
+@pytest.mark.parametrize("other", ["more.xlsx", "notes.pdf", "deeper/t.csv"])
+def test_no_file_of_a_folder_is_passed_over(tmp_path: Path, published: Path, other: str) -> None:
+    plain = tmp_path / "plain"
+    for folder in (plain, published):
+        (folder / other).parent.mkdir(parents=True, exist_ok=True)
+        (folder / other).write_text("")
+    (plain / "t.csv").write_text("a,count\nx,1\n")
+    with pytest.raises(
+        InputError, match=f"{other.split('/')[0]} is no CSV, Parquet.*keep nothing else in their folder"
+    ):
+        read_published(plain)
+    shutil.rmtree(plain)
+    with pytest.raises(InputError, match=f"has {other.split('/')[0]}, which datapackage.json does not list"):
+        read_published(published)
+
+
+def test_a_table_in_formats_that_are_not_read_is_refused(published: Path) -> None:
+    for form in ("csv", "parquet"):
+        change(
+            published / "datapackage.json",
+            lambda content, form=form: content.update(
+                resources=[
+                    {**one, "format": "xml"} if one.get("format") == form else one for one in content["resources"]
+                ]
+            ),
+        )
+    with pytest.raises(InputError, match=r"in no format that is read; publish it as parquet, csv, json-stat, px"):
+        read_published(published)
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:

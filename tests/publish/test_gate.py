@@ -136,7 +136,8 @@ def test_what_was_cleared_for_another_table_or_config_is_not_published(proven: C
 
 
 def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> None:
-    publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+    said = publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+    assert said == "in no ledger; judged beside nothing published before"
     metadata = json.loads((tmp_path / "out" / "datapackage.json").read_text())
     assert metadata["title"] == "workers"
     assert len(metadata["resources"]) == 2 * 6 + 1
