@@ -136,8 +136,8 @@ def assess(
 ) -> Assessment:
     """Is the release safe: does every at-risk cell keep a width of at least `min_width` records ([KDSF] eq. 6)?
 
-    With a limit on the posterior that must hold too. InputError without an at-risk cell, ReleaseError where the release
-    names what the table does not have, or where no exact engine gives the limit's law.
+    With a limit on the posterior that must hold too. ReleaseError where the release names what the table does not have,
+    or where no exact engine gives the limit's law.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     criterion = MinWidth(small_count, min_width, posterior_limit)
@@ -206,10 +206,10 @@ def ordered_release(
     executor: Executor = IN_PROCESS,
     on_step: Callable[[SearchStep], None] = lambda step: None,
 ) -> OrderedRelease:
-    """The longest releasable prefix of the list ordered by critical width, extended until it is maximal.
+    """All sub-tables where they may go out; else what can be added one by one, first all pairs, then by critical width.
 
-    [KDSF] section 5.2. Critical widths below `min_width` are not listed where there are more than 20 variables.
-    InputError without an at-risk cell.
+    Without `extend` the longest releasable prefix of the list ordered by critical width ([KDSF] 5.2). Critical widths
+    below `min_width` are not listed where there are more than 20 variables.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     policy = Policy.OUTER if accept_undecided else Policy.REFUSE
