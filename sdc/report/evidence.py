@@ -15,7 +15,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
@@ -111,6 +111,11 @@ class Audit:
     def variables(self) -> SubTable:
         """The table's own, without the hidden ones."""
         return st.full(len(self.table.schema)) & ~self.hidden
+
+    @cached_property
+    def added(self) -> frozenset[Pattern]:
+        """Of the structural zeros those that say what the hidden variables follow from."""
+        return frozenset(one for one in self.table.zeros.patterns if any(st.has(self.hidden, v) for v, _ in one))
 
     @property
     def has_counts(self) -> bool:

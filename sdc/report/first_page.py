@@ -76,7 +76,7 @@ def criterion(audit: Audit) -> str:
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
     tables = "all published tables together" + ", these and those of before" * bool(audit.sources)
-    known = " and from the structural zeros" if audit.table.zeros else ""
+    known = " and from the structural zeros" if len(audit.table.zeros.patterns) > len(audit.added) else ""
     said = (
         f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
         f"apart, whatever an intruder works out from {tables}{known}."
@@ -128,7 +128,7 @@ def assumptions(audit: Audit) -> Iterator[str]:
 def zeros(audit: Audit) -> str:
     """How many patterns of impossible cells are known, and where they are from."""
     patterns, implied = audit.table.zeros.patterns, set(audit.implied.patterns)
-    added = {one for one in patterns if any(st.has(audit.hidden, v) for v, _ in one)}
+    added = audit.added
     origins = {
         "in the config's structural zeros": len(patterns) - len(implied | added),
         "by the config's hierarchies": len(implied),

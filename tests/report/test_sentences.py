@@ -1,0 +1,587 @@
+"""Each sentence of the first page, against the files of the run that it is about: one that nobody can check fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from html.parser import HTMLParser
+from itertools import combinations, pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sdc.bounds import method
+from sdc.build.build import open_build
+from sdc.build.stages import run_all
+from sdc.executor import IN_PROCESS
+from sdc.storage.parquet import read_written_table
+
+CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
+PARTS = "h1", "h2", "p", "li"
+Names = tuple[str, ...]
+
+
+class FirstPage(HTMLParser):
+    """What is said on the first page, sentence by sentence; tables, which are figures and names, apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.sentences, self.cells = list[str](), list[str]()
+        self._open, self._words = list[str](), list[str]()
+        self.feed(text[text.index('<section id="first">') : text.index('<label class="all">')])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in (*PARTS, "td", "th"):
+            self._open.append(tag)
+            self._words = []
+
+    def handle_data(self, data: str) -> None:
+        self._words.append(data)
+        assert self._open or not data.strip(), f"{data!r} stands outside of what is read here"
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and tag == self._open[-1]:
+            self._open.pop()
+            said = " ".join("".join(self._words).split())
+            self._words = []
+            if tag in PARTS:
+                self.sentences += re.split(r"(?<=[.:])(?<!before:) (?=[A-Z“])|(?<=[.]) (?=[0-9])", said)
+            else:
+                self.cells.append(said)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run by its files alone; marginals are summed here."""
+
+    folder: Path
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        return dict(json.loads((self.folder / "manifest.json").read_text())["config"])
+
+    def document(self, path: str) -> dict[str, Any]:
+        return dict(json.loads((self.folder / path).read_text()))
+
+    @cached_property
+    def cells(self) -> Counter[Names]:
+        found: Counter[Names] = Counter()
+        for file in sorted((self.folder / "table").glob("part-*.parquet")):
+            columns = pq.read_table(file).to_pydict()
+            for *cell, count in zip(*(columns[name] for name in [*self.own, "count"]), strict=True):
+                found[tuple(cell)] += count
+        return found
+
+    @cached_property
+    def names(self) -> Names:
+        return read_written_table(self.folder / "table").schema.names
+
+    @cached_property
+    def hidden(self) -> set[str]:
+        return {one["name"] for one in self.earlier["derived"]}
+
+    @cached_property
+    def earlier(self) -> dict[str, Any]:
+        there = (self.folder / "table" / "earlier.json").is_file()
+        return self.document("table/earlier.json") if there else {"derived": [], "known": [], "sources": []}
+
+    @property
+    def own(self) -> Names:
+        return tuple(name for name in self.names if name not in self.hidden)
+
+    @cached_property
+    def categories(self) -> dict[str, Names]:
+        return {v.name: v.categories for v in read_written_table(self.folder / "table").schema.variables}
+
+    @cached_property
+    def patterns(self) -> list[dict[str, set[str]]]:
+        table = read_written_table(self.folder / "table")
+        variables = table.schema.variables
+        return [
+            {variables[v].name: {variables[v].categories[code] for code in codes} for v, codes in pattern}
+            for pattern in table.zeros.patterns
+        ]
+
+    @cached_property
+    def resources(self) -> list[dict[str, Any]]:
+        return [one for one in self.document("release/datapackage.json")["resources"] if one.get("sub_table")]
+
+    @cached_property
+    def tables(self) -> list[Names]:
+        """The published ones, by their files; without files of counts the frontier that the certificate has."""
+        if self.has_counts:
+            return list(dict.fromkeys(tuple(one["sub_table"]) for one in self.resources))
+        return [tuple(names) for names in self.document("search/search.json")["frontier"] if names]
+
+    @property
+    def has_counts(self) -> bool:
+        return (self.config["weighted"] or {}).get("publish") != "instead" or self.config["table"]["weight"] is None
+
+    @cached_property
+    def within(self) -> set[frozenset[str]]:
+        """All sub-tables within the published ones, with the grand total."""
+        return {
+            frozenset(kept) for t in self.tables for size in range(len(t) + 1) for kept in combinations(t, size)
+        } | {frozenset()}
+
+    def marginal(self, names: Names) -> Counter[Names]:
+        places, found = [self.own.index(name) for name in names], Counter[Names]()
+        for cell, count in self.cells.items():
+            found[tuple(cell[place] for place in places)] += count
+        return found
+
+    def is_impossible(self, names: Names, cell: Names) -> bool:
+        at = dict(zip(names, cell, strict=True))
+        return any(p.keys() <= at.keys() and all(at[v] in chosen for v, chosen in p.items()) for p in self.patterns)
+
+    def every(self, names: Names) -> Iterator[Names]:
+        return product(*(self.categories[name] for name in names))
+
+    def small(self, names: Names) -> int:
+        return sum(count <= self.config["risk"]["small_count"] for count in self.marginal(names).values())
+
+    def zeros(self, names: Names) -> int:
+        there = self.marginal(names)
+        return sum(cell not in there and not self.is_impossible(names, cell) for cell in self.every(names))
+
+    def groups(self, names: Names) -> int:
+        """Combinations of the other variables whose records have one category of a variable that could have others."""
+        there, found = self.marginal(names), 0
+        for v in range(len(names)) if len(names) > 1 else ():
+            by_group: dict[Names, list[str]] = {}
+            for cell in there:
+                by_group.setdefault((*cell[:v], *cell[v + 1 :]), []).append(cell[v])
+            for group, met in by_group.items():
+                others = (c for c in self.categories[names[v]] if c != met[0])
+                possible = any(not self.is_impossible(names, (*group[:v], c, *group[v:])) for c in others)
+                found += len(met) == 1 and possible
+        return found
+
+    @cached_property
+    def at_risk(self) -> int:
+        return sum(count <= self.config["risk"]["small_count"] for count in self.cells.values())
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """Smallest inner and outer width of the recorded bounds."""
+        found = pq.read_table(self.folder / "assessment" / "cells.parquet").to_pydict()
+        assert len(found["count"]) == self.at_risk
+        ends = [np.array(found[f"{kind}_upper"]) - np.array(found[f"{kind}_lower"]) for kind in ("inner", "outer")]
+        return int(ends[0].min()), int(ends[1].min())
+
+    @cached_property
+    def undecided(self) -> int:
+        found, least = pq.read_table(self.folder / "assessment" / "cells.parquet").to_pydict(), self.least
+        widths = [np.array(found[f"{kind}_upper"]) - np.array(found[f"{kind}_lower"]) for kind in ("inner", "outer")]
+        assert (widths[1] >= least).all()
+        return int((widths[0] < least).sum())
+
+    @property
+    def least(self) -> int:
+        return int(self.config["risk"]["min_width"])
+
+    @cached_property
+    def steps(self) -> list[dict[str, Any]]:
+        return list(self.document("search/search.json")["steps"])
+
+    @cached_property
+    def weighted(self) -> set[Names]:
+        """Published tables with totals of weights."""
+        return {
+            tuple(one["sub_table"])
+            for one in self.resources
+            if any(f["name"] == "weighted_total" for f in one.get("schema", {}).get("fields", ()))
+        }
+
+    @cached_property
+    def known(self) -> list[set[str]]:
+        return [set(names) for names in self.earlier["known"]]
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def counted(run: Run, of: Callable[[Names], int], total: str, tables: str) -> bool:
+    each = [of(t) for t in run.tables]
+    return (sum(each), sum(n > 0 for n in each)) == (number(total), number(tables))
+
+
+def is_limited(run: Run, above: str, cells: str, share: str, threshold: str, highest: str, most: str) -> bool:
+    found, limit = run.document("assessment/assessment.json")["likely"], run.config["risk"]["posterior"]
+    assert found["limit"]["max_above"] == limit["max_above"]
+    return (
+        (number(above), number(cells), f"{found['above'] / found['cells']:.4f}", threshold, highest, float(most))
+        == (
+            found["above"],
+            run.at_risk,
+            share,
+            f"{limit['threshold']:g}",
+            f"{found['highest']:.4f}",
+            limit["max_above"],
+        )
+    ) and found["above"] <= limit["max_above"] * run.at_risk
+
+
+def zeros_by_origin(run: Run) -> tuple[int, int, int]:
+    added = sum(bool(set(pattern) & run.hidden) for pattern in run.patterns)
+    levels = [list(pair) for own in run.config["table"]["hierarchies"].values() for pair in pairwise(own)]
+    implied = sum(list(pattern) in levels or list(pattern)[::-1] in levels for pattern in run.patterns)
+    return len(run.patterns) - added - implied, implied, added
+
+
+def are_zeros(run: Run, total: str, rest: str) -> bool:
+    told = dict(part.split(" ", 1)[::-1] for part in rest.split(", "))
+    names = (
+        "in the config's structural zeros",
+        "by the config's hierarchies",
+        "by how categories published before follow from the table's",
+    )
+    expected = {name: str(n) for name, n in zip(names, zeros_by_origin(run), strict=True) if n}
+    return told == expected and number(total) == len(run.patterns)
+
+
+def is_unmet(run: Run, rest: str) -> bool:
+    table = run.config["table"]
+    for part in rest.split("; "):
+        name, values = part.split(": ")
+        groups = (table["recodes"].get(name) or {}).get("groups") or {}
+        groups = dict(groups) if isinstance(groups, list) else groups
+        named = {*table["categories"].get(name, ()), *groups, *(v for own in groups.values() for v in own)}
+        there = {cell[run.own.index(name)] for cell in run.cells}
+        assert set(values.split(", ")) <= named - there
+    return True
+
+
+CONSTANT = {
+    "Criterion": lambda run: True,
+    "Variables": lambda run: True,
+    "Signatures": lambda run: True,
+    "What is published": lambda run: (run.folder / "release").is_dir(),
+    "What was required": lambda run: bool(run.config["release"]["require"]),
+    "What was published before": lambda run: bool(run.earlier["sources"]),
+    "What the intruder is assumed to know": lambda run: True,
+    "Totals of weights": lambda run: run.config["table"]["weight"] is not None,
+    "The grand total alone.": lambda run: not run.tables,
+    "Each of these groups is disclosed to everybody.": lambda run: any(run.groups(t) for t in run.tables),
+    "The release is of the others.": lambda run: run.document("table/bad_records.json")["set_aside"] > 0,
+    "Releasable: proved for every at-risk cell": lambda run: not run.at_risk or run.widths[0] >= run.least,
+    "Released without proof: some at-risk cells are undecided": lambda run: (
+        run.undecided > 0 and run.config["risk"]["undecided"] == "outer" and (run.folder / "release").is_dir()
+    ),
+    "For every at-risk cell one of the two proofs succeeded.": lambda run: run.undecided == 0,
+    "Neither proof succeeded there; the policy “outer” lets that through.": lambda run: run.undecided > 0,
+    "No question that the search recorded stayed undecided.": lambda run: (
+        bool(run.steps) and all(step["answer"] is not None for step in run.steps)
+    ),
+    "Warning.": lambda run: True,
+    "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release.": (
+        lambda run: run.config["risk"]["undecided"] == "outer"
+    ),
+    "Set it to “refuse” for a release that is proved.": lambda run: run.config["risk"]["undecided"] == "outer",
+    "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
+    "compute whatever follows from them.": lambda run: True,
+    "Knows of no cell that it is impossible: the config names none.": lambda run: not run.patterns,
+    "Knows the least and the largest weight of the records of each category, and takes every weight between for "
+    "possible: not which values occur, nor anybody's own weight.": lambda run: (
+        run.config["table"]["weight"] is not None
+    ),
+    "May know the method and all settings: what was left out tells nothing.": lambda run: (
+        run.config["release"]["method"] == "simulatable"
+    ),
+    "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows how it was "
+    "decided.": lambda run: run.config["release"]["method"] != "simulatable",
+    "Has no other figures of the same records: no earlier or overlapping publication, and no knowledge of single "
+    "records.": lambda run: not run.earlier["sources"],
+    "Has no other figures of the same records: no further earlier or overlapping publication, and no knowledge of "
+    "single records.": lambda run: bool(run.earlier["sources"]),
+}
+
+N = r"([\d,]+)"
+PATTERN: dict[str, Callable[..., bool]] = {
+    r"Release audit: (.*)": lambda run, name: name == run.config["name"],
+    rf"{N} records on {N} variables; {N} cells, {N} of them not zero\.": lambda run, *told: (
+        tuple(map(number, told))
+        == (sum(run.cells.values()), len(run.own), len(list(run.every(run.own))), len(run.cells))
+    ),
+    r"Method: (\w+)\.": lambda run, name: name == run.config["release"]["method"],
+    rf"At risk: counts from 1 to {N}\.": lambda run, n: number(n) == run.config["risk"]["small_count"],
+    rf"Required min width: {N}\.": lambda run, n: number(n) == run.least,
+    rf"Of {N} records read, {N} were set aside, each under the first of its faults: (.*)\.": (
+        lambda run, read, aside, rest: (
+            number(read) - number(aside) == sum(run.cells.values())
+            and sum(number(part.rpartition(": ")[2]) for part in rest.split("; ")) == number(aside)
+        )
+    ),
+    r"Of the categories and values that the config names no record has (.*)\.": is_unmet,
+    rf"Released: {N} sub-tables without the grand total, {N} of {N} with it\.": lambda run, *told: (
+        tuple(map(number, told)) == (len(run.within) - 1, len(run.within), 2 ** len(run.own))
+    ),
+    rf"They are the {N} frontier sub-tables? and everything within, as exact counts, without noise or suppression\.": (
+        lambda run, n: number(n) == max(1, len(run.tables)) and all(is_exact(run, one) for one in run.resources)
+    ),
+    rf"They are the {N} frontier sub-tables? and everything within, of which no count goes out but totals of "
+    r"weights\.": (lambda run, n: number(n) == len(run.tables) and not any(has_count(one) for one in run.resources)),
+    rf"The table has no at-risk cell \(no count from 1 to {N}\), so that every release keeps the criterion\.": (
+        lambda run, n: not run.at_risk and number(n) == run.config["risk"]["small_count"]
+    ),
+    rf"At risk are the {N} cells? of the full table with a count from 1 to {N}\.": lambda run, cells, count: (
+        (number(cells), number(count)) == (run.at_risk, run.config["risk"]["small_count"])
+    ),
+    r"The narrowest interval that an intruder can derive for any of them from the whole release"
+    rf"( and what was published before)? is proved to have a width of exactly {N}; required is at least {N}\.": (
+        lambda run, before, width, least: (
+            bool(before) == bool(run.earlier["sources"])
+            and (number(width), number(width), number(least)) == (*run.widths, run.least)
+        )
+    ),
+    r"The narrowest interval that an intruder can derive for any of them from the whole release is proved to have a "
+    rf"width of at least {N} and at most {N}; required is at least {N}\.": lambda run, *told: (
+        tuple(map(number, told)) == (*run.widths, run.least)
+    ),
+    r"Beside its width the release keeps a limit on what it makes likely: under the law released "
+    rf"{N} of {N} at-risk cells \(([\d.]+)\) have their true count at a probability above ([\d.]+)"
+    r"(?: \(at most ([\d.]+) allowed\)), and the most probable has ([\d.]+)\.": (
+        lambda run, above, cells, share, threshold, most, highest: is_limited(
+            run, above, cells, share, threshold, highest, most
+        )
+    ),
+    rf"Undecided cells: {N}\.": lambda run, n: number(n) == run.undecided,
+    rf"In the search {N} questions? stayed undecided, let through \(policy “outer”\)\.": lambda run, n: (
+        number(n) == sum(step["answer"] is None for step in run.steps)
+    ),
+    rf"{N} of {N} cells? at risk rest on no proof\.": lambda run, n, all_: (
+        (number(n), number(all_)) == (run.undecided, run.at_risk)
+    ),
+    rf"Every cell (?:of the full table with 1 record|with 1 to {N} records), of all {N} variables crossed, can still "
+    rf"take values at least {N} apart, whatever an intruder works out from all published tables together"
+    r"(, these and those of before)?( and from the structural zeros)?\.": (
+        lambda run, count, variables, width, before, zeros: (
+            (number(count or "1"), number(variables), number(width))
+            == (run.config["risk"]["small_count"], len(run.own), run.least)
+            and (bool(before), bool(zeros))
+            == (bool(run.earlier["sources"]), any(not set(p) & run.hidden for p in run.patterns))
+        )
+    ),
+    r"Under the law “(\w+)” at most ([\d.]+) % of these cells have a true count more probable than ([\d.]+)\.": (
+        lambda run, law, most, threshold: (
+            (law, float(most) / 100, float(threshold))
+            == tuple(run.config["risk"]["posterior"][key] for key in ("law", "max_above", "threshold"))
+        )
+    ),
+    rf"{N} sub-tables: (.*)\.": lambda run, n, rest: (
+        number(n) == len(run.within) - 1
+        and Counter(dict(map(int, re.findall(r"\d+", part)[::-1]) for part in rest.split(", ")))
+        == Counter(len(kept) for kept in run.within if kept)
+    ),
+    rf"They are {N} tables and all that is within them, each count exact, so that readers see what the tables "
+    r"themselves show:": lambda run, n: number(n) == len(run.tables) and run.has_counts,
+    rf"They are {N} tables and all that is within them, no count of which goes out, though all is judged as if they "
+    r"did; they would show:": lambda run, n: number(n) == len(run.tables) and not run.has_counts,
+    rf"{N} counts of 1 to (\d+) in {N} tables?\.": lambda run, n, small, tables: (
+        int(small) == run.config["risk"]["small_count"] and counted(run, run.small, n, tables)
+    ),
+    rf"{N} zeros that no structural zero explains, in {N} tables?\.": lambda run, n, tables: counted(
+        run, run.zeros, n, tables
+    ),
+    rf"{N} groups in {N} tables?, all of whose records have the same category of one more variable: whoever is known "
+    r"to be in the group is known to have it\.": lambda run, n, tables: counted(run, run.groups, n, tables),
+    rf"… and {N} more tables that disclose groups, see Appendix A\d+\.": lambda run, n: (
+        number(n) == sum(run.groups(t) > 0 for t in run.tables) - 4
+    ),
+    rf"{N} of {N} required sub-tables are published\.": lambda run, released, asked: (
+        number(asked) == len(run.config["release"]["require"])
+        and number(released) == sum(frozenset(t.split("*")) in run.within for t in run.config["release"]["require"])
+    ),
+    rf"Totals of the weights, rounded to multiples of {N}, go out of {N} tables, (instead of|beside) the counts: with "
+    r"them every cell that is at risk is still proven\.": lambda run, base, tables, how: (
+        (number(base), number(tables)) == (run.config["weighted"]["round"], len(run.weighted))
+        and (how == "beside") == any(has_count(one) for one in run.resources)
+    ),
+    rf"Those of {N} published tables do not: (.*)\.": lambda run, n, rest: (
+        number(n) == sum(t not in run.weighted for t in run.tables)
+        and all(tuple(t.split("*")) not in run.weighted for t in rest.partition(" and ")[0].split(", "))
+    ),
+    "That depends on the records, and may tell something to whoever knows how it was decided\\.": lambda run: any(
+        t not in run.weighted for t in run.tables
+    ),
+    rf"Knows {N} patterns? of impossible cells: (.*)\.": are_zeros,
+    r"All is judged together with what was published before: (.*)\.": lambda run, rest: (
+        rest.split("; ") == run.earlier["sources"]
+    ),
+    r"Rests on the config's word of what was published before, low: of the records with D = <140 alone\.": lambda run: (
+        {"D": ["<140"]} in [one["where"] for one in run.config["earlier"]]
+    ),
+    rf"The largest tables of that are {N}\.": lambda run, n: number(n) == len(run.known),
+    rf"Of them {N} have other categories or records than the table, and stand in the judgement as variables that are "
+    r"added to it, and are never published\.": lambda run, n: (
+        number(n) == sum(bool(t & run.hidden) for t in run.known)
+        and not any(set(one["sub_table"]) & run.hidden for one in run.resources)
+    ),
+    rf"Of the tables published now {N} were known before, by themselves or by a table that has them\.": lambda run, n: (
+        number(n) == sum(any(set(t) <= known for known in run.known) for t in run.tables)
+    ),
+}
+
+
+def has_count(resource: dict[str, Any]) -> bool:
+    return any(field["name"] == "count" for field in resource["schema"]["fields"])
+
+
+def is_exact(run: Run, resource: dict[str, Any]) -> bool:
+    if resource["format"] != "parquet":
+        return True
+    columns = pq.read_table(run.folder / "release" / resource["path"]).to_pydict()
+    names = tuple(resource["sub_table"])
+    rows = zip(*(columns[name] for name in (*names, "count")), strict=True)
+    return Counter({tuple(cell): count for *cell, count in rows}) == run.marginal(names)
+
+
+def is_written(sentence: str) -> bool:
+    """Whether the first page has such sentences, whatever their numbers."""
+    return sentence in CONSTANT or any(re.fullmatch(pattern, sentence) for pattern in PATTERN)
+
+
+def holds(run: Run, sentence: str) -> bool:
+    if sentence in CONSTANT:
+        return bool(CONSTANT[sentence](run))
+    found = [(check, match) for pattern, check in PATTERN.items() if (match := re.fullmatch(pattern, sentence))]
+    assert found, f"nobody can check this sentence of the first page: {sentence!r}"
+    return all(check(run, *match.groups()) for check, match in found)
+
+
+# The runs
+
+
+def built(folder: Path, name: str, **sections: Any) -> Run:
+    content = {"name": name, "table": {"path": "czech.csv"}, "risk": {"small_count": 2, "min_width": 6}}
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}}
+    content |= sections
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    shutil.copy(CZECH, folder / "czech.csv")
+    build = open_build(folder / f"{name}.yaml")
+    run_all(build, IN_PROCESS)
+    return Run(build.folder.path)
+
+
+def with_earlier(folder: Path) -> Run:
+    """A sub-table was published before, and another of the records of low pressure alone."""
+    header, *records = [line.split(",") for line in CZECH.read_text().splitlines()]
+    for name, of, chosen in (("all", "AB", ("<140", ">=140")), ("low", "C", ("<140",))):
+        counts = Counter[Names]()
+        for row in records:
+            at = dict(zip(header, row, strict=True))
+            counts[tuple(at[v] for v in of)] += int(at["count"]) if at["D"] in chosen else 0
+        lines = [",".join(of) + ",count", *(f"{','.join(cell)},{count}" for cell, count in counts.items())]
+        (folder / name).mkdir()
+        (folder / name / "table.csv").write_text("\n".join(lines))
+    earlier = [{"folder": "all"}, {"folder": "low", "where": {"D": ["<140"]}}]
+    return built(folder, "earlier", earlier=earlier)
+
+
+def with_groups(folder: Path) -> Run:
+    """Variables of which many follow from others, two at a time: tables of them show whose category is known."""
+    random = np.random.default_rng(3)
+    rows = [(a, a // 2, (a + 1) // 2, a % 2, b) for a, b in random.integers(0, (4, 2), (400, 2)).tolist()]
+    (folder / "groups.csv").write_text("\n".join(["a,b,c,d,e", *(",".join(map(str, row)) for row in rows)]))
+    forbid = [{"of": list(three)} for three in combinations("abcde", 3)]
+    return built(folder, "groups", table={"path": "groups.csv"}, release={"forbid": forbid})
+
+
+def with_zeros(folder: Path) -> Run:
+    (folder / "impossible.yaml").write_text('- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}\n')
+    return built(folder, "zeros", table={"path": "czech.csv", "structural_zeros": "impossible.yaml"})
+
+
+def with_hierarchies(folder: Path) -> Run:
+    """Of records with ages, some of them bad, and a group of which there is nobody."""
+    random = np.random.default_rng(3)
+    lines = [f"{a},{b},{c}" for a, b, c in random.integers(0, (6, 3, 4), (200, 3)).tolist()]
+    (folder / "ages.csv").write_text("\n".join(["age,sex,job", *lines]))
+    recodes = {
+        "generation": {"column": "age", "groups": {"young": ["0", "1", "2"], "old": ["3", "4", "5", "6"]}},
+        "sex": {"groups": {"f": ["0"], "m": ["1"]}},
+    }
+    table = {"path": "ages.csv", "recodes": recodes, "hierarchies": {"age": ["generation", "age"]}}
+    table |= {"bad_records": "set_aside", "categories": {"job": ["0", "1", "2", "3", "none"]}}
+    return built(folder, "hierarchies", table=table, risk={"small_count": 5, "min_width": 4})
+
+
+def with_weights(folder: Path, publish: str, programs: int) -> Run:
+    random = np.random.default_rng(3)
+    a, b, d = (random.integers(0, size, 4000) for size in (4, 3, 2))
+    c, e = (a + random.integers(0, 3, 4000)) % 4, (random.random(4000) ** 3 * 5).astype(int)
+    weights = np.round(random.lognormal(5, 0.7, 4000), 2)
+    lines = [",".join(map(str, row)) for row in zip(a, b, c, d, e, weights, strict=True)]
+    (folder / "w.csv").write_text("\n".join(["a,b,c,d,e,w", *lines]))
+    table, totals = {"path": "w.csv", "weight": "w"}, {"round": 500, "publish": publish, "programs": programs}
+    return built(folder, publish, table=table, weighted=totals, risk={"small_count": 2, "min_width": 4})
+
+
+def undecided(folder: Path) -> Run:
+    """A table that is large for the methods that bound all of it, and too little time for any proof."""
+    random = np.random.default_rng(1)
+    codes = np.minimum(random.exponential(0.9, (20_000, 5)).astype(int), np.array([4, 5, 4, 4, 3]) - 1)
+    (folder / "large.csv").write_text("\n".join(["A,B,C,D,E", *(",".join(map(str, row)) for row in codes.tolist())]))
+    release = {"questions": 12, "seconds": 0.001, "seconds_per_cell": 0.001}
+    risk = {"small_count": 1, "min_width": 2, "undecided": "outer"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method, "LINEAR_ROWS", 0)
+        return built(folder, "undecided", table={"path": "large.csv"}, risk=risk, release=release)
+
+
+LIMIT = {"small_count": 2, "min_width": 6, "posterior": {"max_above": 0.5, "threshold": 0.4}}
+RUNS: dict[str, Callable[[Path], Run]] = {
+    "plain": lambda folder: built(folder, "plain"),
+    "one person": lambda folder: built(folder, "one", risk={"small_count": 1, "min_width": 3}),
+    "nobody at risk": lambda folder: built(folder, "none", table={"path": "czech.csv", "variables": ["A", "B", "C"]}),
+    "the total alone": lambda folder: built(folder, "total", risk={"small_count": 2, "min_width": 1800}),
+    "a prefix": lambda folder: built(folder, "prefix", release={"extend": False}),
+    "decomposable": lambda folder: built(folder, "decomposable", release={"method": "decomposable"}),
+    "best": lambda folder: built(folder, "best", release={"method": "best"}),
+    "simulatable": lambda folder: built(folder, "simulatable", release={"method": "simulatable"}),
+    "required": lambda folder: built(
+        folder,
+        "required",
+        release={"require": ["A*B", "A*B*C*D*F"], "conflicts": "best_subset", "forbid": [{"of": ["C", "E"]}]},
+    ),
+    "a limit": lambda folder: built(folder, "limit", risk=LIMIT, release={"method": "decomposable"}),
+    "earlier": with_earlier,
+    "groups": with_groups,
+    "zeros": with_zeros,
+    "hierarchies": with_hierarchies,
+    "weights": lambda folder: with_weights(folder, "beside", 1000),
+    "weights withheld": lambda folder: with_weights(folder, "beside", 0),
+    "weights instead": lambda folder: with_weights(folder, "instead", 1000),
+    "undecided": undecided,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_each_sentence_of_the_first_page_is_so(name: str, tmp_path: Path) -> None:
+    run = RUNS[name](tmp_path)
+    page = FirstPage((run.folder / "confidential" / "report.html").read_text())
+    wrong = [sentence for sentence in page.sentences if not holds(run, sentence)]
+    assert not wrong
+    assert len(page.sentences) >= 15
+
+
+def test_a_sentence_that_is_not_so_is_found_out(tmp_path: Path) -> None:
+    """Each sentence of a page that has a number, with the number changed, and one that was never written."""
+    run = with_earlier(tmp_path)
+    page = FirstPage((run.folder / "confidential" / "report.html").read_text())
+    for sentence in page.sentences:
+        for match in re.finditer(r"(?<= )\d+(?=[ .])", sentence):
+            changed = f"{sentence[: match.start()]}{int(match[0]) + 1}{sentence[match.end() :]}"
+            assert not is_written(changed) or not holds(run, changed), changed
+    with pytest.raises(AssertionError, match="nobody can check this sentence"):
+        holds(run, "Nothing can go wrong.")
