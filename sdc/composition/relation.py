@@ -67,9 +67,12 @@ def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
 
     content = load_yaml(path, "relations", ConfigError)
     try:
-        return TypeAdapter(tuple[EarlierConfig, ...]).validate_python(content)
+        found = TypeAdapter(tuple[EarlierConfig, ...]).validate_python(content)
     except ValidationError as error:
         raise ConfigError(f"{path}: {faults_of(error, EarlierConfig)}") from error
+    if any(one.key is not None for one in found):
+        raise ConfigError(f"{path}: a key is looked for in the records, which only a build has; leave key out")
+    return found
 
 
 def related(published: Published, relation: EarlierConfig, schema: Schema) -> Related:

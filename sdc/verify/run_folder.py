@@ -299,8 +299,8 @@ def _check_known(evidence: EvidenceFolder, claims: Claims, known: Any) -> None:
     """What was published before is proven together with what is published now."""
     told = evidence.subtables([*map(list, known)], evidence.categories)
     lacks = [evidence.label(s) for s in told if not is_within(s, [frozenset(), *claims.release])]
-    what = f"{', '.join(lacks[:5])}, which was published before; nothing is proven, {AGAIN}"
-    evidence.holds((f"the certificate's release lacks {what}", lacks))
+    what = f"the certificate's release lacks {', '.join(lacks[:5])}, which was published before; nothing is proven"
+    evidence.holds((f"{what}, remove the runs of that name and {AGAIN}", lacks))
 
 
 def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:
