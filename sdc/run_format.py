@@ -12,6 +12,7 @@ SCHEMA, TABLE_FORMAT = "schema.json", 1
 PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
 STRUCTURAL_ZEROS = "structural_zeros"
 COUNT = "count"
+BAD_RECORDS = "bad_records.json"  # how many records were read, and how many of them set aside
 EARLIER = "earlier.json"  # what was published before; DERIVED are variables that are not published
 DERIVED, KNOWN = "derived", "known"
 LEDGER_HEAD = "ledger_head"  # in the manifest: up to where the ledger was read
@@ -57,6 +58,7 @@ def is_read(path: str) -> bool:
 
 # what the config says of undecided cells where they may be published
 UNPROVEN_IS_ALLOWED = "outer"
+POLICIES = ("refuse", UNPROVEN_IS_ALLOWED)
 
 
 def variable_columns(variables: Iterable[str], others: Iterable[str]) -> dict[str, str]:

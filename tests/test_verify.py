@@ -142,6 +142,7 @@ def forged(
     for stage in ("table", "search", "assessment"):
         (folder / stage).mkdir(parents=True)
     write_table(table, folder / "table")
+    write_json(folder / "table" / "bad_records.json", {"records": table.total, "set_aside": 0, "reasons": []})
     names = [st.names(element, table.schema) for element in certificate.release.frontier]
     write_json(folder / "search" / "search.json", {"frontier": names})
     results.write_assessment(
@@ -155,7 +156,9 @@ def forged(
     stages = [
         {"name": name, "key": "", "output": "", "status": "done", "seconds": 0.0} for name in STAGES
     ]  # fmt: skip
-    write_json(folder / "manifest.json", {"format": 1, "config": {"risk": risk}, "stages": stages})
+    config = {"name": "forged", "risk": risk}
+    content = {"format": 1, "name": "forged", "config": config, "planned": [*STAGES], "stages": stages}
+    write_json(folder / "manifest.json", content)
     record(folder)
     return folder
 
@@ -467,12 +470,12 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
     ),
     "the table": (moved_in_the_table, r"another run: its table is|is not the exact marginal"),
     "the table's rows": (twice_in_the_table, r"table does not list every non-zero cell once and in order"),
-    "the assessed cells": (json_with("assessment/assessment.json", at_risk_cells=2), r"counts 2 at-risk cells"),
+    "the assessed cells": (json_with("assessment/assessment.json", at_risk_cells=2), r"at_risk_cells = 2, it is 3"),
     "the assessed width": (
         json_with("assessment/assessment.json", min_width=[10, 10]),
-        r"claims a width of at least 10 everywhere, proven is 9",
+        r"claims min_width = \[10, 10\], it is \[9, 9\]",
     ),
-    "the width required": (json_with("assessment/assessment.json", min_width_required=9), r"requires width 9"),
+    "the width required": (json_with("assessment/assessment.json", min_width_required=9), r"required = 9, it is 6"),
     "the format": (json_with("assessment/certificate.json", format=1), r"has format 1, this version reads 2"),
     "a certificate half written": (
         lambda run: (run / "assessment" / "certificate.json").write_text("{") and None,

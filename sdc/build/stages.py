@@ -49,7 +49,7 @@ from sdc.publish.gate import clear
 from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
-from sdc.run_format import EARLIER, METADATA, RELEASE, SHA256
+from sdc.run_format import BAD_RECORDS, EARLIER, METADATA, RELEASE, SHA256
 from sdc.search.blockers import blockers
 from sdc.search.curve import CurveSearch, LikelyCurve
 from sdc.search.decomposable import SearchState
@@ -66,7 +66,7 @@ from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weigh
 from sdc.verify.run_folder import verify_release
 from sdc.weighted.choice import choose
 
-BAD_RECORDS, REDESIGNS = "bad_records.json", "redesigns.json"
+REDESIGNS, UTILITY = "redesigns.json", "utility.json"
 MOST_REDESIGNED = 10  # sub-tables
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 
@@ -231,8 +231,6 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
     found = search.run(build.config.release.method, results.read_checkpoint(path, key))
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
     results.write_search(found, table.schema, into)
-    weights, demand = settings.weights(table.schema), settings.requests(table.schema)
-    results.write_utility(utility_of_release(table, found.release, weights, demand), into)
     write_certificate(build.certificate(found.release, found.proof), table.schema, into)
 
 
@@ -351,6 +349,9 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
     from sdc.report.audit import Audit, render
 
     config, found, assessed = build.config, build.found, build.folder.stage("assessment")
+    wanted, schema = build.settings(executor), build.table.schema
+    utility = utility_of_release(build.table, found.release, wanted.weights(schema), wanted.requests(schema))
+    write_json(into / UTILITY, utility.facts)
     assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
     settings = config.model_dump(mode="json", exclude=_NOT_REPORTED)
     if published := build.before.sources:
@@ -372,7 +373,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         trace=found.trace,
         best_reason=found.reason,
         simulated=found.simulated,
-        utility=results.read_utility(build.folder.stage("search")),
+        utility=utility.facts,
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
         likely_curve=results.read_likely_curve(build.folder.stage("curve")) if _limits(config) else (),
         remedies=results.read_remedies(build.folder.stage("remedies"), build.table.schema) if config.remedies else None,

@@ -51,10 +51,9 @@ from sdc.search.simulatable import SimulatedStep
 from sdc.search.why import Reason
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
-from sdc.utility.measures import Utility
 
 LIKELY_CURVE = "likely_curve.json"
-WIDTHS, TRACE, UTILITY, CURVE = "widths.parquet", "trace.parquet", "utility.json", "curve.json"
+WIDTHS, TRACE, CURVE = "widths.parquet", "trace.parquet", "curve.json"
 ROWS = 1 << 20  # of a part of a long list
 REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
@@ -104,7 +103,7 @@ def read_widths(folder: Path) -> CriticalWidths:
 def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
     """The released frontier, every step that led to it, what stopped it, and of chains best graph and trace."""
     steps = [{**asdict(step), "added": [st.names(t, schema) for t in step.added]} for step in found.steps]
-    content = {"method": found.method, **release_facts(found.release, schema), "steps": steps}
+    content = {"method": found.method, "frontier": release_facts(found.release, schema)["frontier"], "steps": steps}
     if found.graph is not None:
         content["graph"] = graph_facts(found.graph, schema)
         names = [field.name for field in fields(TraceRow)]
@@ -164,17 +163,6 @@ def _required(content: dict[str, Any] | None, schema: Schema) -> RequiredRecord 
     sub_tables, refused = (tuple(_bits(names, schema) for names in content[key]) for key in ("required", "refused"))
     conflicts = tuple((tuple(_bits(t, schema) for t in c["sub_tables"]), c["text"]) for c in content["conflicts"])
     return RequiredRecord(sub_tables, refused, conflicts, content["is_best"])
-
-
-def write_utility(utility: Utility, folder: Path) -> None:
-    """Every measure of the release found, by name."""
-    write_json(folder / UTILITY, utility.facts)
-
-
-def read_utility(folder: Path) -> dict[str, float | int | str | bool]:
-    """What `write_utility` wrote, by name; RunFolderError where it cannot be read."""
-    found: dict[str, float | int | str | bool] = read_json(folder / UTILITY)
-    return found
 
 
 def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:

@@ -17,10 +17,16 @@ from sdc.verify.proof import Array, EvidenceFolder, SubTable
 # (n,) marginal counts of each, at the at-risk cells; cells of the variables in no clique, all as probable
 _Tree = namedtuple("_Tree", "cliques separators uncovered")
 EQUAL = Fraction(1, 10**9)  # a probability is above another one where it is so by more than this
+ALPHA = 0.5  # of the law released, which depends on none
 
 
-def check_limit(evidence: EvidenceFolder, release: list[SubTable], limit: dict[str, Any], claims_safe: bool) -> int:
-    """How many at-risk cells' true counts are above the threshold; each claim that does not hold becomes a failure."""
+def check_limit(
+    evidence: EvidenceFolder, release: list[SubTable], limit: dict[str, Any], claims_safe: bool
+) -> tuple[int, bool]:
+    """How many at-risk cells' true counts are above the threshold, and whether the limit is kept.
+
+    Each claim that does not hold becomes a failure.
+    """
     cliques, separators = _junction_tree(release)
     uncovered = evidence.essential - frozenset().union(*cliques)
     decomposable = evidence.holds(
@@ -28,25 +34,44 @@ def check_limit(evidence: EvidenceFolder, release: list[SubTable], limit: dict[s
         *evidence.tree_faults(cliques, separators, release, frozenset(evidence.categories), "frontier sub-table"),
     )
     if not decomposable:
-        return 0
+        return 0, False
     at_cliques, at_separators = ([evidence.at_risk(s) for s in sets] for sets in (cliques, separators))
     cells = prod(len(evidence.categories[v]) for v in uncovered)
     tree = _Tree(at_cliques, at_separators, cells)
     threshold, most = limit["threshold"], limit["max_probability"]
     above = len(_above(evidence.small, tree, threshold))
-    claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get("likely")
     few = limit["max_above"] is None or above <= limit["max_above"] * len(evidence.small)
     unlikely = most is None or not len(_above(evidence.small, tree, most))
-    where = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
     evidence.holds(
         (f"{above} true counts are above {threshold}, more than {limit['max_above']} of all", claims_safe and not few),
         (f"a true count is more probable than {most}", claims_safe and not unlikely),
-        (
-            f"{where} claims that {claimed and claimed['above']} true counts are above {threshold}, there are {above}",
-            claimed is not None and claimed["above"] != above,
-        ),
     )
-    return above
+    claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get("likely")
+    if claimed is not None:
+        own = {
+            "limit": {"alpha": ALPHA, **limit},
+            "is_kept": few and unlikely,
+            "above": above,
+            "cells": len(evidence.small),
+        }
+        _check_claimed(evidence, tree, claimed, own)
+    return above, few and unlikely
+
+
+def _check_claimed(evidence: EvidenceFolder, tree: _Tree, claimed: dict[str, Any], own: dict[str, Any]) -> None:
+    """What the assessment says of the limit is so; the most probable true count is where it says, and as probable."""
+    where, highest = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}", claimed["highest"]
+    place = {int(row): k for k, row in enumerate(evidence.rows.nonzero()[0])}.get(claimed["row"])
+    reached = _above(evidence.small, tree, highest - 2 * float(EQUAL))
+    evidence.holds(
+        *(
+            (f"{where} claims {key} = {claimed[key]} of what is likely, it is {value}", claimed[key] != value)
+            for key, value in own.items()
+        ),
+        (f"{where} claims a most probable true count that is not", place not in reached),
+        (f"{where} claims {highest}, one is more probable", bool(_above(evidence.small, tree, highest))),
+        (f"{where} has something unknown of what is likely", {*claimed} != {*own, "highest", "row"}),
+    )
 
 
 def _junction_tree(release: list[SubTable]) -> tuple[list[SubTable], list[SubTable]]:

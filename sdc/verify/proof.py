@@ -97,6 +97,8 @@ class EvidenceFolder:
         in_order = (np.diff(keys_of(self.table.values(), 0 * self.counts)) > 0).all()
         whole = in_order and self.counts.min() > 0 and self.total <= MAX_TOTAL
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
+        told = (recorded["cells"], recorded["total"])
+        check(told == (len(self.counts), self.total), f"its parts come to others than the cells and the total {told}")
         text = self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
         sha = hashlib.sha256(repr(Schema(variables)).encode())
         for array in (np.stack([*self.table.values()], axis=1), self.counts.astype("<i8")):

@@ -6,7 +6,7 @@ Outer bounds are only checked to contain what is proven.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -20,7 +20,6 @@ from sdc import run_format as names
 from sdc.verify.likely import check_limit
 from sdc.verify.proof import (
     AGAIN,
-    MAX_TOTAL,
     Array,
     Claims,
     EvidenceFolder,
@@ -45,6 +44,7 @@ DAMAGED = (
 )
 MAX_LISTED = 20
 RECORDED = "as recorded in the run folder alone"
+_ASSESSMENT = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
 
 
 class UnreadableError(Exception):
@@ -213,11 +213,24 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     for stage in names.STAGES:
         lacking = stage not in recorded and (stage != names.RELEASE or (evidence.folder / stage).exists())
         evidence.holds((f"the manifest does not record the stage {stage}; {AGAIN}", lacking))
+    _check_manifest(evidence, manifest, recorded.keys())
     for stage, digest in recorded.items():
         found, entries = _digest_of(evidence.folder / stage)
         what = f"a file was changed, added or removed (it has {', '.join(entries[:8])})"
         evidence.holds((f"{stage}/ is not what the manifest recorded: {what}; {AGAIN}", found != digest))
     return risk
+
+
+def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded: Collection[str]) -> None:
+    """It agrees with itself: its name is that of its config, and its stages are those that were planned."""
+    named, planned, policy = manifest["config"]["name"], manifest["planned"], manifest["config"]["risk"]["undecided"]
+    lacks = {*planned} - {*recorded} if (evidence.folder / names.RELEASE).exists() else set[str]()
+    other = min({*recorded} - {*planned} or lacks, default="")
+    evidence.holds(
+        (f"the manifest is named {manifest['name']}, its config {named}", manifest["name"] != named),
+        (f"the manifest plans the stages {', '.join(planned)}, which does not fit {other}", other),
+        (f"the manifest has the policy {policy!r}, which is none", policy not in names.POLICIES),
+    )
 
 
 def _digest_of(folder: Path) -> tuple[str, list[str]]:
@@ -239,23 +252,24 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
     say(f"verify: {cells} at-risk cells, {len(claims.parts)} components, {differences} differences")
     _check_same_run(evidence, claims, risk)
+    _check_records(evidence)
     if len(evidence.failures) > known:
         return Verification(cells, 0, differences, tuple(evidence.failures))
     check_totals(evidence, read_totals(evidence), claims.release, risk["min_width"])
     low, high = evidence.proven(claims)
     narrow, notes = np.flatnonzero(high - low < risk["min_width"]), list[str]()
     say(f"verify: {cells - len(narrow)} cells are proven")
-    _check_assessment(evidence, risk["min_width"], low, high, len(narrow))
-    if len(narrow) and (evidence.folder / names.RELEASE).is_dir():
+    is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
+    if risk["posterior"] is not None:
+        says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
+        above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
+        notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
+    _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow))
+    if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
     elif len(narrow):
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
-    if risk["posterior"] is not None:
-        says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
-        is_out = (evidence.folder / names.RELEASE).is_dir()
-        above = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
-        notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
     failures, known_from = tuple(evidence.failures), RECORDED if risk["earlier"] else ""
@@ -278,6 +292,19 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
     _check_same_release(evidence, claims, "search/search.json", evidence.subtables(found, evidence.categories))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
+
+
+def _check_records(evidence: EvidenceFolder) -> None:
+    """The records that were read are those of the table and those that were set aside."""
+    content = evidence.read_json(names.TABLE, names.BAD_RECORDS)
+    aside, listed = content["set_aside"], sum(reason["records"] for reason in content["reasons"])
+    evidence.holds(
+        (f"{evidence.path} sets {aside} records aside, with reasons for {listed}", aside != listed),
+        (
+            f"{evidence.path} has {content['records']} records, {aside} set aside, the table has {evidence.total}",
+            content["records"] - aside != evidence.total,
+        ),
+    )
 
 
 def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
@@ -310,33 +337,76 @@ def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, oth
     evidence.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
 
 
-def _check_assessment(evidence: EvidenceFolder, min_width: int, low: Array, high: Array, unproven: int) -> None:
-    """What is claimed of all at-risk cells together and of each is no more than what is proven."""
-    content, cells = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), len(low)
-    least, required, listed = content["min_width"][0], content["min_width_required"], content["at_risk_cells"]
-    width, says_safe = int((high - low).min(initial=MAX_TOTAL)), content["releasable"] not in (None, False)
-    where = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
-    evidence.holds(
-        (f"{where} requires width {required}, the manifest {min_width}", required != min_width),
-        (f"{where} counts {listed} at-risk cells, the table has {cells}", listed != cells),
-        (f"{where} claims a width of at least {least} everywhere, proven is {width}", least > width),
-        (f"{where} says releasable, but {unproven} of {cells} cells are not proven", says_safe and unproven),
-    )
+def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str, Array] | None:
+    """What is claimed of each at-risk cell is what is proven, its outer interval no less; None of other cells."""
     columns, where = evidence.read_columns(names.ASSESSMENT, names.CELLS), f"{names.ASSESSMENT}/{names.CELLS}"
-    outer_low, inner_low, count, inner_high, outer_high = (numbers_of(columns[end], pa.int64()) for end in names.ENDS)
+    ends, cells = {end: numbers_of(columns[end], pa.int64()) for end in names.ENDS}, len(low)
+    outer_low, inner_low, count, inner_high, outer_high = ends.values()
     if not evidence.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
-        return
+        return None
     own = names.variable_columns(evidence.categories, names.OF_CELLS)
     other = [codes_of(columns[own[v]], c) != evidence.cells[v] for v, c in evidence.categories.items()]
+    exact = columns[names.EXACT].to_numpy() if cells else outer_low.astype(bool)
     for what, flags in {
         "is not the cell in that row": np.any(other, axis=0),
         "has another count": count != evidence.small,
         "has a count outside its inner interval": (inner_low > count) | (inner_high < count),
         "claims a wider inner interval": (inner_low < low) | (inner_high > high),
+        "claims a narrower inner interval": (inner_low > low) | (inner_high < high),
         "claims an outer interval that feasible tables leave": (outer_low > low) | (outer_high < high),
+        "is exact where its intervals differ, or not where they agree": exact
+        != ((outer_low == inner_low) & (outer_high == inner_high)),
     }.items():
         first = flags.argmax() if cells else 0
         evidence.holds((f"{where}: row {first} {what}; so {flags.sum()} of {cells} rows", flags.any()))
+    return ends
+
+
+def _check_assessment(
+    evidence: EvidenceFolder, risk: dict[str, Any], ends: dict[str, Array] | None, is_kept: bool, unproven: int
+) -> None:
+    """What is claimed of all at-risk cells together is what follows from each."""
+    content, where = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), _ASSESSMENT
+    if ends is None:
+        return
+    cells, (outer_low, inner_low, _, inner_high, outer_high) = len(evidence.small), ends.values()
+    outer, inner, needed = outer_high - outer_low, inner_high - inner_low, risk["min_width"]
+    refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
+    verdict = False if refuted.any() or not is_kept else None if undecided.any() else True
+    for key, own in {
+        "min_width_required": needed,
+        "at_risk_cells": cells,
+        "min_width": [int(width.min(initial=evidence.total)) for width in (inner, outer)],
+        "undecided_cells": int(undecided.sum()),
+        "releasable": verdict,
+    }.items():
+        what = f"{where} claims {key} = {content[key]}, it is {own}"
+        evidence.holds((what, type(content[key]) is not type(own) or content[key] != own))
+    says_safe = content["releasable"] not in (None, False)
+    evidence.holds((f"{where} says releasable, but {unproven} of {cells} cells are not proven", says_safe and unproven))
+    _check_witnesses(evidence, content["witnesses"], ends, refuted if refuted.any() else undecided)
+
+
+def _check_witnesses(
+    evidence: EvidenceFolder, witnesses: list[dict[str, Any]], ends: dict[str, Array], telling: Array
+) -> None:
+    """The cells that are named are among those that decide, with their bounds, and as many as can be named."""
+    number, listed = min(int(telling.sum()), MAX_LISTED), dict[tuple[str, ...], dict[str, Any]]()
+    for k in np.flatnonzero(telling):
+        cell = tuple(categories[evidence.cells[v][k]] for v, categories in evidence.categories.items())
+        outer_low, inner_low, count, inner_high, outer_high = (int(end[k]) for end in ends.values())
+        listed[cell] = {"count": count, "outer": [outer_low, outer_high], "inner": [inner_low, inner_high]}
+    wrong = [
+        witness
+        for witness in witnesses
+        if listed.get(tuple(witness["cell"].get(v) for v in evidence.categories))
+        != {key: witness[key] for key in ("count", "outer", "inner")}
+    ]
+    named = {tuple(witness["cell"].values()) for witness in witnesses}
+    evidence.holds(
+        (f"{_ASSESSMENT} names {len(wrong)} cells that do not decide, or with other bounds", len(wrong)),
+        (f"{_ASSESSMENT} names {len(named)} cells, {number} can be", not len(named) == len(witnesses) == number),
+    )
 
 
 def _cell(evidence: EvidenceFolder, k: int, low: Array, high: Array) -> str:

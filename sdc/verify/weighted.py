@@ -23,12 +23,13 @@ from sdc.verify.proof import (
     folded,
     keys_of,
     numbers_of,
+    size_of,
 )
 
-# sub-tables whose totals go out; what they are rounded to; of each row of the table; the feasible pairs
-Totals = namedtuple("Totals", "of base weights least largest pairs")
+# sub-tables whose totals go out, and those without; what they are rounded to; of each row of the table; feasible pairs
+Totals = namedtuple("Totals", "of withheld base weights least largest pairs")
 Pairs = namedtuple("Pairs", "of cells changes shifts")
-NO_TOTALS = Totals([], 1, None, None, None, None)
+NO_TOTALS = Totals([], [], 1, None, None, None, None)
 
 
 def read_totals(evidence: EvidenceFolder) -> Totals:
@@ -43,18 +44,20 @@ def read_totals(evidence: EvidenceFolder) -> Totals:
     check(inside and sum(map(int, total)) <= MAX_TOTAL, "a cell has a total that its records cannot have")
     content = evidence.read_json(names.WEIGHTED, names.WEIGHTED_FILE, version=names.WEIGHTED_FORMAT)
     check(content["table"] == evidence.digest, "it is of another table")
-    base, of = content["round"], evidence.subtables(content["totals"], evidence.categories)
+    base, pairs = content["round"], _pairs(evidence, content["pairs"])
+    of, withheld = (evidence.subtables(content[key], evidence.categories) for key in ("totals", "withheld"))
     check(type(base) is int and base > 0 and base % names.UNIT == 0, f"totals are rounded to {base}")
-    return Totals(of, base, total, least, largest, _pairs(evidence))
+    return Totals(of, withheld, base, total, least, largest, pairs)
 
 
-def _pairs(evidence: EvidenceFolder) -> Pairs:
+def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
     columns = evidence.read_columns(names.WEIGHTED, names.PAIRS)
     own = names.variable_columns(evidence.categories, names.OF_PAIRS)
     of, changes, shifts = (numbers_of(columns[name], pa.int64()) for name in names.OF_PAIRS)
     cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in evidence.categories}
     check(all(cells[v].max(initial=0) < len(c) for v, c in evidence.categories.items()), "a code is unknown")
     check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
+    check(size_of(of) == claimed, f"it has {size_of(of)} pairs, {claimed} are claimed")
     return Pairs(of, cells, changes, shifts)
 
 
@@ -63,6 +66,10 @@ def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTabl
 
     What does not hold becomes a failure.
     """
+    left = {*release} - {*totals.of} if totals.weights is not None else set[SubTable]()
+    evidence.holds(
+        (f"{names.WEIGHTED}/ withholds other totals than those that do not go out", {*totals.withheld} != left)
+    )
     if not totals.of:
         return
     whole, pairs = frozenset(evidence.categories), totals.pairs

@@ -534,7 +534,7 @@ def test_a_decomposable_build(config: Config) -> None:
     assert [(row.round, row.chain, row.step) for row in found.trace[:3]] == [(0, 0, 400), (0, 1, 400), (1, 0, 800)]
     assert len(found.trace) == 10
     assert (found.steps, found.reason) == ((), None)
-    assert json.loads((build.folder.stage("search") / "utility.json").read_text())["converged"] is True
+    assert json.loads((build.folder.stage("confidential") / "utility.json").read_text())["converged"] is True
     assert json.loads((build.folder.stage("assessment") / "assessment.json").read_text())["min_width"] == [10, 10]
     assert not build.folder.checkpoint("search").exists()
 

@@ -59,7 +59,7 @@ def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written
     assert st.parse("A*B*C*D*F", schema) not in public
     assert not any(st.is_within(st.parse("B*C*E", schema), element) for element in public.frontier)
     assert all(st.parse(pair, schema) in public for pair in ("A*E", "A*F", "E*F"))
-    utility = json.loads((build.folder.stage("search") / "utility.json").read_text())
+    utility = json.loads((build.folder.stage("confidential") / "utility.json").read_text())
     assert utility["requests_served"] == 1.0
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "3 of 4 required sub-tables are published" in page
