@@ -28,7 +28,13 @@ def inner(function: Function) -> Function:
 
 
 def _compiled(function: Function, **bare: Any) -> Function:
-    dispatcher: Any = numba.njit(cache=True, nogil=True, **bare)(function)
+    try:
+        dispatcher: Any = numba.njit(cache=True, nogil=True, **bare)(function)
+    except RuntimeError as error:  # neither beside the code nor in the user's cache can it be kept
+        raise RuntimeError(
+            f"compiled code has no place: {Path(__file__).parent} cannot be written, and this user has no cache; "
+            "set NUMBA_CACHE_DIR to a folder that can be written"
+        ) from error
     dispatcher.compile = _in_turn(dispatcher)
     return cast(Function, dispatcher)
 

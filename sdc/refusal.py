@@ -11,13 +11,15 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sdc.model.errors import SdcError
 
-FILE = "refused.txt"
+FILES = "refused-*.txt"
+MOST_KEPT = 50  # the newest of a folder
 INTERRUPTED = 130
 SECONDS_TO_END = 4.5
 """After a signal; whoever sent it sends the next one, SIGKILL, after five or more."""
@@ -25,23 +27,34 @@ SECONDS_TO_END = 4.5
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def file_detail(error: SdcError, folder: Path) -> None:
-    """Puts what an error quotes of the data into `refused.txt`, for the eyes of this user, and names it in the message.
+def file_detail(error: SdcError, folder: Path | None) -> None:
+    """Puts what an error quotes of the data into a file of its own, for the eyes of this user, named in the message.
 
+    It is called by its moment in UTC, `refused-20261124T215302.123456Z.txt`; older ones stay, the newest MOST_KEPT.
     Nothing is done where it quotes nothing, or where it is filed already.
     """
     if not error.detail:
         return
-    path, detail, error.detail = folder / FILE, error.detail, ""
+    detail, error.detail = error.detail, ""
+    error.args = (f"{error}; what it is about {_filed(detail, folder)}",)
+
+
+def _filed(detail: str, folder: Path | None) -> str:
+    """Where it is now, as the message says it."""
+    if folder is None:
+        return "is kept nowhere, as this user has no home; set XDG_STATE_HOME to a folder, and it will be"
+    path = folder / FILES.replace("*", f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # an older one may be open to others, or a link
+        # a new one: what is there already may be open to others, or a link
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(f"{detail}\n")
-        where = f"what it is about is in {path}, which is confidential"
     except OSError as fault:
-        where = f"what it is about cannot be written to {path}: {fault.strerror}"
-    error.args = (f"{error}; {where}",)
+        return f"cannot be written to {path}: {fault.strerror}"
+    for older in sorted(folder.glob(FILES))[:-MOST_KEPT]:
+        with suppress(OSError):
+            older.unlink()
+    return f"is in {path}, which is confidential"
 
 
 @contextmanager
@@ -144,6 +157,8 @@ def _unforeseen(error: Exception) -> SdcError:
     Where memory is limited, libraries fail in many ways: threads do not start, modules are not there.
     """
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if "NUMBA_CACHE_DIR" in str(error):
+        return SdcError(str(error))  # see `compiled`, which no other module lies below
     if isinstance(error, MemoryError):
         what = "there is not enough memory; give more, or use fewer variables or workers"
     elif limit != resource.RLIM_INFINITY:
@@ -153,6 +168,9 @@ def _unforeseen(error: Exception) -> SdcError:
     return SdcError(what, "".join(traceback.format_exception(error)))
 
 
-def _state_folder() -> Path:
-    """Where what belongs to no build is kept, as the XDG base directories have it."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sdc"
+def _state_folder() -> Path | None:
+    """Where what belongs to no build is kept, as the XDG base directories have it; None for a user without a home."""
+    try:
+        return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sdc"
+    except RuntimeError:
+        return None

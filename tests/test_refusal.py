@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import stat
 import subprocess
@@ -13,14 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from sdc import refusal
 from sdc.model.errors import InputError, SdcError
-from sdc.refusal import FILE, as_command, file_detail
+from sdc.refusal import FILES, as_command, file_detail
 
 
 def test_a_detail_is_for_this_user_alone(tmp_path: Path) -> None:
     error = InputError("2 values are bad", "the values x and y")
     file_detail(error, tmp_path / "new")
-    path = tmp_path / "new" / FILE
+    (path,) = (tmp_path / "new").glob(FILES)
+    assert re.fullmatch(r"refused-\d{8}T\d{6}\.\d{6}Z\.txt", path.name)
     assert path.read_text() == "the values x and y\n"
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
     assert str(error) == f"2 values are bad; what it is about is in {path}, which is confidential"
@@ -29,12 +32,49 @@ def test_a_detail_is_for_this_user_alone(tmp_path: Path) -> None:
     assert (str(error), (tmp_path / "other").exists()) == (before, False)
 
 
-def test_an_older_file_or_a_link_is_not_written_through(tmp_path: Path) -> None:
+def test_each_refusal_has_its_file_and_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusal, "MOST_KEPT", 3)
+    (tmp_path / "refused-20200101T000000.000000Z.txt").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").write_text("untouched")
-    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
-    file_detail(SdcError("bad", "secret"), tmp_path)
+    for number in range(5):
+        file_detail(SdcError("bad", f"secret {number}"), tmp_path)
+    kept = [path.read_text() for path in sorted(tmp_path.glob(FILES))]
+    assert kept == ["secret 2\n", "secret 3\n", "secret 4\n"]
     assert (tmp_path / "elsewhere").read_text() == "untouched"
-    assert not (tmp_path / FILE).is_symlink()
+
+
+def test_a_file_or_a_link_that_is_there_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusal, "FILES", "refused.txt")
+    (tmp_path / "elsewhere").write_text("untouched")
+    (tmp_path / "refused.txt").symlink_to(tmp_path / "elsewhere")
+    error = SdcError("bad", "secret")
+    file_detail(error, tmp_path)
+    assert (tmp_path / "elsewhere").read_text() == "untouched"
+    assert "cannot be written to" in str(error)
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    with pytest.raises(SystemExit), as_command():
+        raise InputError("1 value is bad", "the value x")
+    nowhere = (
+        "what it is about is kept nowhere, as this user has no home; set XDG_STATE_HOME to a folder, and it will be"
+    )
+    assert capsys.readouterr().err == f"sdc: 1 value is bad; {nowhere}\n"
+
+
+def test_compiled_code_without_a_place() -> None:
+    """As it is for a user without a home, with code that only others can write."""
+    code = "from sdc.refusal import as_command\nwith as_command():\n  import sdc.feasible.walk_kernel"
+    environment = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert re.match(r"sdc: compiled code has no place: .*; set NUMBA_CACHE_DIR to a folder that can be", done.stderr)
 
 
 def test_without_a_detail_nothing_is_written(tmp_path: Path) -> None:
@@ -64,8 +104,9 @@ def test_a_command_keeps_it_for_the_user(
         raise InputError("1 value is bad", "the value x")
     assert ended.value.code == 1
     said = capsys.readouterr().err
-    assert said == f"sdc: 1 value is bad; what it is about is in {tmp_path}/sdc/{FILE}, which is confidential\n"
-    assert (tmp_path / "sdc" / FILE).read_text() == "the value x\n"
+    (path,) = (tmp_path / "sdc").glob(FILES)
+    assert said == f"sdc: 1 value is bad; what it is about is in {path}, which is confidential\n"
+    assert path.read_text() == "the value x\n"
 
 
 @pytest.mark.parametrize(
@@ -86,9 +127,10 @@ def test_what_nobody_foresaw_is_one_message_too(
     with pytest.raises(SystemExit) as ended, as_command():
         raise error
     assert ended.value.code == 1
-    where = f"what it is about is in {tmp_path}/sdc/{FILE}, which is confidential"
+    (path,) = (tmp_path / "sdc").glob(FILES)
+    where = f"what it is about is in {path}, which is confidential"
     assert capsys.readouterr().err == f"sdc: {message}; {where}\n"
-    found = (tmp_path / "sdc" / FILE).read_text()
+    found = path.read_text()
     assert found.startswith("Traceback")
     assert f"{type(error).__name__}" in found.strip().splitlines()[-1]
 

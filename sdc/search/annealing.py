@@ -357,8 +357,7 @@ class Workspace:
         if not self.criterion.is_wide(widths).all():
             raise NothingReleasableError(
                 f"the minimum width {self.criterion.min_width} is not reached even when only the one-way sub-tables "
-                f"are public: {self._narrowest(widths)}; choose a minimum width of at most {widths.min()}, or drop a "
-                "variable"
+                f"are public: {self._narrowest(widths)}; {_smaller(widths)}drop a variable"
             )
 
     def require_zeros(self) -> None:
@@ -370,8 +369,8 @@ class Workspace:
                 raise NothingReleasableError(
                     f"the minimum width {self.criterion.min_width} is not reached by any decomposable release whose "
                     f"bounds are exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in "
-                    f"it, and then {self._narrowest(widths)}; choose the method ordered, which can do without that "
-                    "sub-table, a smaller minimum width, or drop one of these variables"
+                    f"it, and then {self._narrowest(widths)}; {_smaller(widths)}choose the method ordered, which can do "
+                    "without that sub-table, or drop one of these variables"
                 )
 
     def _widths_with(self, clique: SubTable) -> npt.NDArray[np.int64]:
@@ -393,8 +392,8 @@ class Workspace:
             graph, remedy = f"the smallest graph that has {needed} in a clique", "choose the method ordered"
         raise NothingReleasableError(
             f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {self._narrowest(widths)}, "
-            f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; {remedy}, "
-            f"or choose a minimum width of at most {widths.min()}"
+            f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; "
+            f"{_smaller(widths)}{remedy}"
         )
 
     def _narrowest(self, widths: npt.NDArray[np.int64]) -> str:
@@ -434,3 +433,8 @@ def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) 
         random=np.zeros(1, np.uint64),
         numbers=np.zeros(8, np.int64),
     )
+
+
+def _smaller(widths: npt.NDArray[np.int64]) -> str:
+    """What there is to choose before another remedy: a minimum width is 1 at least."""
+    return f"choose a minimum width of at most {widths.min()}, or " if widths.min() else ""

@@ -274,9 +274,11 @@ class OrderedSearch:
                 f"{self.inquiry.criterion.min_width} by itself; nothing more can be released with it"
             )
         if judgement.verdict is not Verdict.SAFE:
+            most = judgement.assessment.min_width[1]
             raise NothingReleasableError(
                 f"the minimum width {self.inquiry.criterion.min_width} is not reached even when only the grand total "
-                f"{total} is public; choose a minimum width of at most {total}"
+                f"{total} is public"
+                + (f"; choose a minimum width of at most {most}" if most else ", which tells the count of a cell")
             )
         return judgement
 

@@ -190,7 +190,7 @@ def test_the_run_folder(config: Config) -> None:
     assert {path.name for path in folder.iterdir()} == {
         ".lock", "log.jsonl", "manifest.json", "table", "widths", "search", "assessment", "confidential", "release",
     }  # fmt: skip
-    assert {path.name for path in (folder / "confidential").iterdir()} == {"report.html"}
+    assert {path.name for path in (folder / "confidential").iterdir()} == {"report.html", "utility.json"}
     assert {path.name for path in (folder / "release").iterdir()} == PUBLISHED
     for stage in ("table", "widths", "assessment"):
         assert list((folder / stage).glob("*.parquet"))
@@ -625,7 +625,7 @@ def test_verification_judges_the_limit_too(config: Config, tmp_path: Path) -> No
     for stricter, failure in (
         ({"max_above": 0.3}, "1 true counts are above 0.005, more than 0.3 of all"),
         ({"max_probability": 0.01}, "a true count is more probable than 0.01"),
-        ({"threshold": 0.5}, "claims that 1 true counts are above 0.5, there are 0"),
+        ({"threshold": 0.5}, "claims above = 1 of what is likely, it is 0"),
         ({"law": "uniform"}, "the limit on the posterior is of the law uniform, not released"),
     ):
         risk = manifest["config"]["risk"]
@@ -640,7 +640,7 @@ def test_the_last_verification_relies_on_no_judge_of_the_limit(config: Config, m
     """One that finds every release within the limit: nothing is published all the same."""
     monkeypatch.setattr(PosteriorLimit, "keeps", lambda *of: True)
     file = config(release=ANNEALED, risk={"posterior": {"max_probability": 0.01}})
-    with pytest.raises(ReleaseError, match=r"release: a true count is more probable than 0.01; nothing is released"):
+    with pytest.raises(ReleaseError, match=r"release: a true count is more probable than 0.01; "):
         made(file)
     assert_nothing_published(open_build(file))
 

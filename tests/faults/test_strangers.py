@@ -29,7 +29,7 @@ from sdc.execution.cluster import _scratch_below, open_executor
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
-from sdc.refusal import FILE
+from sdc.refusal import FILES
 from sdc.storage.parquet import open_memory_form, write_memory_form
 from tests.prefect_home import served_home
 from tests.strategies import czech
@@ -261,7 +261,7 @@ def test_a_refusal_is_read_by_nobody_else(tmp_path: Path) -> None:
         [sys.executable, "-m", "sdc.cli", "widths", str(tmp_path / "t.csv")],
         env=environment, capture_output=True, text=True, umask=0,
     )  # fmt: skip
-    path = tmp_path / "state" / "sdc" / FILE
+    (path,) = (tmp_path / "state" / "sdc").glob(FILES)
     assert (done.returncode, path.read_text()) == (1, "column 'count' has the value -918273\n")
     assert "918273" not in done.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

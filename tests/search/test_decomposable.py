@@ -16,7 +16,7 @@ from sdc.api import find_release
 from sdc.bounds.decomposable import explicit_bounds
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -29,7 +29,7 @@ from sdc.search.decomposable import Annealing, DecomposableRelease, Decomposable
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.profiles import scaled
 from tests.search.test_annealing import random_table
-from tests.strategies import inquiry_of, schema_of
+from tests.strategies import dense, inquiry_of, schema_of
 
 SHORT = CoolingSchedule(steps=3000, start=20.0, end=0.5)
 
@@ -288,3 +288,22 @@ def test_a_faulty_start(czech: Table) -> None:
 def test_what_is_required_where_nothing_may_go_out_is_refused_as_all_else(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="minimum width 2000 is not reached"):
         find_release(czech, "decomposable", min_width=2000, require=["A"])
+
+
+@pytest.mark.parametrize(
+    "table", [dense(schema_of([1, 1]), [1]), dense(schema_of([2, 2, 2]), [1, 0, 0, 1, 0, 0, 1, 0])]
+)
+def test_what_nothing_fits_is_refused_with_and_without_what_is_required(table: Table) -> None:
+    """Not even the one-way sub-tables keep the width: what is required conflicts with nothing else."""
+    for require in ([], ["A"], ["A*B"]):
+        with pytest.raises(NothingReleasableError, match="not reached even when only the one-way") as caught:
+            find_release(table, "decomposable", min_width=9, require=require, steps=10)
+        assert "at most 0" not in str(caught.value)
+
+
+def test_a_structural_zero_that_nothing_fits_with_is_named_beside_what_is_required() -> None:
+    table = Table.of(schema_of([2, 2]), np.array([[0, 0], [0, 1], [1, 0]]), np.array([1, 5, 4]))
+    table = table.with_zeros(StructuralZeros((((0, (1,)), (1, (1,))),)))
+    for require in ([], ["A"]):
+        with pytest.raises(NothingReleasableError, match=r"the structural zero A = .* needs the sub-table"):
+            find_release(table, "decomposable", min_width=2, require=require, steps=10)

@@ -67,7 +67,7 @@ def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_pa
     assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, (), None)
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
-    assert content["sub_tables_with_total"] == found.release.sub_tables_with_total
+    assert content["frontier"] == [st.names(element, czech.schema) for element in found.release.frontier]
 
 
 def test_decisions_that_tell_nothing_come_back(czech: Table, tmp_path: Path) -> None:
