@@ -66,6 +66,12 @@ def _readable(text: str) -> str:
     return text
 
 
+def _here(path: str) -> str:
+    if "://" in path:
+        raise ValueError("it is a URL, and run folders are on this machine; copy release/ there afterwards")
+    return path
+
+
 def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("it is empty")
@@ -1059,7 +1065,11 @@ class EarlierConfig(Section):
 
 
 class OutputConfig(Section):
-    folder: Annotated[Text, Field(description="where run folders go, relative to the current directory")] = "runs"
+    folder: Annotated[
+        Text,
+        AfterValidator(_here),
+        Field(description="where run folders go, on this machine, relative to the current directory"),
+    ] = "runs"
 
 
 class BuildConfig(Section):

@@ -76,6 +76,11 @@ def as_command(as_json: bool = False) -> Iterator[None]:
         said.say_interrupted()
         sys.exit(INTERRUPTED)
     except Exception as error:
+        if said.is_interrupted and not isinstance(
+            error, SdcError
+        ):  # what a library makes of an interrupt that meets it at work
+            said.say_interrupted()
+            sys.exit(INTERRUPTED)
         refusal = error if isinstance(error, SdcError) else _unforeseen(error)
         file_detail(refusal, _state_folder())
         if as_json:
@@ -85,9 +90,10 @@ def as_command(as_json: bool = False) -> Iterator[None]:
 
 
 class _Said(threading.Event):
-    """Whether the last message has been said, and the status that goes with it."""
+    """Whether the last message has been said, and the status that goes with it; and whether a signal has come."""
 
     status = INTERRUPTED
+    is_interrupted = False
 
     def say(self, text: str, status: int) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -96,6 +102,12 @@ class _Said(threading.Event):
 
     def say_interrupted(self) -> None:
         self.say("sdc: interrupted; nothing was published", INTERRUPTED)
+
+    def interrupt(self, number: int, frame: Any) -> None:
+        for other in _ENDING:
+            signal.signal(other, signal.SIG_IGN)  # the blocks that are being left are not interrupted again
+        self.is_interrupted = True
+        raise KeyboardInterrupt
 
 
 @contextmanager
@@ -107,19 +119,13 @@ def _interrupted_by_signals(said: _Said) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, _interrupt)
+            signal.signal(number, said.interrupt)
     try:
         with _ended_at_last(said):
             yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    for other in _ENDING:
-        signal.signal(other, signal.SIG_IGN)  # the blocks that are being left are not interrupted again
-    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -443,6 +443,11 @@ def test_faults_of_what_is_expected(file: Path, expect: str, match: str) -> None
     assert_refused(file, SMALLEST.replace("table: {", f"table: {{expect: {expect}, "), match)
 
 
+def test_run_folders_are_no_url(file: Path) -> None:
+    match = "output.folder = 's3://bucket/runs': it is a URL, and run folders are on this machine; copy release/ there"
+    assert_refused(file, SMALLEST + "output: {folder: 's3://bucket/runs'}", match)
+
+
 @pytest.mark.parametrize(
     ("limit", "more", "match"),
     [

@@ -181,8 +181,9 @@ def test_a_signal_is_one_message_and_blocks_are_left_in_order(number: signal.Sig
         f"  try:\n{WAITS}  except KeyboardInterrupt:\n    time.sleep(60)\n",
         f"  signal.signal(signal.SIGTERM, lambda *_: None)\n  if True:\n{WAITS}",
         f"  threading.Thread(target=time.sleep, args=[60]).start()\n  if True:\n{WAITS}",
+        f"  try:\n{WAITS}  except KeyboardInterrupt:\n    raise SystemError('a library met it')\n",
     ],
-    ids=["swallowed", "another handler", "a thread that does not end"],
+    ids=["swallowed", "another handler", "a thread that does not end", "made another error"],
 )
 def test_a_signal_ends_a_command_whatever_becomes_of_the_interrupt(work: str) -> None:
     status, said, seconds = signalled(work, signal.SIGTERM)

@@ -369,8 +369,8 @@ class Workspace:
                 raise NothingReleasableError(
                     f"the minimum width {self.criterion.min_width} is not reached by any decomposable release whose "
                     f"bounds are exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in "
-                    f"it, and then {self._narrowest(widths)}; {_smaller(widths)}choose the method ordered, which can do "
-                    "without that sub-table, or drop one of these variables"
+                    f"it, and then {self._narrowest(widths)}; {_smaller(widths)}choose the method ordered, which "
+                    "can do without that sub-table, or drop one of these variables"
                 )
 
     def _widths_with(self, clique: SubTable) -> npt.NDArray[np.int64]:
