@@ -225,11 +225,13 @@ def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded
     """It agrees with itself: its name is that of its config, and its stages are those that were planned."""
     named, planned, policy = manifest["config"]["name"], manifest["planned"], manifest["config"]["risk"]["undecided"]
     lacks = {*planned} - {*recorded} if (evidence.folder / names.RELEASE).exists() else set[str]()
+    head = manifest.get("ledger_head")
     other = min({*recorded} - {*planned} or lacks, default="")
     evidence.holds(
         (f"the manifest is named {manifest['name']}, its config {named}", manifest["name"] != named),
         (f"the manifest plans the stages {', '.join(planned)}, which does not fit {other}", other),
         (f"the manifest has the policy {policy!r}, which is none", policy not in names.POLICIES),
+        ("the manifest has the head of a ledger, its config none", not manifest["config"].get("ledger") and head),
     )
 
 
