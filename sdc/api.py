@@ -206,7 +206,7 @@ def ordered_release(
     executor: Executor = IN_PROCESS,
     on_step: Callable[[SearchStep], None] = lambda step: None,
 ) -> OrderedRelease:
-    """All sub-tables where they may go out; else what can be added one by one, first all pairs, then by critical width.
+    """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
 
     Without `extend` the longest releasable prefix of the list ordered by critical width ([KDSF] 5.2). Critical widths
     below `min_width` are not listed where there are more than 20 variables.
@@ -247,7 +247,7 @@ def decomposable_release(
 
 
 def best_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
-    """The better of the ordered and the decomposable release, both extended until maximal, and the reason.
+    """The better of the ordered and the decomposable release, each with what can be added to it, and the reason.
 
     Settings as for `find_release`.
     """

@@ -544,7 +544,8 @@ class ReleaseConfig(Section):
     extend: Annotated[
         StrictBool,
         Field(
-            description="true or false: try the remaining sub-tables after the search, until nothing can be added; a "
+            description="true or false: the release grows by what can be added, as far as questions are allowed; else "
+            "an ordered one is the longest prefix of its list, found by bisection, and best extends neither; a "
             "decomposable release is never extended, it would not stay decomposable"
         ),
     ] = True

@@ -36,7 +36,7 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 class SearchSettings:
     """All that a search for a release depends on beside the table.
 
-    extend       whether the release is made maximal
+    extend       whether the release grows by what can be added, or is the longest prefix of the ordered list
     floor        only critical widths that reach it are listed, see `floor_of`
     start        the graph that chains start from, as '[a,b] [b,c]'; none without edges
     by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1

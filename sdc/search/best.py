@@ -1,4 +1,4 @@
-"""A release by the method asked for: ordered, decomposable, the better of both made maximal, or simulatable."""
+"""A release by the method asked for: ordered, decomposable, the better of both extended, or simulatable."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class ReleaseSearch:
         return bool(self.ordered.wishes.require or self.ordered.wishes.forbid)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
-        """The release with all that can be added, so that it is maximal; the questions asked are added to its steps."""
+        """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
         larger = replace(self.ordered, inquiry=self._inquiry()).extended(found.judgement)
         steps, reason = (*found.steps, *larger.steps), self._left(larger.unasked)
         return replace(found, judgement=larger.judgement, value=self._value(larger.release), steps=steps, reason=reason)

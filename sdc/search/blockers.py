@@ -19,7 +19,7 @@ Stopped = tuple[Cell, tuple[SubTable, ...]]
 
 
 def tried(steps: Iterable[SearchStep]) -> list[SearchStep]:
-    """The steps that added sub-tables, or tried to, on the way to the release: the prefix extended, or growth."""
+    """The steps that added sub-tables, or tried to, on the way to the release, of the kind that came last."""
     adding = [step for step in steps if step.added]
     # of the two ways to grow only one led to the release, and its steps are the last
     return [step for step in adding if step.phase == adding[-1].phase]
