@@ -176,7 +176,10 @@ class RecodeConfig(Section):
     ] = None
     groups: Annotated[
         Groups | None,
-        Field(description='label: [values]; "*" for all others in one group at most'),
+        Field(
+            description='label: [values]; "*" for all others in one group at most, beside which every value that is '
+            "named must be there, so that none is misspelt"
+        ),
     ] = None
     top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
     bottom: Annotated[StrictInt | None, Field(description="a whole number below top; it and less become one")] = None
