@@ -199,6 +199,18 @@ def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> No
         assert str(refused.value) == refusal(method, name)
 
 
+def test_a_server_does_not_begin_with_what_it_would_not_know(tmp_path: Path) -> None:
+    """A run has published totals of weights beside its release, or was judged with what was there before."""
+    for name in (table.WEIGHT, "ledger"):
+        case = made(tmp_path / name, method_for([name]), [0])
+        judge_run(case)
+        asked = config(["ordered", "server"], server={"start": str(case.run)}, output={"folder": str(tmp_path)})
+        (case.folder / "served.yaml").write_text(yaml.safe_dump(asked))
+        with pytest.raises(ConfigError) as refused:
+            sdc("serve", case.folder / "served.yaml")
+        assert str(refused.value) == f"server.start = {str(case.run)!r}: {refusal(name, 'server')}"
+
+
 # What works
 
 

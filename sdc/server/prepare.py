@@ -9,7 +9,7 @@ from typing import Any
 
 from sdc.bounds.method import is_small
 from sdc.build.build import Build
-from sdc.config import ServerConfig, section_digest
+from sdc.config import BuildConfig, ServerConfig, section_digest
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
@@ -19,6 +19,8 @@ from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.critical_width import CriticalWidths
+from sdc.run_format import MANIFEST
+from sdc.search.capabilities import BEFORE, WEIGHT, refusals
 from sdc.server.judge import Judge, surveyed
 from sdc.server.rules import rules_of
 from sdc.server.state import State
@@ -54,7 +56,17 @@ def server_of(build: Build) -> ServerConfig:
     ConfigError where the build's settings make no server.
     """
     build.config.require("server")
+    if (start := (build.config.server or ServerConfig()).start) not in (ONE_WAY, TOTAL):
+        _require_known(start)
     return build.config.server or ServerConfig()
+
+
+def _require_known(start: str) -> None:
+    """ConfigError where more is public of a run than its release, which a server would not know."""
+    path = Path(start, MANIFEST)
+    asked = BuildConfig.model_validate(read_json(path)["config"]).asked if path.is_file() else ()
+    if said := "; ".join(refusals(["server", *(name for name in (*BEFORE, WEIGHT) if name in asked)])):
+        raise ConfigError(f"server.start = {start!r}: {said}")
 
 
 def folder_of(build: Build) -> RunFolder:
