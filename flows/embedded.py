@@ -54,7 +54,7 @@ def use_embedded_server() -> None:
 
 @contextmanager
 def embedded_server() -> Iterator[Callable[[], None]]:
-    """Starts a server where Prefect's settings name none, and gives what waits until it answers.
+    """Starts a server where Prefect's settings name none, and gives what waits until it answers, or refuses.
 
     Prefect would start one only when a flow does, import the server to do so, and leave it behind where this process
     is killed. This one, a child of a process that ends with this one, comes up while flows are imported.
@@ -62,7 +62,10 @@ def embedded_server() -> Iterator[Callable[[], None]]:
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
     if PREFECT_API_URL.value():
-        yield lambda: None
+        from flows.absence import refusals_of_the_server, require_server
+
+        with refusals_of_the_server():
+            yield require_server
         return
     port, null = _free_port(), subprocess.DEVNULL
     url = f"http://127.0.0.1:{port}/api"

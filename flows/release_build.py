@@ -12,6 +12,7 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
+from flows.absence import at_work, be_patient
 from flows.command import run_as_command
 from sdc.build.build import Build, open_build
 from sdc.build.stages import MEASURED, Stage, run_stage, stages_of
@@ -24,6 +25,7 @@ from sdc.storage.results import release_facts
 from sdc.storage.run_folder import StageRecord
 
 LINES_OF_A_PAGE = 40
+be_patient()
 
 
 @flow(name="release-build")
@@ -42,6 +44,7 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
         _LateExecutor(build.config.execution).open() as late,
         build.started([stage.name for stage in stages_of(build.config)]),
         Progress() as progress,
+        at_work(build.folder),
     ):
         watched = Watched(late, progress)
         # a task a stage and no more: 1,000 Prefect tasks took 124 s where 1,000 Dask futures within one took 2 s

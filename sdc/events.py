@@ -14,11 +14,14 @@ from typing import Any
 LOGGER = logging.getLogger("sdc")
 LOGGER.propagate = False  # a progress says what is for people; others ask this logger
 LOGGER.addHandler(logging.NullHandler())
+STARTED = "stage started"
 STEP = "step"  # the event of one step of a search, of which there may be thousands
 WARNING = "warning"  # the event of what whoever decides must look at, though nothing is refused for it
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
 SERVER = LOGGER.getChild("server")  # its requests, without what was asked for; and by FAULTY what is wrong, or no more
 FAULTY = "fault"
+QUESTIONS = LOGGER.getChild("questions")  # one each that a search has asked: counted, and kept nowhere
+QUESTIONS.propagate = False
 
 
 def tell(event: str, text: str = "", logger: logging.Logger = LOGGER, **fields: Any) -> None:
@@ -38,7 +41,7 @@ class EventLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         event, text, fields = _parts(record)
-        if event == "stage started":
+        if event == STARTED:
             self._stage = fields["stage"]
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         named = {"time": moment, "stage": self._stage, "event": event, "text": text}

@@ -6,13 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial, update_wrapper
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdc.events import EXECUTION, STEP, EventText, heard, tell
+from sdc.events import EXECUTION, QUESTIONS, STARTED, STEP, EventText, heard, tell
 from sdc.executor import Executor, Input, Result, Unit
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
@@ -21,19 +20,22 @@ if TYPE_CHECKING:
     from sdc.bounds.enumeration import EnumerationProgress
 
 SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
+SECONDS_OF_SILENCE, SECONDS_BETWEEN_PULSES = 60.0, 1.0
 
 
 class Progress:
-    """Says what happens, how many units of the current call are done, and how long the rest will take.
+    """Says what happens, and how many units of a call are done: a bar on a terminal, else a line now and then.
 
-    A bar on a terminal; otherwise a line now and then, which goes to the log of the run in either case. Of the steps of
-    a search the last one is said as often.
+    Of the steps of a search the last one is said as often. Where nothing else is said for a minute, it says which stage
+    is at work, for how long, and how much it has done. It says no time that is left: nobody knows what a search will
+    yet have to ask.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._bar: Any = None
         self._clock = clock
-        self._last_line = clock()
+        self._ended = threading.Event()
+        self._begin("")
 
     def __enter__(self) -> Progress:
         self._stack = ExitStack()
@@ -41,6 +43,10 @@ class Progress:
             self._bar = self._stack.enter_context(_bar())
         self._stack.enter_context(heard(EventText(self.say), EXECUTION))
         self._stack.enter_context(heard(EventText(self._step, STEP)))
+        self._stack.enter_context(heard(EventText(self._begin, STARTED)))
+        self._stack.enter_context(heard(EventText(lambda text: self._count("questions")), QUESTIONS))
+        self._stack.callback(self._ended.set)
+        threading.Thread(target=self._pulses, daemon=True).start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -48,10 +54,33 @@ class Progress:
 
     def say(self, text: str) -> None:
         """One line."""
+        self._last_said = self._clock()
         if self._bar is not None:
             self._bar.console.print(text, highlight=False, markup=False)
         else:
-            print(text, file=sys.stderr, flush=True)
+            with suppress(OSError):  # whoever was listening has gone, as a worker of Prefect may
+                print(text, file=sys.stderr, flush=True)
+
+    def pulse(self) -> None:
+        """A line where there was none for a minute."""
+        if self._clock() - self._last_said < SECONDS_OF_SILENCE:
+            return
+        done = ", ".join(f"{number:,} {what}" for what, number in self._done.items() if number)
+        line = f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s so far{', ' if done else ''}{done}"
+        tell("at work", line)
+        self.say(line)
+
+    def _pulses(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_PULSES):
+            self.pulse()
+
+    def _begin(self, does: str) -> None:
+        """Of a stage, or of what is done without stages."""
+        self._does, self._begun, self._done = does, self._clock(), {"questions": 0, "units": 0}
+        self._last_line = self._last_said = self._begun
+
+    def _count(self, what: str) -> None:
+        self._done[what] += 1
 
     def _step(self, text: str) -> None:
         if self._bar is not None or self._is_due():
@@ -65,16 +94,16 @@ class Progress:
         return is_due
 
     @contextmanager
-    def units(self, name: str, sizes: Sequence[int]) -> Iterator[Callable[[int], None]]:
-        """A function to call with the number of units done, of these sizes; the bar goes when the block ends."""
-        begun, total, work = self._clock(), len(sizes), list(accumulate(sizes))
-        task = None if self._bar is None else self._bar.add_task(name, total=total, left="")
+    def units(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A function to call with the number of units done; the bar goes when the block ends."""
+        begun = self._clock()
+        task = None if self._bar is None else self._bar.add_task(name, total=total)
 
         def done(number: int) -> None:
-            left = seconds_left(work[number - 1], work[-1], self._clock() - begun)
+            self._count("units")
             if task is not None:
-                self._bar.update(task, completed=number, left=f"about {left:.0f} s left")
-            self._line(name, number, total, left)
+                self._bar.update(task, completed=number)
+            self._line(name, number, total, self._clock() - begun)
 
         try:
             yield done
@@ -82,18 +111,13 @@ class Progress:
             if task is not None:
                 self._bar.remove_task(task)
 
-    def _line(self, name: str, done: int, total: int, left: float) -> None:
+    def _line(self, name: str, done: int, total: int, seconds: float) -> None:
         if done >= total or not self._is_due():
             return
-        line = f"{name}: {done} of {total} units, about {left:.0f} s left"
-        tell("progress", line, units=done, of=total, seconds_left=round(left, 1))
+        line = f"{name}: {done} of {total} units in {seconds:.0f} s"
+        tell("progress", line, units=done, of=total, seconds=round(seconds, 1))
         if self._bar is None:
             self.say(line)
-
-
-def seconds_left(done: int, total: int, seconds: float) -> float:
-    """Time that the rest of the work takes if it goes on as so far; `done` is at least 1."""
-    return seconds / done * (total - done)
 
 
 def _bar() -> Any:
@@ -101,9 +125,7 @@ def _bar() -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    # rich's own time left follows the last few units, and so jumps with their sizes
-    said = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    columns = *said, TimeElapsedColumn(), TextColumn("{task.fields[left]}")
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     return Bar(*columns, console=Console(stderr=True), transient=True)
 
 
@@ -120,15 +142,10 @@ class Watched:
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         name = function.__name__.replace("_", " ")
-        with self._progress.units(name, [size_of(unit) for unit in units]) as done:
+        with self._progress.units(name, len(units)) as done:
             for number, result in enumerate(self._executor.run(function, table, units), start=1):
                 done(number)
                 yield result
-
-
-def size_of(unit: object) -> int:
-    """Its work beside that of other units of one call: its cells, which are fewer in later units, or 1."""
-    return max(1, len(getattr(unit, "cells", ())))
 
 
 # Memory and time

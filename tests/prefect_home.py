@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
-from tests.kept import kept_folder
+from tests.kept import ROOT, kept_folder
 
 DATABASE = "prefect.db"
 
@@ -46,6 +51,46 @@ def served_home(home: Path) -> Iterator[str]:
         with embedded_server() as await_server:
             await_server()
             yield PREFECT_API_URL.value()
+
+
+class PrefectServer:
+    """A server of `prefect server start` with a database of its own, which is killed and started again at will."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self._log = made_home(folder / "prefect"), folder / "server.log"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = str(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._port}/api"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a process that is to use it."""
+        return {"PREFECT_HOME": str(self.home), "PREFECT_API_URL": self.url, "PYTHONPATH": str(ROOT)}
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", self._port]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | self.environment)
+        wait_until(self.answers)
+
+    def answers(self) -> bool:
+        try:
+            return bool(urllib.request.urlopen(f"{self.url}/health", timeout=5).status == 200)
+        except OSError:
+            return False
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        self._process.send_signal(number)
+        self._process.wait(timeout=60)
+
+
+def wait_until(true: Callable[[], Any]) -> Any:
+    for _ in range(600):
+        if found := true():
+            return found
+        time.sleep(0.2)
+    raise TimeoutError("it has not come true in two minutes")
 
 
 def _migrate(database: Path) -> None:

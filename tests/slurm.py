@@ -162,10 +162,8 @@ def _free_ports(number: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def slurm(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """A SLURM of the module's own, in the night alone."""
-    if pytestconfig.getoption("soaks") != "always":
-        pytest.skip("a real SLURM is for the night; give --soaks always")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A SLURM of the module's own."""
     if why := missing():
         pytest.skip(f"no SLURM: {why}")
     with running_slurm(tmp_path_factory.mktemp("slurm")) as found:

@@ -1,7 +1,7 @@
 """Soaks: long tests of kills and full disks, run by the nightly command and wherever their code has changed since.
 
 `soaks.txt` has the digest of the code with which all of them have passed in the night. While the code is that one they
-are left out; with any other, or without the file, they are run.
+are left out; with any other, or without the file, they are run. Tests marked `nightly` are run in the night alone.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def leave_out(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Takes the soaks from what is collected of folders, where they have passed with this code."""
-    if config.getoption("soaks") == "always" or not any(Path(a).is_dir() for a in config.args) or not have_passed():
+    """Takes the night's tests from what is collected of folders, and soaks that have passed with this code."""
+    if config.getoption("soaks") == "always" or not any(Path(a).is_dir() for a in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("soak")]
+    marks = ("soak", "nightly") if have_passed() else ("nightly",)
+    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]

@@ -76,18 +76,18 @@ def test_the_cases_of_a_profile(profile: str, counts: list[int], monkeypatch: py
 class Item:
     """A test as pytest's collection has it."""
 
-    def __init__(self, nodeid: str, *, soak: bool) -> None:
-        self.nodeid, self._soak = nodeid, soak
+    def __init__(self, nodeid: str, mark: str = "") -> None:
+        self.nodeid, self._mark = nodeid, mark
 
     def get_closest_marker(self, name: str) -> bool:
-        return name == "soak" and self._soak
+        return name == self._mark
 
 
 def left(chosen: str, arguments: list[str]) -> list[str]:
-    """What is collected of two soaks and a test."""
+    """What is collected of two soaks, a test, and one of the night."""
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
     config: Any = SimpleNamespace(getoption=lambda name: chosen, args=arguments, hook=hook)
-    items: Any = [Item("a", soak=True), Item("b[x]", soak=True), Item("c", soak=False)]
+    items: Any = [Item("a", "soak"), Item("b[x]", "soak"), Item("c"), Item("d", "nightly")]
     soaks.leave_out(items, config)
     return [item.nodeid for item in items]
 
@@ -103,8 +103,8 @@ def test_soaks_that_have_passed_with_this_code_are_left_out(source: Path, monkey
     assert left("changed", [folder]) == ["a", "b[x]", "c"]
     soaks.note_that_they_passed()
     assert left("changed", [folder]) == ["c"]
-    assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x]", "c"]
-    assert left("always", [folder]) == ["a", "b[x]", "c"]
+    assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x]", "c", "d"]
+    assert left("always", [folder]) == ["a", "b[x]", "c", "d"]
     source.write_text("changed")
     assert left("changed", [folder]) == ["a", "b[x]", "c"]
 

@@ -8,7 +8,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ import pytest
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
 from sdc.config import ExecutionConfig
-from sdc.events import STEP, EventLog, heard, read_events, tell
+from sdc.events import QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
-from sdc.progress import Measured, Nodes, Progress, Watched, seconds_left, size_of, summary
+from sdc.progress import Measured, Nodes, Progress, Watched, summary
 from sdc.storage.run_folder import StageRecord
 
 
@@ -35,25 +34,6 @@ def fill(table: Table, unit: int) -> int:
     return len(np.ones(unit * MIB, np.uint8))
 
 
-def test_the_time_left_is_said_and_logged(
-    czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    with Progress(lambda: 0.0) as shown, heard(EventLog(tmp_path / "log.jsonl")):
-        assert list(Watched(IN_PROCESS, shown).run(double, czech, [1, 2, 3])) == [2, 4, 6]
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["double: 1 of 3 units, about 0 s left", "double: 2 of 3 units, about 0 s left"]
-    events = read_events(tmp_path / "log.jsonl")
-    assert [(e["event"], e["text"], e["units"], e["of"], e["seconds_left"]) for e in events] == [
-        ("progress", line, number, 3, 0.0) for number, line in enumerate(lines, start=1)
-    ]
-
-
-@pytest.mark.parametrize(("done", "total", "seconds", "left"), [(1, 4, 10, 30), (4, 4, 10, 0), (3, 4, 9, 3)])
-def test_the_rest_takes_as_long_as_so_far(done: int, total: int, seconds: float, left: float) -> None:
-    assert seconds_left(done, total, seconds) == left
-
-
 @dataclass
 class Clock:
     """Time that passes when a test says so."""
@@ -64,24 +44,60 @@ class Clock:
         return self.now
 
 
-def test_the_time_left_is_weighed_by_the_sizes_of_units(capsys: pytest.CaptureFixture[str]) -> None:
-    """Guided chunks get smaller: after the first, half of the work, as much time is left as it took."""
+def test_what_is_done_is_said_and_logged(
+    czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And no time that is left: forty variables were said to be done in 125 s, for minutes."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with Progress(lambda: 0.0) as shown, heard(EventLog(tmp_path / "log.jsonl")):
+        assert list(Watched(IN_PROCESS, shown).run(double, czech, [1, 2, 3])) == [2, 4, 6]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["double: 1 of 3 units in 0 s", "double: 2 of 3 units in 0 s"]
+    events = read_events(tmp_path / "log.jsonl")
+    assert [(e["event"], e["text"], e["units"], e["of"], e["seconds"]) for e in events] == [
+        ("progress", line, number, 3, 0.0) for number, line in enumerate(lines, start=1)
+    ]
+
+
+def test_no_minute_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a stage does, for how long, and what it has asked and computed; whatever is said begins a new minute."""
     clock = Clock()
-    with Progress(clock) as shown, shown.units("move cells", [40, 20, 10, 10]) as done:
-        for number, seconds in enumerate((40, 20, 10, 10), start=1):
-            clock.now += seconds
-            done(number)
-    assert capsys.readouterr().err.splitlines() == [
-        f"move cells: {number} of 4 units, about {left} s left" for number, left in ((1, 40), (2, 20), (3, 10))
+    with Progress(clock) as shown, heard(EventLog(tmp_path / "log.jsonl")):
+        tell(STARTED, "search: finds a release", stage="search")
+        with shown.units("move cells", 2) as done:
+            for second in range(1, 1100):
+                clock.now = second
+                if second in (70, 1000):
+                    done(1 + second // 1000)
+                if second > 1000:
+                    tell("question", logger=QUESTIONS)
+                shown.pulse()
+        tell(STARTED, "assessment: bounds every at-risk cell", stage="assessment")
+        clock.now += 61
+        shown.pulse()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "search: finds a release: 60 s so far",
+        "move cells: 1 of 2 units in 70 s",
+        "search: finds a release: 130 s so far, 1 units",
     ]
+    assert lines[-2:] == [
+        "search: finds a release: 1090 s so far, 90 questions, 2 units",
+        "assessment: bounds every at-risk cell: 61 s so far",
+    ]
+    assert len(lines) == 20
+    logged = [event["text"] for event in read_events(tmp_path / "log.jsonl") if event["event"] == "at work"]
+    assert logged == [line for line in lines if "so far" in line]
 
 
-def test_units_are_as_large_as_they_have_cells() -> None:
-    assert [size_of(unit) for unit in (SimpleNamespace(cells=np.zeros((7, 3))), SimpleNamespace(cells=()), 3)] == [
-        7,
-        1,
-        1,
-    ]
+def test_minutes_pass_by_themselves(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the stage is at, another thread says it."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_PULSES", 0.001)
+    said, clock = threading.Event(), Clock()
+    monkeypatch.setattr(Progress, "say", lambda shown, text: said.set())
+    with Progress(clock):
+        clock.now = 60.0
+        assert said.wait(60)
 
 
 def test_of_the_steps_of_a_search_few_are_said_and_all_are_logged(

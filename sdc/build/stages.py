@@ -31,7 +31,7 @@ from sdc.build.describe import (
 from sdc.build.needs import sweep_bytes_allowed
 from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
-from sdc.events import STEP, WARNING, tell
+from sdc.events import QUESTIONS, STARTED, STEP, WARNING, tell
 from sdc.executor import Executor
 from sdc.ingest.hierarchies import hierarchies_of, implied_zeros
 from sdc.intruder.chains import Sampling
@@ -54,6 +54,7 @@ from sdc.search.blockers import blockers
 from sdc.search.curve import CurveSearch, LikelyCurve
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
+from sdc.search.ordered import SearchStep
 from sdc.search.redesign import redesign
 from sdc.search.remedies import remedies
 from sdc.storage import results
@@ -149,7 +150,7 @@ def _tell_finished(record: StageRecord, units: int) -> None:
 @contextmanager
 def _told(stage: Stage, build: Build) -> Iterator[None]:
     """Tells of a stage that begins, and of one that fails."""
-    tell("stage started", stage.does, stage=stage.name)
+    tell(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
     try:
         yield
     except BaseException as error:
@@ -224,7 +225,7 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
         table,
         settings,
         build.widths,
-        lambda step: say_step(step, lambda text: tell(STEP, text)),
+        _tell_step,
         keep,
         lambda step: tell(STEP, describe_simulated(step, table.schema)),
     )
@@ -232,6 +233,11 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
     say(f"search: {found.release.sub_tables} sub-tables without the grand total")
     results.write_search(found, table.schema, into)
     write_certificate(build.certificate(found.release, found.proof), table.schema, into)
+
+
+def _tell_step(step: SearchStep) -> None:
+    tell("question", logger=QUESTIONS)
+    say_step(step, lambda text: tell(STEP, text))
 
 
 def _key_of(name: str, build: Build) -> str:

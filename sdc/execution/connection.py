@@ -128,7 +128,7 @@ def check_workers(
     Each must have the code of this process, the versions of `SAME`, the scratch folder, and the memory, in bytes.
     While there is none, what is waited for is told.
     """
-    said = Waiting(timeout, waiting)
+    said = Waiting(timeout)
     while True:
         with suppress(TimeoutError):
             client.wait_for_workers(1, timeout=min(SECONDS_BETWEEN_LOOKS, said.seconds_left))
@@ -138,7 +138,7 @@ def check_workers(
                 f"the scheduler {client.scheduler.address} has no worker within {timeout:g} s{said.why}; start one, or "
                 "wait longer (timeout_seconds)"
             )
-        said.tell("no worker yet")
+        said.tell("no worker yet", waiting())
     # a folder of the same name on each node is not a shared one: a worker must read what was written here, and write
     # too
     token = scratch / f"token-{uuid.uuid4().hex}"
@@ -161,10 +161,8 @@ class Waiting:
     timeout  seconds after which nobody waits any more
     """
 
-    def __init__(
-        self, timeout: float, reason: Callable[[], str] = lambda: "", clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._timeout, self._reason, self._clock = timeout, reason, clock
+    def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.timeout, self._clock = timeout, clock
         self.again()
 
     def again(self) -> None:
@@ -173,14 +171,14 @@ class Waiting:
 
     @property
     def seconds_left(self) -> float:
-        return max(0.0, self._begun + self._timeout - self._clock())
+        return max(0.0, self._begun + self.timeout - self._clock())
 
-    def tell(self, what: str) -> None:
-        reason, now = self._reason(), self._clock()
+    def tell(self, what: str, reason: str = "") -> None:
+        now = self._clock()
         why = f" ({reason})" if reason else ""
         if why != self.why or now - self._last >= SECONDS_BETWEEN_LINES:
             self._last, self.why = now, why
-            line = f"{what}{why}; waiting, {now - self._begun:.0f} s of {self._timeout:g} s"
+            line = f"{what}{why}; waiting, {now - self._begun:.0f} s of {self.timeout:g} s"
             tell("waiting", line, EXECUTION)
 
 

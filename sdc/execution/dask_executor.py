@@ -130,7 +130,7 @@ class DaskExecutor:
         """Waits until the future is done; SdcError where there is no worker for long."""
         from distributed import wait
 
-        waited = Waiting(self.patience, self._why_waiting)
+        waited = Waiting(self.patience)
         while True:
             with suppress(TimeoutError):
                 # not without a timeout: a future whose scheduler or workers are gone is never done
@@ -143,7 +143,7 @@ class DaskExecutor:
             if not nobody:
                 waited.again()
             elif waited.seconds_left:
-                waited.tell("nobody works")
+                waited.tell("nobody works", self._why_waiting())
             else:
                 raise SdcError(f"{name}: for {self.patience:g} s {nobody}{waited.why}, {RUN_AGAIN}")
 

@@ -94,7 +94,7 @@ class Run:
     def _at_work(self) -> dict[str, Any]:
         """Who holds the folder, the stage at work, and the last that it said."""
         begun, latest = self.last("run started") or {}, self.events[-1] if self.events else {}
-        progress = {key: latest[key] for key in ("units", "of", "seconds_left") if latest.get("event") == "progress"}
+        progress = {key: latest[key] for key in ("units", "of", "seconds") if latest.get("event") == "progress"}
         holder = {key: begun.get(key) for key in ("pid", "host", "workers")}
         stage = {"stage": latest.get("stage"), "said": latest.get("text"), "at": latest.get("time")}
         return {**holder, "since": begun.get("time"), **stage, "progress": progress or None}

@@ -22,7 +22,7 @@ from tests.listening import listened_to
 from tests.prefect_home import made_home
 from tests.slurm import SHORT, Slurm, slurm, wait_until
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.nightly
 __all__ = ["slurm"]
 CLUSTER = {
     "kind": "slurm",

@@ -6,12 +6,8 @@ import inspect
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +20,7 @@ import yaml
 from flows.deployments import Parameters, main, read_deployments, register
 from sdc.build.build import open_build
 from sdc.model.errors import ConfigError, RunFolderError
-from tests.prefect_home import made_home
+from tests.prefect_home import PrefectServer, wait_until
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "cluster" / "prefect.yaml"
@@ -188,36 +184,12 @@ def test_an_embedded_server_gets_no_deployments(project: Path, monkeypatch: pyte
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a Prefect server with a database of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    url = f"http://127.0.0.1:{port}/api"
-    monkeypatch.setenv("PREFECT_HOME", str(made_home(tmp_path / "prefect")))
-    monkeypatch.setenv("PREFECT_API_URL", url)
-    start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port]
-    with (tmp_path / "server.log").open("wb") as log:
-        process = subprocess.Popen(start, stdout=log, stderr=log)
-        try:
-            wait_until(lambda: answers(f"{url}/health"))
-            yield url
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-
-
-def answers(url: str) -> bool:
-    try:
-        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def wait_until(true: Callable[[], Any]) -> Any:
-    for _ in range(600):
-        if found := true():
-            return found
-        time.sleep(0.2)
-    raise TimeoutError("it has not come true in two minutes")
+    server = PrefectServer(tmp_path)
+    for name in ("PREFECT_HOME", "PREFECT_API_URL"):
+        monkeypatch.setenv(name, server.environment[name])
+    server.start()
+    yield server.url
+    server.end()
 
 
 @pytest.mark.soak

@@ -242,8 +242,9 @@ def test_a_server_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delattr(subprocess, "Popen")
     url = "http://127.0.0.1:9/api"
     with temporary_settings({PREFECT_API_URL: url}), embedded_server() as await_server:
-        await_server()
         assert PREFECT_API_URL.value() == url
+        with pytest.raises(ConfigError, match=f"no Prefect server answers at PREFECT_API_URL = {url}"):
+            await_server()
 
 
 @pytest.mark.parametrize(

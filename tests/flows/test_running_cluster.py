@@ -408,12 +408,12 @@ def test_what_slurm_says_of_jobs_without_a_worker(slurm_file: Path) -> None:
 
 
 def test_what_is_waited_for_is_told_once_a_minute_and_when_it_changes() -> None:
-    now, reason, lines = [0.0], ["Resources"], list[str]()
+    now, lines = [0.0], list[str]()
     with heard(EventText(lines.append), EXECUTION):
-        waiting = Waiting(100, lambda: reason[0], lambda: now[0])
+        waiting = Waiting(100, lambda: now[0])
         for at in range(0, 80, 10):
-            now[0], reason[0] = at, "Priority" if at == 70 else "Resources"
-            waiting.tell("no worker yet")
+            now[0] = at
+            waiting.tell("no worker yet", "Priority" if at == 70 else "Resources")
     assert lines == [
         "no worker yet (Resources); waiting, 0 s of 100 s",
         "no worker yet (Resources); waiting, 60 s of 100 s",

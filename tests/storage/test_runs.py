@@ -99,12 +99,12 @@ def test_a_run_at_work_says_what_it_does(root: Path) -> None:
     with folder.locked():
         tell("run started", pid=7, host="there", workers=2)
         tell("stage started", "finds a release", stage="search")
-        tell("progress", "chains: 3 of 8 units, about 5 s left", units=3, of=8, seconds_left=5.0)
+        tell("progress", "chains: 3 of 8 units in 5 s", units=3, of=8, seconds=5.0)
         run = read_run(folder.path)
         assert run.state == "running"
         now = run.status["running"]
         assert (now["pid"], now["host"], now["stage"]) == (7, "there", "search")
-        assert now["progress"] == {"units": 3, "of": 8, "seconds_left": 5.0}
+        assert now["progress"] == {"units": 3, "of": 8, "seconds": 5.0}
         assert run.facts["finished"] is None
         assert chosen(root, 1, True) == ["births/a", "births/b", "births/c", "deaths/a"]
     assert read_run(folder.path).state == "killed"

@@ -1,0 +1,191 @@
+"""What is away: a Prefect server, which is waited for by name, and processes of runs that Prefect takes for running."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prefect.client.base import PrefectHttpxSyncClient
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.objects import FlowRun
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectHTTPStatusError
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
+from prefect.states import Crashed
+
+from sdc.events import EXECUTION, EventText, heard, tell
+from sdc.execution.connection import Waiting
+from sdc.model.errors import ConfigError, SdcError
+from sdc.storage.run_folder import RunFolder
+
+VARIABLE, SECONDS = "SDC_PREFECT_SECONDS", 600.0
+SECONDS_BETWEEN_TRIES = 2.0
+UNAVAILABLE = httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT
+AT_WORK = "sdc-at-work"  # a tag of flow runs, beside one with host, process and run folder
+
+Send = Callable[..., httpx.Response]
+
+
+# The server
+
+
+def patience() -> float:
+    """Seconds for which a server that has gone is waited for; ConfigError where the environment says something else."""
+    given = os.environ.get(VARIABLE, str(SECONDS))
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ConfigError(f"{VARIABLE} = {given!r} is no number of seconds, such as {SECONDS:g}")
+    return seconds
+
+
+def be_patient() -> None:
+    """Has every call of Prefect's client in this process wait for a server that does not answer, and say so.
+
+    By itself it gives up after a minute without a word, or at once where a client is new.
+    """
+    retry: Any = PrefectHttpxSyncClient._send_with_retry
+    if not getattr(retry, "is_patient", False):
+
+        def patient(self: PrefectHttpxSyncClient, request: httpx.Request, send: Send, *rest: Any, **named: Any) -> Any:
+            return retry(self, request, _patient(send), *rest, **named)
+
+        patient.is_patient = True  # type: ignore[attr-defined]
+        PrefectHttpxSyncClient._send_with_retry = patient  # type: ignore[method-assign]
+
+
+_given_up: list[str] = []  # what was said when the server was given up, by this process, once and for all
+
+
+def _patient(send: Send) -> Send:
+    def sent(request: httpx.Request, *args: Any, **named: Any) -> httpx.Response:
+        if PREFECT_CLIENT_MAX_RETRIES.value() == 0:  # nobody wants it tried again
+            return send(request, *args, **named)
+        waiting: Waiting | None = None
+        while isinstance(answer := _tried(send, request, args, named), str):
+            waiting = waiting or Waiting(patience())
+            _wait(waiting, answer)
+        if waiting is not None:
+            _say(f"Prefect's server at {_url()} answers again")
+        return answer
+
+    return sent
+
+
+def _tried(send: Send, request: httpx.Request, args: Any, named: Any) -> httpx.Response | str:
+    """The answer, or why there is none."""
+    try:
+        answer = send(request, *args, **named)
+    except httpx.TransportError as error:
+        return str(error) or type(error).__name__
+    return f"status {answer.status_code}" if answer.status_code in UNAVAILABLE else answer
+
+
+def _wait(waiting: Waiting, why: str) -> None:
+    """A while; SdcError where it was long enough, and from then on at once: what ends has more to say to the server."""
+    if not _given_up and not waiting.seconds_left:
+        _given_up.append(
+            f"Prefect's server at {_url()} has not answered for {waiting.timeout:g} s ({why}); start it, then run "
+            "again: stages that are done are reused"
+        )
+    if _given_up:
+        raise SdcError(_given_up[0])
+    with _heard():
+        waiting.tell(f"Prefect's server at {_url()} does not answer", why)
+    time.sleep(min(SECONDS_BETWEEN_TRIES, waiting.seconds_left))
+
+
+def _say(text: str) -> None:
+    with _heard():
+        tell("waiting", text, EXECUTION)
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Before a build begins and after it, nobody hears what happens to workers and servers."""
+    with ExitStack() as stack:
+        if not EXECUTION.handlers:
+            stack.enter_context(heard(EventText(lambda text: print(text, file=sys.stderr, flush=True)), EXECUTION))
+        yield
+
+
+def _url() -> str:
+    return str(get_current_settings().api.url)
+
+
+def require_server() -> None:
+    """ConfigError, at once, where no server answers at the URL that Prefect's settings name, and as `patience`."""
+    patience()
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
+        fault = client.api_healthcheck()
+    if fault is not None:
+        raise ConfigError(
+            f"no Prefect server answers at PREFECT_API_URL = {_url()}: {str(fault).splitlines()[0]}; start it, mend "
+            "the URL, or leave it unset for a server of the build's own"
+        )
+
+
+@contextmanager
+def refusals_of_the_server() -> Iterator[None]:
+    """What the server answers that is no answer is its refusal, or its fault, and not one of the build."""
+    try:
+        yield
+    except PrefectHTTPStatusError as error:
+        raise SdcError(
+            f"Prefect's server at {_url()} answers with status {error.response.status_code}; see its log, and the key "
+            "or password that Prefect's settings name, then run again: stages that are done are reused"
+        ) from error
+
+
+# Processes
+
+
+@contextmanager
+def at_work(folder: RunFolder) -> Iterator[None]:
+    """Notes at Prefect that this process holds the run folder. Runs that say so of one that nobody holds have crashed.
+
+    Prefect itself learns of the end of a process from its worker: where both are killed it says "running" for ever.
+    """
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        yield
+        return
+    own = context.flow_run
+    with get_client(sync_client=True) as client:
+        _end_dead_runs(client, own, folder)
+        client.update_flow_run(own.id, tags=[*own.tags, AT_WORK, _holder(folder)])
+        yield
+        client.update_flow_run(own.id, tags=own.tags)
+
+
+def _holder(folder: RunFolder) -> str:
+    return f"{AT_WORK}:{socket.gethostname()}/{os.getpid()}{folder.path.absolute()}"
+
+
+def _end_dead_runs(client: SyncPrefectClient, own: FlowRun, held: RunFolder) -> None:
+    running = FlowRunFilter.model_validate({"tags": {"all_": [AT_WORK]}, "state": {"type": {"any_": ["RUNNING"]}}})
+    for run in client.read_flow_runs(flow_run_filter=running):
+        if run.id != own.id and (where := _dead(run, held)):
+            gone: Any = Crashed(message=f"the process of this run is gone: {where} is not held by it")
+            client.set_flow_run_state(run.id, gone, force=True)
+
+
+def _dead(run: FlowRun, held: RunFolder) -> str:
+    """The run folder of a run that no longer holds it; empty where it does, or where its folder is not seen here."""
+    (tag,) = (tag for tag in run.tags if tag.startswith(f"{AT_WORK}:"))
+    host, process, path = tag.removeprefix(f"{AT_WORK}:").split("/", 2)
+    folder = RunFolder(Path("/", path))
+    # by an event of the run the folder is known to be its own, and not another machine's of the same path
+    begun = [(e.get("host"), str(e.get("pid"))) for e in folder.events() if e["event"] == "run started"]
+    is_ours = folder.path == held.path.absolute()
+    return str(folder.path) if (host, process) in begun and (is_ours or not folder.held()) else ""
