@@ -167,7 +167,13 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     (("curve", "remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
     (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
-    (("redesign", "suppress", "round"), BEFORE, _ALONE),
+    (("redesign",), BEFORE, _ALONE),
+    (
+        ("suppress", "round"),
+        BEFORE,
+        "it is not judged together with what was published before, and enters no ledger; give the table alone, or "
+        "leave earlier and ledger out",
+    ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (
         BEFORE,
