@@ -134,7 +134,9 @@ def print_posterior(facts: dict[str, Any]) -> None:
         print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
     identified = facts["identified"]
     if facts["models"]:
-        print("              weighed by how probable each model makes the release, its prior aside: see sdc docs, 5")
+        print(
+            "              each weighed by its prior and how probable it makes the release: see the theory in sdc docs"
+        )
     least = f"{identified['threshold']:g}"
     print(
         f"identified    {identified['fraction']:.4f} of the cells: the true count is the most probable, above {least}"
