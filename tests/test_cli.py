@@ -818,12 +818,12 @@ def test_weights_and_a_start_graph(sdc: Sdc) -> None:
         (["--start", "A*B"], r"graph 'A\*B' cannot be read; write its cliques as \[a,b\] \[b,c\]"),
         (
             ["--start", "[A,B,C,D,F] [E]"],
-            r"start graph is not releasable at the minimum width 6: the cell A = .* \(count 1\) has the width 3, and "
+            r"start graph is not releasable at the minimum width 6: an at-risk cell has the width 3, and "
             r"the clique A\*B\*C\*D\*F shows it best; choose a minimum width of at most 3, or drop edges of that cl",
         ),
         (
             ["--min-width", "261"],
-            "261 is not reached even when only the one-way .* the cell A = .*at most 260, or drop",
+            "261 is not reached even when only the one-way .* an at-risk cell has .*at most 260, or drop",
         ),
         (["--weight", "X=2"], "weight of 'X': there is no such variable; the table has A, B"),
         (["--weight", "A*X=2"], r"weight of 'A\*X': .*unknown variable 'X'"),
@@ -1201,16 +1201,16 @@ FAULTS = [
     ),
     Fault(
         "a start that is not releasable",
-        r"the start graph is not releasable at the minimum width 2: the cell a = x, b = y \(count 1\) has the width 0, "
-        r"and the clique a\*b shows it best; drop edges of that clique$",
+        r"the start graph is not releasable at the minimum width 2: an at-risk cell has the width 0, "
+        r"and the clique a\*b shows it best; drop edges of that clique; what it is about is in ",
         sections={"release": {"method": "decomposable", "annealing": {"start": "[a,b]"}}},
         commands=("run",),
         status=3,
     ),
     Fault(
         "too wide a width for one-way sub-tables",
-        r"minimum width 40 is not reached even when only the one-way sub-tables are public: the cell a = x, b = y "
-        r"\(count 1\) has the width 12; choose a minimum width of at most 12, or drop a variable",
+        r"minimum width 40 is not reached even when only the one-way sub-tables are public: an at-risk cell "
+        r"has the width 12; choose a minimum width of at most 12, or drop a variable",
         sections={"risk": {"min_width": 40}, "release": {"method": "decomposable"}},
         commands=("run",),
         status=3,

@@ -357,7 +357,8 @@ class Workspace:
         if not self.criterion.is_wide(widths).all():
             raise NothingReleasableError(
                 f"the minimum width {self.criterion.min_width} is not reached even when only the one-way sub-tables "
-                f"are public: {self._narrowest(widths)}; {_smaller(widths)}drop a variable"
+                f"are public: {_width_of_one(widths)}; {_smaller(widths)}drop a variable",
+                self._narrowest(widths),
             )
 
     def require_zeros(self) -> None:
@@ -369,8 +370,9 @@ class Workspace:
                 raise NothingReleasableError(
                     f"the minimum width {self.criterion.min_width} is not reached by any decomposable release whose "
                     f"bounds are exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in "
-                    f"it, and then {self._narrowest(widths)}; {_smaller(widths)}choose the method ordered, which "
-                    "can do without that sub-table, or drop one of these variables"
+                    f"it, and then {_width_of_one(widths)}; {_smaller(widths)}choose the method ordered, which "
+                    "can do without that sub-table, or drop one of these variables",
+                    self._narrowest(widths),
                 )
 
     def _widths_with(self, clique: SubTable) -> npt.NDArray[np.int64]:
@@ -380,7 +382,7 @@ class Workspace:
         return self.widths()
 
     def require_wide(self, *, is_given: bool) -> None:
-        """NothingReleasableError where the graph that was placed is not releasable: names the cell and the clique."""
+        """NothingReleasableError where the graph that was placed is not releasable; the detail names the cell."""
         work, widths = self.work, self.widths()
         if self.criterion.is_wide(widths).all():
             return
@@ -391,9 +393,10 @@ class Workspace:
             needed = "every structural zero and required sub-table"
             graph, remedy = f"the smallest graph that has {needed} in a clique", "choose the method ordered"
         raise NothingReleasableError(
-            f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {self._narrowest(widths)}, "
+            f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {_width_of_one(widths)}, "
             f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; "
-            f"{_smaller(widths)}{remedy}"
+            f"{_smaller(widths)}{remedy}",
+            self._narrowest(widths),
         )
 
     def _narrowest(self, widths: npt.NDArray[np.int64]) -> str:
@@ -433,6 +436,10 @@ def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) 
         random=np.zeros(1, np.uint64),
         numbers=np.zeros(8, np.int64),
     )
+
+
+def _width_of_one(widths: npt.NDArray[np.int64]) -> str:
+    return f"an at-risk cell has the width {widths.min()}"
 
 
 def _smaller(widths: npt.NDArray[np.int64]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -251,11 +252,10 @@ def test_faulty_schedules(values: dict[str, object], message: str) -> None:
 
 
 def test_a_width_that_no_release_reaches(czech: Table) -> None:
-    message = (
-        r"minimum width 261 is not reached even when only the one-way .*: the cell A = .*\(count .\) has the width 260"
-    )
-    with pytest.raises(ReleaseError, match=message):
+    message = "minimum width 261 is not reached even when only the one-way .*: an at-risk cell has the width 260"
+    with pytest.raises(ReleaseError, match=message) as refused:
         Chain(MinWidth(2, 261)).init(czech, 1)
+    assert re.fullmatch(r"the cell A = .*\(count .\) has the width 260", refused.value.detail)
     ample = Table.of(czech.schema, czech.codes, czech.counts + 2)
     with pytest.raises(InputError, match=r"no at-risk cell"):
         Chain(MinWidth(2, 1)).init(ample, 1)
@@ -263,9 +263,7 @@ def test_a_width_that_no_release_reaches(czech: Table) -> None:
 
 def test_a_start_that_is_not_releasable(czech: Table) -> None:
     start = DecomposableGraph.parse("[A,B,C,D,F] [E]", czech.schema)
-    message = (
-        r"not releasable at the minimum width 4: the cell A = .* has the width 3, and the clique A\*B\*C\*D\*F shows"
-    )
+    message = r"not releasable at the minimum width 4: an at-risk cell has the width 3, .* clique A\*B\*C\*D\*F shows"
     with pytest.raises(ReleaseError, match=message):
         Chain(MinWidth(2, 4)).init(czech, 1, start)
     assert Chain(MinWidth(2, 3)).init(czech, 1, start).best.min_width == 3
@@ -296,8 +294,8 @@ def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
     """It is named, and no start graph is, for there is none that would do."""
     table = table_with_an_unsafe_zero()
     message = (
-        r"the structural zero A = 0 and B = 1 needs the sub-table A\*B in it, and then the cell A = 0, B = 3 "
-        r"\(count 1\) has the width 0; choose the method ordered"
+        r"the structural zero A = 0 and B = 1 needs the sub-table A\*B in it, and then an at-risk cell "
+        r"has the width 0; choose the method ordered"
     )
     for start in (None, DecomposableGraph.parse("[A,B]", table.schema)):
         with pytest.raises(ReleaseError, match=message):
