@@ -43,7 +43,7 @@ from sdc.cli_simulation import simulations
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
-from sdc.search.capabilities import FORBID, LIMIT, REQUIRE
+from sdc.search.capabilities import FORBID, LIMIT, MODEL, REQUIRE, is_model
 
 if TYPE_CHECKING:
     from sdc.build.subject import Subject
@@ -466,7 +466,9 @@ def posterior_command(
     check_threshold(threshold)
     check_share(share)
     priors = _numbers(prior or [], "--prior", "saturated=0.5")
-    about = _read(subject, variables, structural_zeros, "posterior")
+    about = _read(
+        subject, variables, structural_zeros, "posterior", *((MODEL,) if any(map(is_model, [law, *priors])) else ())
+    )
     data, small_count = about.table, about.small_count(small_count)
     with _executor(subject, workers) as executor:
         found = api.posterior(

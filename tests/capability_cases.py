@@ -74,6 +74,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "curve": {"curve": {"min_width": [1, WIDTH]}},
     "remedies": {"remedies": {"variables": 1}},
     "posterior": {"posterior": {}},
+    table.MODEL: {"posterior": {"laws": ["released", "[a,d][c]"]}},
     "server": {"server": {"slot": 0}},
     table.DRAWING: {"server": {"rules": [{"rule": "simulatable", "draws": 8, "share": 0.1}]}},
     **{method: {"release": {"method": method}} for method in table.METHODS},

@@ -120,9 +120,10 @@ def test_the_page_of_the_handbook_tells_every_refusal() -> None:
 
 
 def method_for(asked: Iterable[str]) -> Asked:
-    """These with a method, one that works with all of them where there is one; a rule is one of a server."""
+    """These with a method, one that works with all where there is one, and the sections that settings are of."""
     names = tuple(asked)
-    names += ("server",) if table.DRAWING in names and "server" not in names else ()
+    for setting, section in ((table.DRAWING, "server"), (table.MODEL, "posterior")):
+        names += (section,) if setting in names and section not in names else ()
     if set(names) & {*METHODS}:
         return names
     return (min(METHODS, key=lambda method: len([*table.refusals([method, *names])])), *names)
@@ -243,7 +244,7 @@ def covering(pairs: set[Pair]) -> Iterator[Asked]:
             best = max(more, key=lambda name: len(met((*asked, name)) & left), default=None)
             if best is None or len(met((*asked, best)) & left) <= len(met(asked) & left):
                 break
-            asked = (*asked, best)
+            asked = method_for((*asked, best))
         assert met(asked) & left
         left -= met(asked)
         yield asked

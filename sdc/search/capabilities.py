@@ -49,7 +49,12 @@ class Capability:
         if not self.values:
             return value not in (None, (), {}, False)
         given = (value,) if isinstance(value, str) else value or ()
-        return any(getattr(one, "rule", one) in self.values for one in given)
+        return any((A_MODEL if is_model(one) else getattr(one, "rule", one)) in self.values for one in given)
+
+
+def is_model(law: Any) -> bool:
+    """Whether a law is written as a model, such as [a,b][b,c]."""
+    return isinstance(law, str) and law.strip().startswith("[")
 
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
@@ -59,7 +64,9 @@ FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
 )
 BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID)
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
-REPORTED = ("curve", "remedies", "posterior")
+MODEL, A_MODEL = "posterior.laws", "a model"
+STATED, LIKELY = ("curve", "remedies", "posterior"), ("posterior", MODEL)
+REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
@@ -96,7 +103,7 @@ def _listed() -> Iterator[Capability]:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
     keys = {"labels": ("labels.variables", "labels.code_list")}
     values, also = (
-        {OUTER: ("outer",), FORMATS: RICH, DRAWING: ("simulatable",)},
+        {OUTER: ("outer",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
     for name in FEATURES:
@@ -111,16 +118,16 @@ CAPABILITIES = {one.name: one for one in _listed()}
 WORKS: dict[str, tuple[str, ...]] = {
     "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
-    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", *SERVED, *OF_CONFIGS),
-    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", "posterior", *SERVED, *OF_CONFIGS),
-    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
-    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, "server"),
+    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
+    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *STATED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, OUTER, "labels", CHILDREN, KEY, "curve", "remedies"),
     "earlier": ("ledger", *WISHES, OUTER, *FILES, "posterior"),
     "ledger": (*WISHES, OUTER, *FILES, "posterior"),
     REQUIRE: (FORBID, LIMIT, OUTER, *FILES, *REPORTED),
     FORBID: (LIMIT, OUTER, *FILES, *REPORTED),
-    LIMIT: (OUTER, *FILES, "posterior"),
+    LIMIT: (OUTER, *FILES, *LIKELY),
     OUTER: (*FILES, *REPORTED),
     "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, *SERVED),
     FORMATS: (CHILDREN, LISTED, TOTALS, KEY, *REPORTED),
@@ -128,9 +135,10 @@ WORKS: dict[str, tuple[str, ...]] = {
     LISTED: (TOTALS, KEY, *REPORTED),
     TOTALS: (KEY, *REPORTED),
     KEY: REPORTED,
-    "curve": ("remedies", "posterior", *SERVED),
-    "remedies": ("posterior", *SERVED),
-    "posterior": SERVED,
+    "curve": ("remedies", *LIKELY, *SERVED),
+    "remedies": (*LIKELY, *SERVED),
+    "posterior": (MODEL, *SERVED),
+    MODEL: SERVED,
     "server": (DRAWING,),
     "run": FEATURES,
     "plan": FEATURES,
@@ -199,7 +207,13 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
     ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
-    ((WEIGHT,), ("posterior", LIMIT), "what is likely is found from counts alone, and totals tell more; leave one out"),
+    (
+        (MODEL,),
+        (*IMPOSSIBLE, *BEFORE),
+        "the prior of a model gives a probability to what structural zeros exclude, and so does what follows from "
+        "hierarchies and earlier publications; choose released, uniform or saturated",
+    ),
+    ((WEIGHT,), (*LIKELY, LIMIT), "what is likely is found from counts alone, and totals tell more; leave one out"),
     ((WEIGHT,), _BY_SERVERS, "a server answers counts alone, and does not know the totals; leave one out"),
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "suppress", "round", "check"), _COUNTS),
     ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
