@@ -164,16 +164,16 @@ def _make_pools(pools: tuple[WorkPool, ...]) -> None:
     from prefect.settings import get_current_settings
     from prefect.workers.process import ProcessWorker
 
-    url = get_current_settings().api.url
-    if url is None:
+    from flows.absence import require_server
+
+    if get_current_settings().api.url is None:
         raise ConfigError(
             "PREFECT_API_URL is not set: an embedded server runs no schedules; start one with `prefect server start` "
             "and name it there"
         )
     new: dict[str, Any] = {"type": "process", "base_job_template": ProcessWorker.get_default_base_job_template()}
+    require_server()
     with get_client(sync_client=True) as client:
-        if (fault := client.api_healthcheck()) is not None:
-            raise ConfigError(f"no Prefect server answers at PREFECT_API_URL = {url}: {fault}; start it, or mend it")
         for pool in pools:
             try:
                 client.create_work_pool(WorkPoolCreate(**pool.model_dump(), **new))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -57,10 +58,11 @@ def test_a_scratch_folder_goes_with_its_process_however_that_ends(tmp_path: Path
 
 
 def test_what_was_left_all_the_same_goes_with_the_next_run(tmp_path: Path) -> None:
-    """As where the whole machine was switched off."""
-    left = tmp_path / "sdc-0123456789ab"
-    left.mkdir()
-    (tmp_path / ".sdc-0123456789ab.lock").touch()
+    """As where the whole machine was switched off; of another machine nobody knows here whether it is at work."""
+    left, elsewhere = (tmp_path / f"sdc-{host}-0123456789ab" for host in (socket.gethostname(), "elsewhere"))
+    for folder in (left, elsewhere):
+        folder.mkdir()
+        (tmp_path / f".{folder.name}.lock").touch()
     with own_scratch(tmp_path):
         assert not left.exists()
-    assert not list(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {elsewhere.name, f".{elsewhere.name}.lock"}
