@@ -1,4 +1,4 @@
-"""Soaks: long tests of kills and full disks, run by the nightly command and wherever their code has changed since.
+"""Soaks: long tests of kills, full disks and pairs of features, run in the night and where their code has changed.
 
 `soaks.txt` has the digest of the code with which all of them have passed in the night. While the code is that one they
 are left out; with any other, or without the file, they are run. Tests marked `nightly` are run in the night alone.
@@ -17,21 +17,25 @@ PATTERNS = (
     "constraints.txt",
     "flows/*.py",
     "sdc/build/*.py",
+    "sdc/config.py",
     "sdc/execution/*.py",
     "sdc/executor.py",
     "sdc/ingest/*.py",
     "sdc/publish/*.py",
     "sdc/refusal.py",
+    "sdc/search/*.py",
     "sdc/server/*.py",
     "sdc/storage/*.py",
+    "tests/capability_cases.py",
     "tests/faults/*.py",
     "tests/flows/*.py",
     "tests/listening.py",
     "tests/prefect_home.py",
     "tests/server/databases.py",
     "tests/slurm.py",
+    "tests/test_capabilities.py",
 )
-"""What soaks try: the parts that write, lose, end and take up again."""
+"""What soaks try: the parts that write, lose, end and take up again, and those that say what works with what."""
 
 RECORD = Path(__file__).with_suffix(".txt")
 
