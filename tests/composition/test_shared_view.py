@@ -51,11 +51,11 @@ def facts(schema: Schema, told: Told) -> list[Fact]:
     return [Fact(frozenset(cells), counts.get(key, 0), counts.get(key, 0)) for key, cells in groups.items()]
 
 
-def agree(schema: Schema, *told: Told) -> bool:
-    """Of tables that a total of all cells, of any size that they have, is added to."""
+def all_tables(schema: Schema, *told: Told) -> np.ndarray:
+    """Those that agree; of cells that nothing published counts, those with no more records than all that is."""
     most = sum(sum(listed(one).values()) for one in told)
     known = [fact for one in told for fact in facts(schema, one)]
-    return len(agreeing(schema.sizes, [*known, Fact(frozenset(every_cell(schema.sizes)), 0, most)])) > 0
+    return agreeing(schema.sizes, [*known, Fact(frozenset(every_cell(schema.sizes)), 0, most)])
 
 
 def outcome(found: Composition) -> tuple[object, ...]:
@@ -74,15 +74,15 @@ def judged(rng: np.random.Generator) -> bool | None:
         return None
     kept = [schema.index(name) for name in found.schema.names]
     some = Schema(tuple(schema.variables[v] for v in sorted(kept)))
-    tables = agreeing(some.sizes, [fact for one in told for fact in facts(some, one)])
+    tables = all_tables(some, *told)
     assert found.consistent == (len(tables) > 0)
     if not found.consistent:
         named = [one for one in told if f"{one[0].source} " in f"{found.reason} "]
-        clashing = [pair for pair in combinations(told, 2) if not agree(some, *pair)]
+        clashing = [pair for pair in combinations(told, 2) if not len(all_tables(some, *pair))]
         if found.reason.startswith("no counts agree"):
             assert not [pair for pair in clashing if all(not relation.where for _, relation in pair)]
         else:
-            assert not agree(some, *named)
+            assert not len(all_tables(some, *named))
         return False
     at = {tuple(some.named(cell).values()): column for column, cell in enumerate(every_cell(some.sizes))}
     bounds = {key: [0, 0] for key in at}
