@@ -166,7 +166,9 @@ def test_its_log_tells_of_requests_and_of_nothing_that_was_asked_for(running: Ru
     assert httpx.get(f"{running.url}/nothing/A*B").status_code == 404
     (path,) = folder.glob("runs/*/server/log.jsonl")
     assert path.stat().st_mode & 0o777 == 0o600
-    events = read_events(path)
+    deadline = time.monotonic() + 30  # a line is written when its answer has been sent
+    while (events := read_events(path))[-1].get("route") != "" and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert (events[0]["event"], events[0]["text"]) == ("server started", running.url)
     told = [tuple(event[key] for key in ("method", "route", "status", "who")) for event in events[-3:]]
     assert told == [

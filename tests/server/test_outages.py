@@ -178,14 +178,12 @@ def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_s
 def test_what_is_wrong_is_told_where_it_begins_and_ends(czech: Table, tmp_path: Path) -> None:
     """To the log and to who listens, by the kind of the error alone."""
     service, said = open_service(czech, tmp_path), list[str]()
-    try:
-        with heard(EventText(said.append, only=FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
-            for error in (HistoryUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
-                service._say(_fault_of(error), error)
-                service._say(_fault_of(error), error)
-            service._say("")
-    finally:
-        service.close()
+    service.close()  # while it is at work it says itself that all is well
+    with heard(EventText(said.append, only=FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
+        for error in (HistoryUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
+            service._say(_fault_of(error), error)
+            service._say(_fault_of(error), error)
+        service._say("")
     assert said == ["the history cannot be read or written", "a request cannot be decided", "it is well again"]
     kinds = [event["error"] for event in read_events(tmp_path / "log.jsonl")]
     assert kinds == ["HistoryUnavailableError", "MemoryError", None]
