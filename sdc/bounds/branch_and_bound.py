@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from sdc.bounds.covered import on_covered_variables
+from sdc.bounds.ends import STEPS_PER_SECOND, Reached, Settled, settled
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
-from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
 MAX_STEPS = 1 << 22  # an end, in less than 0.1 s
+EQUATIONS_A_STEP = 50_000_000 // STEPS_PER_SECOND
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
@@ -33,58 +37,48 @@ def bounds_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Cod
 
     @on_covered_variables
     def bounded(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-        return search_within(max_steps, table, knowledge, cells)[0]
+        return search_within(max_steps, table, knowledge, cells).bounds
 
     return bounded(table, knowledge, cells)
 
 
-def search_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, list[Counts]]:
-    """`bounds_within` with the dense tables, in C order, that reach the inner ends; all variables are kept."""
-    search = _Search(FeasibleTables(table, knowledge), max_steps)
-    place = table.schema.keys.pack(cells)
-    for cell in np.unique(place):
-        search.settle(int(cell))
-    outer, inner = search.outer[place], search.inner[place]
-    return CellBounds(cells, table.count_at(cells), outer, inner, "branch-and-bound"), search.tables
+def search_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
+    """`bounds_within` with the tables that reach the inner ends; all variables are kept."""
+    found, place = FeasibleTables(table, knowledge), table.schema.keys.pack(cells)
+    counts = found.equations.truth[place]
+    propagated = np.stack([found.lower[place], found.upper[place]], axis=1)
+    known = CellBounds(cells, counts, propagated, np.stack([counts, counts], axis=1), "branch-and-bound")
+    return settled(known, place, partial(farthest, found, max_steps), known.method)
 
 
-class _Search:
-    """The bounds of all cells so far: each proof and each table found narrows the gap between them."""
+def farthest(found: FeasibleTables, max_steps: int, cell: int, end: int, outer: int, inner: int) -> Reached:
+    """One end of a dense cell, tried value by value from outside inward with so many steps; a table reaches the end."""
+    home, steps = found.block_of(cell), 0
+    outer = min(outer, int(found.upper[cell])) if end else max(outer, int(found.lower[cell]))
+    # a value that no table has is cut off, so that the outer bound stays proven all the time, and the first that a
+    # table has is the end
+    while home is not None and outer != inner and steps < max_steps:
+        block, place = home
+        search = DepthFirst(block, fixed=(place, outer))
+        values = search.more(1, max_steps - steps)
+        # one more, so that a value costs something even where propagation needs no step
+        steps += search.steps + 1
+        if len(values):
+            return Reached(outer, _table(found, block, values[0]), _core_steps(steps))
+        if search.exhausted:
+            outer += -1 if end else 1
+    return Reached(outer, None, _core_steps(steps))
 
-    def __init__(self, found: FeasibleTables, max_steps: int) -> None:
-        self._found, self._max_steps = found, max_steps
-        self.outer: Intervals = np.stack([found.lower, found.upper], axis=1)
-        self.inner: Intervals = np.stack([found.equations.truth, found.equations.truth], axis=1)
-        self.tables: list[Counts] = []
 
-    def settle(self, cell: int) -> None:
-        """Both ends of one cell, as far as the steps go."""
-        home = self._found.block_of(cell)
-        if home is not None:
-            for end, inward in ((0, 1), (1, -1)):
-                self._settle_end(cell, *home, end, inward)
+def _core_steps(steps: int) -> int:
+    return 1 + steps // EQUATIONS_A_STEP
 
-    def _settle_end(self, cell: int, block: Block, place: int, end: int, inward: int) -> None:
-        steps = 0
-        # from outside inward: a value that no table has is cut off, so that the outer bound stays proven all the time,
-        # and the first that a table has is the end
-        while self.outer[cell, end] != self.inner[cell, end] and steps < self._max_steps:
-            search = DepthFirst(block, fixed=(place, int(self.outer[cell, end])))
-            values = search.more(1, self._max_steps - steps)
-            # one more, so that a value costs something even where propagation needs no step
-            steps += search.steps + 1
-            if len(values):
-                self._witness(block, values[0])
-            elif search.exhausted:
-                self.outer[cell, end] += inward
 
-    def _witness(self, block: Block, values: Counts) -> None:
-        """Widen the inner bounds of the block's cells by a table of theirs, once seen to be feasible."""
-        # the other blocks stay as they are in truth: blocks combine freely, so this is a table of its own
-        dense = self._found.equations.truth.copy()
-        dense[block.cells] = values
-        if not self._found.equations.holds(dense):
-            raise RuntimeError("the search returned a table that does not agree with the released marginals")
-        self.tables.append(dense)
-        np.minimum(self.inner[:, 0], dense, out=self.inner[:, 0])
-        np.maximum(self.inner[:, 1], dense, out=self.inner[:, 1])
+def _table(found: FeasibleTables, block: Block, values: Counts) -> Counts:
+    """The dense table with these counts in a block, once seen to be feasible."""
+    # the other blocks stay as they are in truth: blocks combine freely, so this is a table of its own
+    dense = found.equations.truth.copy()
+    dense[block.cells] = values
+    if not found.equations.holds(dense):
+        raise RuntimeError("the search returned a table that does not agree with the released marginals")
+    return dense

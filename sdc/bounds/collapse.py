@@ -13,6 +13,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals, as_cells
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
@@ -107,7 +108,7 @@ class Collapse:
         strides = np.array([3**k if st.has(self._dichotomous, v) else 0 for k, v in enumerate(members)], np.int64)
         is_shared = np.array([st.has(self._dichotomous, v) for v in range(len(self._table.schema))])
         outer = np.zeros((len(cells), 2), np.int64)
-        for rows in self._sharing(kept, cells):
+        for rows in sharing(self._table.schema, cells, kept):
             # not one of the cells: what is found must not depend on which of them are asked together
             around = np.where(is_shared, 0, cells[rows[0]])
             collapsed.settle_around(around)
@@ -116,12 +117,16 @@ class Collapse:
             outer[:, 0] = 0
         return outer
 
-    def _sharing(self, kept: SubTable, cells: Codes) -> list[npt.NDArray[np.int64]]:
-        """The rows of the cells that agree in the kept variables of more than two categories, together."""
-        agreeing = st.members(kept & ~self._dichotomous)
-        ids = self._table.schema.keys.keep(agreeing).numbers(cells[:, agreeing])
-        order = np.argsort(ids, kind="stable")
-        return np.split(order, np.flatnonzero(np.diff(ids[order])) + 1)
+
+def sharing(schema: Schema, cells: Codes, kept: SubTable) -> list[npt.NDArray[np.int64]]:
+    """The rows of the cells that agree in the kept variables of more than two categories: one propagation serves them.
+
+    The rows of one group after another, ascending in each; none where there is no cell.
+    """
+    agreeing = [v for v in st.members(kept) if schema.sizes[v] > 2]
+    ids = schema.keys.keep(agreeing).numbers(cells[:, agreeing])
+    order = np.argsort(ids, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(ids[order])) + 1) if len(cells) else []
 
 
 class _Collapsed:

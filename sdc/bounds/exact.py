@@ -32,27 +32,15 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds
     that of a decomposable cover no table need be among them: see `Knowledge.cover`. ReleaseError beyond 4,096 cells.
     """
     found, tables = _searched(table, knowledge, cells)
-    return found, _differences(tables, table)
+    return found, Differences.between(table, tables)
 
 
 def _searched(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, list[Counts]]:
     if table.schema.cells > MAX_CELLS:
-        return integer_program.search(table, knowledge, cells)
-    found, tables = branch_and_bound.search_within(STEPS, table, knowledge, cells)
+        return integer_program.search(table, knowledge, cells)[:2]
+    found, tables, _ = branch_and_bound.search_within(STEPS, table, knowledge, cells)
     rows = np.flatnonzero(~found.exact)
     if not len(rows):
         return found, tables
-    rest, more = integer_program.search(table, knowledge, cells[rows])
+    rest, more, _ = integer_program.search(table, knowledge, cells[rows])
     return found.narrowed(rows, rest), tables + more
-
-
-def _differences(tables: list[Counts], table: Table) -> Differences:
-    """Dense tables, (cells,) each, less the true one; what does not differ is left out."""
-    if not tables:
-        return Differences.none(len(table.schema))
-    truth = np.zeros(table.schema.sizes, np.int64)
-    truth[tuple(table.codes.T)] = table.counts
-    # each once: a search often comes back to the same table for several cells
-    changes = np.unique(np.stack(tables) - truth.reshape(-1), axis=0)
-    of, cell = np.nonzero(changes)
-    return Differences.summed(len(changes), of, table.schema.keys.unpack(cell), changes[of, cell], table.schema)

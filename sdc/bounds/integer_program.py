@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
+from sdc.bounds.ends import STEPS_PER_SECOND, Reached, Settled, settled
 from sdc.feasible.equations import MarginalEquations
-from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
@@ -43,25 +44,22 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     method where the super-cells are many; both have 0 for every impossible cell. ReleaseError beyond
     4,096 cells.
     """
-    return search(table, knowledge, cells)[0]
+    return search(table, knowledge, cells).bounds
 
 
-def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, list[Counts]]:
-    """`bounds` with the dense tables, in C order, that the solver found; all variables are kept."""
+def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
+    """`bounds` with the tables that the solver found; all variables are kept."""
+    program, place = program_of(table, knowledge), table.schema.keys.pack(cells)
+    known = CellBounds(cells, table.count_at(cells), program.outer[place], program.inner[place], "integer-program")
+    return settled(known, place, program.farthest, known.method)
+
+
+@lru_cache(maxsize=1)
+def program_of(table: Table, knowledge: Knowledge) -> Program:
+    """The model, kept for whoever asks for other cells next; ReleaseError beyond 4,096 cells."""
     _check_size(table)
     every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
-    program = _Program(table, knowledge, _known(table, knowledge, every_cell.astype(np.uint16)))
-    place = table.schema.keys.pack(cells)
-    outer, inner, tables = program.outer[place], program.inner[place], []
-    for row in range(len(cells)):
-        for end in (0, 1):
-            # a table found for one cell may have settled this end already
-            if outer[row, end] != inner[row, end]:
-                found, proven = program.optimum(int(place[row]), end)
-                tables.append(found)
-                inner = _widened(inner, found[place])
-                outer[row, end] = max(outer[row, 0], proven) if end == 0 else min(outer[row, 1], proven)
-    return CellBounds(cells, table.count_at(cells), outer, inner, "integer-program"), tables
+    return Program(table, knowledge, _known(table, knowledge, every_cell.astype(np.uint16)))
 
 
 def _check_size(table: Table) -> None:
@@ -79,11 +77,7 @@ def _known(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     return cheap.meet(shuttle.bounds(table, knowledge, cells))
 
 
-def _widened(inner: Intervals, values: Counts) -> Intervals:
-    return np.stack([np.minimum(inner[:, 0], values), np.maximum(inner[:, 1], values)], axis=1)
-
-
-class _Program:
+class Program:
     """One model for all cells: a variable a free cell, an equation a released marginal cell."""
 
     def __init__(self, table: Table, knowledge: Knowledge, known: CellBounds) -> None:
@@ -112,42 +106,45 @@ class _Program:
                 added.add(cells)
                 self._model.add(sum(self._free[i] for i in cells) == int(self._truth[list(cells)].sum()))
 
-    def optimum(self, cell: int, end: int) -> tuple[Counts, int]:
-        """A feasible table with the best value found of the cell, and the proven bound, of one end (0 or 1)."""
+    def farthest(self, cell: int, end: int, outer: int, inner: int, effort: float = EFFORT) -> Reached:
+        """The best value found of one end (0 or 1) of a cell, and the bound that the solver says is proven."""
+        if cell not in self._free:
+            return Reached(int(self._truth[cell]), None, 1)
         (self._model.maximize if end else self._model.minimize)(self._free[cell])
         inward = -1 if end else 1
-        tables, proven = [], int(self.outer[cell, end])
-        for settings in self._searches:
-            found, bound = self._solved(settings, cell, end)
-            tables.append(found)
+        best, proven, seconds = self._truth, int(self.outer[cell, end]), 0.0
+        for settings in self._searches(effort):
+            found, bound, taken = self._solved(settings, cell, end)
+            best = min(best, found, key=lambda table: inward * int(table[cell]))
             proven = max(proven, bound, key=lambda value: inward * value)
-            if found[cell] == proven:
+            seconds += taken
+            if best[cell] == proven:
                 break
-        return min(tables, key=lambda table: inward * int(table[cell])), proven
+        return Reached(proven, best, 1 + int(seconds * STEPS_PER_SECOND))
 
-    @cached_property
-    def _searches(self) -> list[dict[str, Any]]:
+    def _searches(self, effort: float) -> list[dict[str, Any]]:
         """What the solver is told, one search after the other."""
         if (self.outer[:, 1] - self.outer[:, 0]).max() < WIDE:
-            return [{"max_deterministic_time": EFFORT}]
+            return [{"max_deterministic_time": effort}]
         limits = {"max_deterministic_time": WIDE_EFFORT, "max_number_of_conflicts": WIDE_CONFLICTS}
         return [{**limits, **search} for search in WIDE_SEARCHES]
 
-    def _solved(self, settings: dict[str, Any], cell: int, end: int) -> tuple[Counts, int]:
-        """The best table of one search and what it proves; the truth and nothing more where it finds neither."""
+    def _solved(self, settings: dict[str, Any], cell: int, end: int) -> tuple[Counts, int, float]:
+        """The best table of one search, what it proves, and its deterministic seconds; else the truth, and no more."""
         solver = self._cp_model.CpSolver()
         # one worker, a seed and a limit in steps: the same bounds on every machine
         for name, value in {"num_workers": 1, "random_seed": 0, **settings}.items():
             setattr(solver.parameters, name, value)
         status = solver.solve(self._model)
+        taken = float(solver.response_proto.deterministic_time)
         if status == self._cp_model.UNKNOWN:
             # nothing was found in time: that is no answer, and no fault
-            return self._truth, int(self.outer[cell, end])
+            return self._truth, int(self.outer[cell, end]), taken
         if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
             raise RuntimeError(f"the solver answers {solver.status_name(status)} though the true table is feasible")
         # a double: rounded outwards, so that its error can only make a bound wider
         bound = solver.best_objective_bound
-        return self._checked(solver), math.floor(bound) if end == 0 else math.ceil(bound)
+        return self._checked(solver), math.floor(bound) if end == 0 else math.ceil(bound), taken
 
     def _checked(self, solver: Any) -> Counts:
         """The solver's table, once it is seen to agree with every released marginal in integers."""

@@ -57,14 +57,16 @@ class Frame:
 
 
 class AtRisk:
-    """(n, variables) at-risk cells of a table, and their marginal cells in one component after another, remembered.
+    """(n, variables) cells of a table, at risk as a rule, and their marginal cells in the components, remembered.
+
+    Each cell once, with its (n,) count; cells without a record may be among them.
 
     Frames of at most `max_bytes` are kept for the next question, and those that somebody has.
     """
 
-    def __init__(self, table: Table, rows: CellRows, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, table: Table, cells: Codes, counts: Counts, *, max_bytes: int = MAX_BYTES) -> None:
         # one column a variable beside the other: frames take some of them
-        self.table, self.cells, self.counts = table, np.asfortranarray(table.codes[rows]), table.counts[rows]
+        self.table, self.cells, self.counts = table, np.asfortranarray(cells), counts
         self._kept = Recent[SubTable, Frame](max_bytes, _bytes_of)
         self._in_use = WeakValueDictionary[SubTable, Frame]()
 
@@ -190,7 +192,8 @@ class Bank:
     @staticmethod
     def of(table: Table, small_count: int) -> Bank:
         """An empty one; InputError for a small count below 1."""
-        return Bank(AtRisk(table, at_risk_rows(table, small_count)), small_count)
+        rows = at_risk_rows(table, small_count)
+        return Bank(AtRisk(table, table.codes[rows], table.counts[rows]), small_count)
 
     @property
     def table(self) -> Table:

@@ -64,6 +64,17 @@ class Differences:
         return Differences(start, cells[first][kept], total[kept])
 
     @staticmethod
+    def between(table: Table, dense: Sequence[Counts]) -> Differences:
+        """Dense tables, (cells,) each in C order, less the true one; what does not differ is left out."""
+        if not dense:
+            return Differences.none(len(table.schema))
+        # each once: a search often comes back to the same table for several cells
+        changes = np.unique(np.stack(dense) - table.dense.reshape(-1), axis=0)
+        of, cell = np.nonzero(changes)
+        start = np.searchsorted(of, np.arange(len(changes) + 1))
+        return Differences(start, table.schema.keys.unpack(cell), changes[of, cell])
+
+    @staticmethod
     def concatenated(parts: Sequence[Differences]) -> Differences:
         """All of them, one part after the other; ValueError where there is no part."""
         ends = np.cumsum([0, *(len(part.changes) for part in parts)])

@@ -129,6 +129,11 @@ class Component:
         """What its inner ends rest on."""
         return self.evidence.settled(self.knowledge.release, self._kept)
 
+    def prune(self) -> None:
+        """Keeps of what was found what its inner ends rest on."""
+        self.evidence = self.settled()
+        self._kept = np.ones(len(self.evidence.differences), np.bool_)
+
     def part(self) -> ComponentProof:
         """What its inner ends rest on, with the cover, as a certificate has it; a released one is its own cover."""
         return ComponentProof(self.frame.variables, self.knowledge.cover, self.settled().differences)

@@ -64,19 +64,19 @@ class Ends:
 
 def move_cells(table: Table, unit: MoveUnit) -> Moved:
     """Feasible tables of the component that move its cells by the changes asked for, or as far as was found."""
-    part = _slice(_component(table, unit.variables), unit.held)
+    part = _slice(component_table(table, unit.variables), unit.held)
     return walk.shift(part, unit.knowledge, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
 
 
 def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
     """The same by sparsest differences, whose search has limits of its own."""
-    part = _slice(_component(table, unit.variables), unit.held)
+    part = _slice(component_table(table, unit.variables), unit.held)
     return sparsest.find(part, unit.knowledge, unit.cells, unit.changes)
 
 
 def find_ends(table: Table, unit: EndsUnit) -> Ends:
     """Exact bounds, with the tables that reach them, where the component is small; else outer bounds by collapse."""
-    part = _component(table, unit.variables)
+    part = component_table(table, unit.variables)
     if is_small(part.schema):
         bounds, tables = exact.search(part, unit.knowledge, unit.cells)
         return Ends(bounds.outer, tables, bounds.method)
@@ -111,7 +111,7 @@ def bytes_of_search(cells: int, variables: int) -> int:
 _components = Recent[tuple[Table, SubTable], Table](MOST_BYTES, lambda part: part.codes.nbytes + part.counts.nbytes)
 
 
-def _component(table: Table, variables: SubTable) -> Table:
+def component_table(table: Table, variables: SubTable) -> Table:
     if variables == st.full(len(table.schema)):
         return table
     return _components.get((table, variables), lambda: table.marginal(variables))

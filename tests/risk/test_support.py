@@ -46,7 +46,7 @@ class Asked:
     """An evidence under one release after another, as a search asks about them."""
 
     def __init__(self, table: Table, cells: Codes) -> None:
-        at_risk = AtRisk(table, table.schema.keys.matching(table.codes, cells))
+        at_risk = AtRisk(table, cells, table.count_at(cells))
         self.evidence, self.release = Evidence.none(at_risk, st.full(len(table.schema))), Release.of([])
 
     def ask(self, release: Release) -> None:
@@ -212,7 +212,7 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
 
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
-    at_risk = AtRisk(table, np.arange(len(table)))
+    at_risk = AtRisk(table, table.codes, table.counts)
     return Component(Evidence.none(at_risk, variables), Knowledge.of(table, release).within(variables))
 
 
@@ -265,7 +265,7 @@ class Supported:
     """What a bank shows of one release after another, as a search asks about them."""
 
     def __init__(self, table: Table) -> None:
-        self.table, self.bank = table, Bank(AtRisk(table, np.arange(len(table))), int(table.counts.max(initial=1)))
+        self.table, self.bank = table, Bank(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1)))
         self.support: Support | None = None
 
     @property

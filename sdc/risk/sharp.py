@@ -1,0 +1,379 @@
+"""Sharp bounds of cells, as far as a budget goes ([DKS] 4.5): outer ends come in, inner ends go out, until they meet.
+
+Cells of a component are cut into units for the workers, and rounds go from cheap methods to dear ones. Whatever one
+round finds is used by the next. What is done follows from table, release and cells alone: the budget says how far it
+goes, and workers how long that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.collapse import sharing
+from sdc.bounds.ends import STEPS_PER_SECOND
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.bank import AtRisk, Bank, CellRows
+from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.proof import Proof
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import as_cells
+from sdc.model.table import Codes, Table
+from sdc.risk.sharp_units import SEEKING, Found, SharpUnit, seek
+from sdc.risk.support import Component, Support
+from sdc.risk.units import batches, cut
+
+METHODS = (
+    "true-table",
+    "explicit",
+    "nested",
+    "given",
+    "collapse",
+    "walk",
+    "shuttle",
+    "linear-program",
+    "branch-and-bound",
+    "integer-program",
+)
+"""What gives an end, from cheap to dear: `given` are bounds and a proof that were there before."""
+
+TRUE_TABLE, EXPLICIT, NESTED, GIVEN = range(4)
+Labels = npt.NDArray[np.uint8]
+NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class SharpPart:
+    """What one unit of work has found, kept by the caller in any order.
+
+    key     deterministic name of the unit, the same in every run
+    arrays  all that it found, integers: its cells, their outer ends, the differences found, and its steps
+    """
+
+    key: str
+    arrays: Mapping[str, npt.NDArray[Any]]
+
+
+class SharpProgress(NamedTuple):
+    """How far the search is: of the cells asked for those that are sharp, and of the units of this round those done."""
+
+    cells: int
+    sharp: int
+    round: str
+    parts_done: int
+    parts: int
+
+
+@dataclass(frozen=True, eq=False)
+class SharpBounds:
+    """Bounds of cells, the methods that gave their ends, and what shows the inner ones.
+
+    bounds              of the cells asked for, in their order: sharp where outer and inner are the same
+    outer_by, inner_by  (n, 2) uint8 index into METHODS, for each end
+    proof               differences of the components by which inner ends are reached, as certificates have them
+    """
+
+    bounds: CellBounds
+    outer_by: Labels
+    inner_by: Labels
+    proof: Proof
+
+
+class Round(NamedTuple):
+    """Methods with their efforts, one after another on each batch; the first and the most groups of cells a batch."""
+
+    methods: tuple[tuple[str, int], ...]
+    first: int
+    most: int
+
+
+ROUNDS = (
+    Round((("collapse", 0), ("walk", 0)), 64, 2048),
+    Round((("branch-and-bound", 0),), 1 << 30, 1 << 30),
+    Round((("shuttle", 0),), 1 << 30, 1 << 30),
+    Round((("linear-program", 0), ("walk", 1)), 16, 64),
+    Round((("walk", 1),), 64, 2048),
+    *(Round((("branch-and-bound", n), ("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
+)
+
+
+def sharp_bounds(
+    table: Table,
+    knowledge: Knowledge,
+    cells: Codes,
+    *,
+    seconds: float,
+    start: CellBounds | None = None,
+    proof: Proof | None = None,
+    executor: Executor = IN_PROCESS,
+    kept: Mapping[str, SharpPart] | None = None,
+    on_part: Callable[[SharpPart, SharpProgress], None] = lambda part, progress: None,
+) -> SharpBounds:
+    """Sharp bounds of (n, variables) cells of the table, zero cells too, or a bracket of each end that stays open.
+
+    seconds   of a reference core, counted in steps, so that the bounds do not depend on a clock
+    start     outer bounds of some of the cells that are known already; they are taken for true
+    proof     feasible tables that are known already, checked in integers
+    executor  changes how long it takes, never the bounds
+    kept      parts of an earlier call by their keys, which are not done again
+    on_part   hears of each part that was done
+
+    Outer ends are proven in integers, and each table behind an inner end is checked in integers. The same bounds
+    whatever the workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given
+    twice or does not fit the table; ReleaseError for knowledge of another table.
+    """
+    if not seconds > 0:
+        raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
+    knowledge.check_is_of(table)
+    search = _Search(table, knowledge, _different(table, cells), start, proof)
+    search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))
+    return search.result
+
+
+def _different(table: Table, cells: Codes) -> Codes:
+    given = as_cells(cells, table.schema)
+    first, group = table.schema.keys.distinct(given)
+    if len(first) < len(given):
+        row = int(np.flatnonzero(np.bincount(group)[group] > 1)[0])
+        raise InputError(
+            f"cells are named twice, {len(given) - len(first)} of {len(given)}; name each cell once",
+            f"cell {given[row].tolist()} is named twice",
+        )
+    return given
+
+
+@dataclass(eq=False)
+class _Work:
+    """Who does the units, what is kept of them, and how many steps are left."""
+
+    table: Table
+    executor: Executor
+    kept: Mapping[str, SharpPart]
+    on_part: Callable[[SharpPart, SharpProgress], None]
+    left: int
+    waves: int = 0
+
+    def found(self, units: Sequence[SharpUnit], told: Callable[[int], SharpProgress]) -> Iterator[Found]:
+        """What units find, in their order, as far as the steps go: where these end does not depend on who works."""
+        self.waves += 1
+        keys = [
+            f"{self.waves:05}-{unit.method}-{unit.effort}-{unit.variables:x}-{n:05}" for n, unit in enumerate(units)
+        ]
+        kept = [_read(self.kept.get(key), unit) for key, unit in zip(keys, units, strict=True)]
+        missing = [unit for unit, known in zip(units, kept, strict=True) if known is None]
+        fresh = iter(self.executor.run(seek, self.table, missing) if missing else ())
+        for number, (key, unit, known) in enumerate(zip(keys, units, kept, strict=True), 1):
+            if self.left <= 0:
+                return
+            found = next(fresh) if known is None else known
+            self.left -= found.steps
+            if known is None:
+                self.on_part(_written(key, unit, found), told(number))
+            yield found
+
+
+def _key(wave: int, unit: SharpUnit, number: int) -> str:
+    return f"{wave:05}-{unit.method}-{unit.effort}-{unit.variables:x}-{number:05}"
+
+
+def _written(key: str, unit: SharpUnit, found: Found) -> SharpPart:
+    differences, steps = found.differences, np.array([found.steps])
+    arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.cells, "outer": found.outer, "steps": steps}
+    arrays |= {"start": differences.start, "entries": differences.cells, "changes": differences.changes}
+    return SharpPart(key, arrays)
+
+
+def _read(part: SharpPart | None, unit: SharpUnit) -> Found | None:
+    """What a part has found; None where it is of no such unit, which is then done."""
+    if part is None or not np.array_equal(part.arrays["cells"], unit.cells):
+        return None
+    of = part.arrays
+    return Found(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
+
+
+@dataclass(eq=False)
+class _Part:
+    """A component: what is proven of its marginal cells, by which methods, and what was tried.
+
+    outer, outer_by, inner_by  (marginal cells, 2)
+    tried                      of each method and effort the ends as they were, (marginal cells, 2, 2)
+    """
+
+    component: Component
+    outer: Intervals
+    outer_by: Labels
+    inner_by: Labels
+    tried: dict[tuple[str, int], npt.NDArray[np.int64]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(component: Component) -> _Part:
+        cheap, inner = component.cheap, component.inner
+        label = EXPLICIT if component.is_explicit else NESTED
+        by = np.where(inner != cheap.inner, GIVEN, np.where(inner == cheap.counts[:, None], TRUE_TABLE, label))
+        return _Part(component, cheap.outer.copy(), np.full(inner.shape, label, np.uint8), by.astype(np.uint8))
+
+    @property
+    def inner(self) -> Intervals:
+        return self.component.inner
+
+    def untried(self, method: str, effort: int) -> Flags:
+        """(marginal cells, 2) which ends are open and not as they were when the method was tried."""
+        now = np.stack([self.outer, self.inner], axis=2)
+        before = self.tried.get((method, effort))
+        changed = np.ones(self.outer.shape, np.bool_) if before is None else (before != now).any(axis=2)
+        flags: Flags = changed & (self.outer != self.inner)
+        return flags
+
+    def groups(self, rows: CellRows, method: str) -> list[CellRows]:
+        """The rows in groups that should stay together."""
+        if method != "collapse":
+            return np.split(rows, np.arange(1, len(rows)))
+        frame, knowledge = self.component.frame, self.component.knowledge
+        covered = knowledge.covered & knowledge.varying
+        return [rows[group] for group in sharing(frame.table.schema, frame.cells[rows], covered)]
+
+    def meet(self, rows: CellRows, outer: Intervals, label: int) -> None:
+        """Takes over narrower outer bounds of some marginal cells."""
+        met = np.stack([np.maximum(self.outer[rows, 0], outer[:, 0]), np.minimum(self.outer[rows, 1], outer[:, 1])], 1)
+        by = self.outer_by[rows]
+        by[met != self.outer[rows]] = label
+        self.outer[rows], self.outer_by[rows] = met, by
+
+    def add(self, found: Sequence[Differences], label: int) -> None:
+        """Takes over feasible tables."""
+        differences = Differences.concatenated(found)
+        # of a part that was kept this is not known
+        differences = differences.rows(differences.feasible(self.component.frame.table, self.component.knowledge))
+        before = self.inner.copy()
+        self.component.add(differences)
+        self.inner_by[self.inner != before] = label
+        self.component.prune()
+
+
+class _Search:
+    """The cells asked for while their bounds are sought."""
+
+    def __init__(
+        self, table: Table, knowledge: Knowledge, cells: Codes, start: CellBounds | None, proof: Proof | None
+    ) -> None:
+        self.cells, self.counts = cells, table.count_at(cells)
+        bank = Bank(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
+        self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge))
+        self.parts = [_Part.of(component) for component in self.support.open]
+        self.known = _known_outer(table, cells, start)
+        self._settle()
+
+    def run(self, work: _Work) -> None:
+        """Round after round, until all is sharp, the steps are spent or no method is left."""
+        for methods, first, most in ROUNDS:
+            waiting = [self._batches(part, methods, first, most) for part in self.parts]
+            for rows in zip_longest(*waiting, fillvalue=NO_ROWS):
+                for method, effort in methods:
+                    if work.left > 0:
+                        self._seek(work, method, effort, rows)
+
+    def _batches(self, part: _Part, methods: tuple[tuple[str, int], ...], first: int, most: int) -> Iterator[CellRows]:
+        rows = np.flatnonzero(self._wanted(part).any(axis=1))
+        groups = part.groups(rows, methods[0][0])
+        for some in batches(np.arange(len(groups)), first, most):
+            yield np.concatenate([groups[number] for number in some])
+
+    def _wanted(self, part: _Part) -> Flags:
+        """(marginal cells, 2) ends that an open end of a cell needs."""
+        row, wanted = part.component.frame.row, np.zeros(part.outer.shape, np.bool_)
+        for end in (0, 1):
+            wanted[row[self.open[:, end]], end] = True
+        # an upper end is the least of the components': one that reaches it need not go further
+        most = np.zeros(len(wanted), np.int64)
+        np.maximum.at(most, row[self.open[:, 1]], self.outer[self.open[:, 1], 1])
+        wanted[:, 1] &= part.inner[:, 1] < most
+        wanted &= part.outer != part.inner
+        return wanted
+
+    def _seek(self, work: _Work, method: str, effort: int, rows: Sequence[CellRows]) -> None:
+        """One method on a batch of each component."""
+        asked = [
+            (part, piece, unit)
+            for part, some in zip(self.parts, rows, strict=True)
+            for piece, unit in self._units(part, method, effort, some)
+        ]
+        if not asked:
+            return
+        label, sharp = METHODS.index(method), len(self.cells) - int(self.open.any(axis=1).sum())
+        name = f"{method}, effort {effort + 1}" if effort else method
+        tell = lambda done: SharpProgress(len(self.cells), sharp, name, done, len(asked))  # noqa: E731
+        tables: dict[int, list[Differences]] = {}
+        for (part, piece, _), found in zip(asked, work.found([unit for *_, unit in asked], tell), strict=False):
+            part.meet(piece, found.outer, label)
+            tables.setdefault(id(part), []).append(found.differences)
+        for part in self.parts:
+            if id(part) in tables:
+                part.add(tables[id(part)], label)
+        self._settle()
+
+    def _units(self, part: _Part, method: str, effort: int, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
+        frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[method]
+        if not len(rows) or not seeking.takes(frame.table, knowledge):
+            return
+        wanted = self._wanted(part) & part.untried(method, effort)
+        rows = rows[wanted[rows].any(axis=1)]
+        groups = part.groups(rows, method)
+        tried = part.tried.setdefault((method, effort), np.full((*part.outer.shape, 2), -1))
+        for some in cut(np.arange(len(groups)), seeking.most):
+            piece = np.concatenate([groups[number] for number in some])
+            now = part.outer[piece], part.inner[piece]
+            tried[piece] = np.stack(now, axis=2)
+            yield piece, SharpUnit(method, effort, frame.variables, knowledge, frame.cells[piece], *now, wanted[piece])
+
+    def _settle(self) -> None:
+        """What the components' ends say of the cells."""
+        rows = np.arange(len(self.cells))
+        ends = {part.component.frame.variables: part.outer[part.component.frame.row] for part in self.parts}
+        outer = self.support.outer_by(ends, rows)
+        self.outer = np.stack([np.maximum(outer[:, 0], self.known[:, 0]), np.minimum(outer[:, 1], self.known[:, 1])], 1)
+        self.inner = self.support.inner
+        self.is_given = self.outer != outer
+        self.open: Flags = self.outer != self.inner
+
+    @property
+    def result(self) -> SharpBounds:
+        outer_by, inner_by = self._labels
+        used = np.unique(np.concatenate([outer_by, inner_by]))
+        method = " + ".join(METHODS[label] for label in used.tolist() if label != TRUE_TABLE) or METHODS[EXPLICIT]
+        bounds = CellBounds(self.cells, self.counts, self.outer, self.inner, method)
+        return SharpBounds(bounds, outer_by, inner_by, self.support.proof())
+
+    @property
+    def _labels(self) -> tuple[Labels, Labels]:
+        """(n, 2) the methods that gave the outer and the inner ends."""
+        outer_by = self._by(self.outer, lambda part: part.outer, lambda part: part.outer_by)
+        inner_by = self._by(self.inner, lambda part: part.inner, lambda part: part.inner_by)
+        outer_by[self.outer[:, 0] == 0, 0] = NESTED  # no method is needed to know that
+        outer_by[self.is_given] = GIVEN
+        inner_by[self.inner == self.counts[:, None]] = TRUE_TABLE
+        return outer_by, inner_by
+
+    def _by(self, ends: Intervals, of: Callable[[_Part], Intervals], by: Callable[[_Part], Labels]) -> Labels:
+        """(n, 2) of an upper end the method of a component that has it, of a lower end the dearest of all methods."""
+        labels = np.full(ends.shape, EXPLICIT, np.uint8)
+        for part in self.parts:
+            row = part.component.frame.row
+            labels[:, 0] = np.maximum(labels[:, 0], by(part)[row, 0])
+            labels[:, 1] = np.where(of(part)[row, 1] == ends[:, 1], by(part)[row, 1], labels[:, 1])
+        return labels
+
+
+def _known_outer(table: Table, cells: Codes, start: CellBounds | None) -> Intervals:
+    """(n, 2) outer bounds that are given, nothing where none are."""
+    known = np.tile(np.array([0, table.total]), (len(cells), 1))
+    if start is not None:
+        place = table.schema.keys.matching(start.cells, cells)
+        known[place >= 0] = start.outer[place[place >= 0]]
+    return known

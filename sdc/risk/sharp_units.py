@@ -1,0 +1,189 @@
+"""Units of a search for sharp bounds, as workers run them: ends of marginal cells of one component, by one method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from sdc.bounds import collapse, shuttle
+from sdc.bounds.ends import Farthest, settled
+from sdc.feasible import walk
+from sdc.feasible.depth_first import MAX_CELLS as MAX_DEPTH_FIRST
+from sdc.feasible.depth_first import FeasibleTables
+from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.equations import MAX_SUM
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Table
+from sdc.risk.units import component_table
+
+# Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
+COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 100
+WALKS = ((walk.FIRST, 10_000), (walk.OTHERS, 10_000))  # tries, and most nodes of one
+FIRST_SEARCH, MORE_SEARCH = 1 << 14, 8  # steps of branch and bound for an end, and how many times more each time
+FIRST_SOLVER, MORE_SOLVER = 1.0, 4  # deterministic seconds of the integer program
+MAX_INTEGER = 4096  # cells of an integer program
+
+
+@dataclass(frozen=True, eq=False)
+class SharpUnit:
+    """Marginal cells of a component, ends of which are looked for.
+
+    variables     the component; knowledge  of its marginal table
+    cells         (n, variables of the component) codes, each once
+    outer, inner  (n, 2) what is known of them
+    wanted        (n, 2) which ends
+    effort        how far the method goes, from 0 on
+    base          a feasible table as a difference from the true one, that a walk starts from; None for the true one
+    """
+
+    method: str
+    effort: int
+    variables: SubTable
+    knowledge: Knowledge
+    cells: Codes
+    outer: Intervals
+    inner: Intervals
+    wanted: Flags
+    base: Differences | None = None
+
+
+class Found(NamedTuple):
+    """(n, 2) outer bounds, feasible tables that go beyond the inner ones, and steps of 0.1 ms of a reference core."""
+
+    outer: Intervals
+    differences: Differences
+    steps: int
+
+
+def seek(table: Table, unit: SharpUnit) -> Found:
+    """What the unit's method finds; its differences are checked in integers."""
+    part = component_table(table, unit.variables)
+    found = SEEKING[unit.method].seek(part, unit)
+    return found._replace(differences=_telling(found.differences, part, unit))
+
+
+def _telling(found: Differences, part: Table, unit: SharpUnit) -> Differences:
+    """The differences that take a cell of the unit beyond what was known."""
+    place = part.schema.keys.matching(unit.cells, found.cells)
+    hit = np.flatnonzero(place >= 0)
+    values = part.count_at(unit.cells)[place[hit]] + found.changes[hit]
+    beyond = (values < unit.inner[place[hit], 0]) | (values > unit.inner[place[hit], 1])
+    kept = np.zeros(len(found), np.bool_)
+    kept[found.of[hit[beyond]]] = True
+    return found.rows(kept)
+
+
+def _collapse(part: Table, unit: SharpUnit) -> Found:
+    covered = unit.knowledge.covered & unit.knowledge.varying
+    propagations = len(collapse.sharing(part.schema, unit.cells, covered))
+    super_cells = 3 ** min(st.dimension(covered), collapse.MAX_DICHOTOMOUS)
+    outer = collapse.Collapse(part, unit.knowledge).outer(unit.cells)
+    return Found(outer, Differences.none(len(part.schema)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
+
+
+def _shuttle(part: Table, unit: SharpUnit) -> Found:
+    outer = shuttle.bounds(part, unit.knowledge, unit.cells).outer
+    steps = 1 + shuttle.super_cells(part.schema) // SHUTTLED_A_STEP
+    return Found(outer, Differences.none(len(part.schema)), steps)
+
+
+def _walk(part: Table, unit: SharpUnit) -> Found:
+    start = part if unit.base is None else _at(part, unit.base)
+    row, end = np.nonzero(unit.wanted)
+    cells = unit.cells[row]
+    changes = unit.outer[row, end] - start.count_at(cells)
+    tries, nodes = WALKS[min(unit.effort, len(WALKS) - 1)]
+    moved = walk.shift(start, unit.knowledge, cells, changes, nodes=nodes, tries=tries)
+    return Found(unit.outer, _from(part, unit.base, moved.differences), moved.nodes)
+
+
+def _at(part: Table, base: Differences) -> Table:
+    """The feasible table that a difference makes of the true one."""
+    codes, counts = np.concatenate([part.codes, base.cells]), np.concatenate([part.counts, base.changes])
+    first, group = part.schema.keys.distinct(codes)
+    total = np.zeros(len(first), np.int64)
+    np.add.at(total, group, counts)
+    return Table.of(part.schema, codes[first], total).with_zeros(part.zeros)
+
+
+def _from(part: Table, base: Differences | None, found: Differences) -> Differences:
+    """Differences from the table at the base as differences from the true one."""
+    if base is None or not len(found):
+        return found
+    number = len(found)
+    of = np.concatenate([found.of, np.repeat(np.arange(number), len(base.changes))])
+    cells = np.concatenate([found.cells, np.tile(base.cells, (number, 1))])
+    changes = np.concatenate([found.changes, np.tile(base.changes, number)])
+    return Differences.summed(number, of, cells, changes, part.schema)
+
+
+def _linear_program(part: Table, unit: SharpUnit) -> Found:
+    from sdc.bounds import linear_program
+
+    program = linear_program.program_of(part, unit.knowledge)
+    return _one_by_one(part, unit, partial(linear_program.farthest, program))
+
+
+def _branch_and_bound(part: Table, unit: SharpUnit) -> Found:
+    from sdc.bounds import branch_and_bound
+
+    most = FIRST_SEARCH * MORE_SEARCH**unit.effort
+    found = _feasible_tables(part, unit.knowledge)
+    return _one_by_one(part, unit, partial(branch_and_bound.farthest, found, most))
+
+
+def _integer_program(part: Table, unit: SharpUnit) -> Found:
+    from sdc.bounds import integer_program
+
+    program = integer_program.program_of(part, unit.knowledge)
+    found = _one_by_one(part, unit, partial(program.farthest, effort=FIRST_SOLVER * MORE_SOLVER**unit.effort))
+    # its tables are checked in integers, its proofs are not: they prove nothing here
+    return found._replace(outer=unit.outer)
+
+
+def _one_by_one(part: Table, unit: SharpUnit, farthest: Farthest) -> Found:
+    known = CellBounds(unit.cells, part.count_at(unit.cells), unit.outer, unit.inner, unit.method)
+    found = settled(known, part.schema.keys.pack(unit.cells), farthest, unit.method, unit.wanted)
+    differences = Differences.between(part, found.tables)
+    return Found(found.bounds.outer, differences.rows(differences.feasible(part, unit.knowledge)), 1 + found.steps)
+
+
+@lru_cache(maxsize=2)
+def _feasible_tables(part: Table, knowledge: Knowledge) -> FeasibleTables:
+    return FeasibleTables(part, knowledge)
+
+
+def _linear_program_takes(part: Table, knowledge: Knowledge) -> bool:
+    from sdc.bounds import linear_program
+
+    return linear_program.is_affordable(knowledge, linear_program.MAX_ROWS)
+
+
+def _takes(part: Table, most_cells: int) -> bool:
+    return part.schema.cells <= most_cells and part.total * part.schema.cells <= MAX_SUM
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit."""
+
+    seek: Callable[[Table, SharpUnit], Found]
+    takes: Callable[[Table, Knowledge], bool]
+    most: int
+
+
+SEEKING: Mapping[str, Method] = {
+    "collapse": Method(_collapse, lambda part, known: True, 16),
+    "walk": Method(_walk, lambda part, known: walk.can_search(part), 32),
+    "shuttle": Method(_shuttle, lambda part, known: shuttle.is_affordable(part.schema), 1 << 30),
+    "linear-program": Method(_linear_program, _linear_program_takes, 4),
+    "branch-and-bound": Method(_branch_and_bound, lambda part, known: _takes(part, MAX_DEPTH_FIRST), 8),
+    "integer-program": Method(_integer_program, lambda part, known: _takes(part, MAX_INTEGER), 4),
+}
