@@ -47,6 +47,8 @@ METHODS = (
 TRUE_TABLE, EXPLICIT, NESTED, GIVEN = range(4)
 Labels = npt.NDArray[np.uint8]
 NO_ROWS = np.zeros(0, np.int64)
+ALL = 1 << 30
+FROM_FOUND = 2  # the effort of walks that go on from tables found
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +88,32 @@ class SharpBounds:
     proof: Proof
 
 
-class Round(NamedTuple):
-    """Methods with their efforts, one after another on each batch; the first and the most groups of cells a batch."""
+class Step(NamedTuple):
+    """A method, how far it goes, and whether for lower ends (0), upper ends (1) or both."""
 
-    methods: tuple[tuple[str, int], ...]
+    method: str
+    effort: int = 0
+    ends: tuple[int, ...] = (0, 1)
+
+
+class Round(NamedTuple):
+    """Steps, one after another on each batch of groups of cells; how many the first batch has, and the largest."""
+
+    steps: tuple[Step, ...]
     first: int
     most: int
 
 
 ROUNDS = (
-    Round((("collapse", 0), ("walk", 0)), 64, 2048),
-    Round((("branch-and-bound", 0),), 1 << 30, 1 << 30),
-    Round((("shuttle", 0),), 1 << 30, 1 << 30),
-    Round((("linear-program", 0), ("walk", 1)), 16, 64),
-    Round((("walk", 1),), 64, 2048),
-    *(Round((("branch-and-bound", n), ("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
+    # a lower end is 0 as a rule, which a walk reaches at once: that needs no better outer bound
+    Round((Step("walk", 0, (0,)),), 2048, 2048),
+    Round((Step("collapse"), Step("walk")), 64, 2048),
+    Round((Step("branch-and-bound"),), ALL, ALL),
+    Round((Step("shuttle"),), ALL, ALL),
+    Round((Step("linear-program"), Step("walk", 1)), 16, 64),
+    Round((Step("walk", 1),), 64, 2048),
+    *(Round((Step("walk", FROM_FOUND),), 64, 2048) for _ in range(3)),
+    *(Round((Step("branch-and-bound", n), Step("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
 )
 
 
@@ -223,13 +236,20 @@ class _Part:
     def inner(self) -> Intervals:
         return self.component.inner
 
-    def untried(self, method: str, effort: int) -> Flags:
-        """(marginal cells, 2) which ends are open and not as they were when the method was tried."""
-        now = np.stack([self.outer, self.inner], axis=2)
-        before = self.tried.get((method, effort))
-        changed = np.ones(self.outer.shape, np.bool_) if before is None else (before != now).any(axis=2)
+    def untried(self, step: Step) -> Flags:
+        """(marginal cells, 2) which ends are open and not as they were when the step was tried."""
+        before = self._tried(step)
+        changed = (before != np.stack([self.outer, self.inner], axis=2)).any(axis=2)
         flags: Flags = changed & (self.outer != self.inner)
         return flags
+
+    def try_(self, step: Step, rows: CellRows, wanted: Flags) -> None:
+        """Notes the ends, (rows, 2), as they are when the step is tried."""
+        now = np.stack([self.outer[rows], self.inner[rows]], axis=2)
+        self._tried(step)[rows] = np.where(wanted[:, :, None], now, self._tried(step)[rows])
+
+    def _tried(self, step: Step) -> npt.NDArray[np.int64]:
+        return self.tried.setdefault(step[:2], np.full((*self.outer.shape, 2), -1))
 
     def groups(self, rows: CellRows, method: str) -> list[CellRows]:
         """The rows in groups that should stay together."""
@@ -238,6 +258,33 @@ class _Part:
         frame, knowledge = self.component.frame, self.component.knowledge
         covered = knowledge.covered & knowledge.varying
         return [rows[group] for group in sharing(frame.table.schema, frame.cells[rows], covered)]
+
+    def pieces(self, rows: CellRows, wanted: Flags, step: Step) -> Iterator[tuple[CellRows, Flags, Differences | None]]:
+        """The rows cut into those of units, which of their ends are wanted, and the table that a walk starts from."""
+        if step.effort < FROM_FOUND or step.method != "walk":
+            groups = self.groups(rows, step.method)
+            for some in cut(np.arange(len(groups)), SEEKING[step.method].most):
+                piece = np.concatenate([groups[number] for number in some])
+                yield piece, wanted[piece], None
+            return
+        reaching = np.where(wanted[rows], self._reaching()[rows], -1)
+        for number in np.unique(reaching[reaching >= 0]):
+            with_it = reaching == number
+            some = with_it.any(axis=1)
+            yield rows[some], with_it[some], self.component.evidence.differences.at(np.array([number]))
+
+    def _reaching(self) -> npt.NDArray[np.int64]:
+        """(marginal cells, 2) the sparsest difference that reaches each inner end, -1 where none does."""
+        evidence, counts = self.component.evidence, self.component.frame.counts
+        of, row = evidence.differences.of, evidence.row
+        # the sparsest last, so that it is what stays written
+        order = np.argsort(-np.diff(evidence.differences.start)[of], kind="stable")
+        order = order[row[order] >= 0]
+        found, change = np.full(self.outer.shape, -1), evidence.differences.changes[order]
+        for end in (0, 1):
+            hit = order[change == (self.inner[:, end] - counts)[row[order]]]
+            found[row[hit], end] = of[hit]
+        return found
 
     def meet(self, rows: CellRows, outer: Intervals, label: int) -> None:
         """Takes over narrower outer bounds of some marginal cells."""
@@ -272,17 +319,17 @@ class _Search:
 
     def run(self, work: _Work) -> None:
         """Round after round, until all is sharp, the steps are spent or no method is left."""
-        for methods, first, most in ROUNDS:
-            waiting = [self._batches(part, methods, first, most) for part in self.parts]
+        for turn in ROUNDS:
+            waiting = [self._batches(part, turn) for part in self.parts]
             for rows in zip_longest(*waiting, fillvalue=NO_ROWS):
-                for method, effort in methods:
+                for step in turn.steps:
                     if work.left > 0:
-                        self._seek(work, method, effort, rows)
+                        self._seek(work, step, rows)
 
-    def _batches(self, part: _Part, methods: tuple[tuple[str, int], ...], first: int, most: int) -> Iterator[CellRows]:
+    def _batches(self, part: _Part, turn: Round) -> Iterator[CellRows]:
         rows = np.flatnonzero(self._wanted(part).any(axis=1))
-        groups = part.groups(rows, methods[0][0])
-        for some in batches(np.arange(len(groups)), first, most):
+        groups = part.groups(rows, turn.steps[0].method)
+        for some in batches(np.arange(len(groups)), turn.first, turn.most):
             yield np.concatenate([groups[number] for number in some])
 
     def _wanted(self, part: _Part) -> Flags:
@@ -297,17 +344,17 @@ class _Search:
         wanted &= part.outer != part.inner
         return wanted
 
-    def _seek(self, work: _Work, method: str, effort: int, rows: Sequence[CellRows]) -> None:
-        """One method on a batch of each component."""
+    def _seek(self, work: _Work, step: Step, rows: Sequence[CellRows]) -> None:
+        """One step on a batch of each component."""
         asked = [
             (part, piece, unit)
             for part, some in zip(self.parts, rows, strict=True)
-            for piece, unit in self._units(part, method, effort, some)
+            for piece, unit in self._units(part, step, some)
         ]
         if not asked:
             return
-        label, sharp = METHODS.index(method), len(self.cells) - int(self.open.any(axis=1).sum())
-        name = f"{method}, effort {effort + 1}" if effort else method
+        label, sharp = METHODS.index(step.method), len(self.cells) - int(self.open.any(axis=1).sum())
+        name = f"{step.method}, effort {step.effort + 1}" if step.effort else step.method
         tell = lambda done: SharpProgress(len(self.cells), sharp, name, done, len(asked))  # noqa: E731
         tables: dict[int, list[Differences]] = {}
         for (part, piece, _), found in zip(asked, work.found([unit for *_, unit in asked], tell), strict=False):
@@ -318,19 +365,16 @@ class _Search:
                 part.add(tables[id(part)], label)
         self._settle()
 
-    def _units(self, part: _Part, method: str, effort: int, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
-        frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[method]
+    def _units(self, part: _Part, step: Step, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
+        frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[step.method]
         if not len(rows) or not seeking.takes(frame.table, knowledge):
             return
-        wanted = self._wanted(part) & part.untried(method, effort)
-        rows = rows[wanted[rows].any(axis=1)]
-        groups = part.groups(rows, method)
-        tried = part.tried.setdefault((method, effort), np.full((*part.outer.shape, 2), -1))
-        for some in cut(np.arange(len(groups)), seeking.most):
-            piece = np.concatenate([groups[number] for number in some])
-            now = part.outer[piece], part.inner[piece]
-            tried[piece] = np.stack(now, axis=2)
-            yield piece, SharpUnit(method, effort, frame.variables, knowledge, frame.cells[piece], *now, wanted[piece])
+        wanted = self._wanted(part) & part.untried(step) & np.isin([0, 1], step.ends)
+        for piece, asked, base in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):
+            ends = part.outer[piece], part.inner[piece]
+            part.try_(step, piece, asked)
+            cells = frame.cells[piece]
+            yield piece, SharpUnit(step.method, step.effort, frame.variables, knowledge, cells, *ends, asked, base)
 
     def _settle(self) -> None:
         """What the components' ends say of the cells."""

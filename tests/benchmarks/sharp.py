@@ -22,7 +22,7 @@ from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
-from side_by_side import check, data_file, machine, say, show
+from side_by_side import ROOT, check, data_file, machine, say, show
 
 from sdc.api import best_release
 from sdc.bounds.enumeration import enumerate_tables
@@ -38,7 +38,7 @@ from sdc.model.table import Table
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 
 SMALL_COUNT, MIN_WIDTH = 2, 3
-EIGHT_OF_NLTCS, EIGHT_OF_CPS13 = (0, 1, 2, 4, 5, 7, 8, 13), (0, 1, 2, 3, 4, 6, 8, 9)
+EIGHT_OF_NLTCS, EIGHT_OF_CPS13 = (0, 1, 2, 4, 5, 7, 8, 13), (0, 1, 4, 5, 8, 9, 11, 12)
 TABLES, MOST_TABLES = 2000, 20_000
 BUDGETS = (120, 600, 1800)
 
@@ -89,31 +89,43 @@ def all_ways(table: Table, dimension: int) -> Release:
     return Release.of(st.of(some) for some in combinations(range(len(table.schema)), dimension))
 
 
-def report(name: str, table: Table, release: Release, seconds: int, kept: dict[str, SharpPart] | None = None) -> None:
-    """One search: how many are sharp as time goes, and what gave the ends."""
-    cells, begun, seen = table.codes[table.at_risk(SMALL_COUNT)], time.process_time(), Counter[str]()
-    parts, steps = {} if kept is None else kept, Counter[str]()
+class Notes:
+    """The parts of a search, and what each round took: milliseconds here, and steps of the budget."""
 
-    def note(part: SharpPart, progress: SharpProgress) -> None:
+    def __init__(self, parts: dict[str, SharpPart]) -> None:
+        self.parts, self.before = parts, dict(parts)
+        self.took, self.steps, self.last = Counter[str](), Counter[str](), time.process_time()
+
+    def __call__(self, part: SharpPart, progress: SharpProgress) -> None:
         now = time.process_time()
-        seen[progress.round] += round(1000 * (now - note.last))  # type: ignore[attr-defined]
-        steps[progress.round] += int(part.arrays["steps"][0])
-        note.last = now  # type: ignore[attr-defined]
-        parts[part.key] = part
+        self.took[progress.round] += round(1000 * (now - self.last))
+        self.steps[progress.round] += int(part.arrays["steps"][0])
+        self.parts[part.key], self.last = part, now
 
-    note.last = begun  # type: ignore[attr-defined]
+
+def report(name: str, table: Table, release: Release, seconds: int, kept: dict[str, SharpPart] | None = None) -> None:
+    """One search: how many cells are sharp, what gave their ends, and what that took."""
+    cells, begun, notes = (
+        table.codes[table.at_risk(SMALL_COUNT)],
+        time.process_time(),
+        Notes({} if kept is None else kept),
+    )
     known = Knowledge.of(table, release)
-    found = sharp_bounds(table, known, cells, seconds=seconds, on_part=note, kept=dict(parts))
+    found = sharp_bounds(table, known, cells, seconds=seconds, on_part=notes, kept=notes.before)
     took = time.process_time() - begun
     bounds = found.bounds
-    ends = (bounds.outer == bounds.inner).sum(axis=0)
+    open_, ends = bounds.rows(~bounds.exact), (bounds.outer == bounds.inner).sum(axis=0)
     say(f"\n{name}: {release.sub_tables} sub-tables, budget {seconds} s, {took:.1f} s of the processor")
     say(f"  {bounds.exact.sum():,} of {len(bounds):,} cells sharp; lower ends {ends[0]:,}, upper ends {ends[1]:,}")
-    widths = [(np.median(bounds.inner_width[some]), np.median(bounds.outer_width[some])) for some in (~bounds.exact,)]
-    if not bounds.exact.all():
-        say("  the others: median inner width {:.0f}, outer {:.0f}".format(*widths[0]))
+    if len(open_):
+        inner, outer = np.median(open_.inner_width), np.median(open_.outer_width)
+        say(f"  the others: median inner width {inner:.0f}, outer {outer:.0f}")
     show("  ends by method", ["", "outer", "inner"], by_method(found))
-    show("  time", ["", "s", "s of budget"], [[name, seen[name] / 1000, steps[name] / 1e4] for name in seen])
+    show(
+        "  time",
+        ["", "s", "s of budget"],
+        [[name, ms / 1000, notes.steps[name] / 1e4] for name, ms in notes.took.items()],
+    )
 
 
 def by_method(found: SharpBounds) -> list[list[object]]:
@@ -122,6 +134,7 @@ def by_method(found: SharpBounds) -> list[list[object]]:
 
 
 def random_tables() -> None:
+    sys.path.append(str(ROOT))
     from tests.profiles import register_profiles
 
     register_profiles()
@@ -157,7 +170,7 @@ def workers() -> None:
         check(np.array_equal(first.bounds.inner, other.bounds.inner), "inner bounds, in process and on workers")
         check(np.array_equal(first.bounds.outer, other.bounds.outer), "outer bounds, in process and on workers")
     say(
-        f"\n{len(cells)} cells of nltcs: in process {times[0]:.1f} s; one worker {times[4]:.1f} s, two {times[3]:.1f} s: "
+        f"\n{len(cells)} cells of nltcs: {times[0]:.1f} s in process, {times[4]:.1f} s one worker, {times[3]:.1f} s two"
     )
     say(f"  {times[4] / times[3]:.2f} times as fast, warm ({machine()})")
 
