@@ -106,14 +106,14 @@ class Program:
                 added.add(cells)
                 self._model.add(sum(self._free[i] for i in cells) == int(self._truth[list(cells)].sum()))
 
-    def farthest(self, cell: int, end: int, outer: int, inner: int, effort: float = EFFORT) -> Reached:
+    def farthest(self, cell: int, end: int, outer: int, inner: int, effort: float | None = None) -> Reached:
         """The best value found of one end (0 or 1) of a cell, and the bound that the solver says is proven."""
         if cell not in self._free:
             return Reached(int(self._truth[cell]), None, 1)
         (self._model.maximize if end else self._model.minimize)(self._free[cell])
         inward = -1 if end else 1
         best, proven, seconds = self._truth, int(self.outer[cell, end]), 0.0
-        for settings in self._searches(effort):
+        for settings in self._searches(effort or EFFORT):
             found, bound, taken = self._solved(settings, cell, end)
             best = min(best, found, key=lambda table: inward * int(table[cell]))
             proven = max(proven, bound, key=lambda value: inward * value)
