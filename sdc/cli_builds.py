@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,12 +18,17 @@ from sdc.cli_options import (
     Json,
     RunFolderPath,
     RunsPath,
+    Watch,
+    WatchPort,
     first_of,
     print_json,
     print_release,
     status_of_release,
 )
 from sdc.model.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from sdc.config import ExecutionConfig
 
 builds = typer.Typer()
 
@@ -37,7 +42,14 @@ SIZES = {
 
 
 @builds.command()
-def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_json: Json = False) -> None:
+def run(
+    config: ConfigPath,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    watch: Watch = False,
+    watch_port: WatchPort = None,
+    as_json: Json = False,
+) -> None:
     """The whole build, from microdata to release and audit report."""
     # before all else: what is imported for a build takes seconds
     print(f"{config}: reads the config", file=sys.stderr, flush=True)
@@ -49,9 +61,7 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     check_cluster(build.config.execution)
     print(f"{build.config.name}: config and columns are right, Prefect starts", file=sys.stderr, flush=True)
     # after the refusals, because Prefect takes seconds to start
-    from flows.embedded import embedded_server
-
-    with embedded_server() as await_server:
+    with prefect_server(build.config.execution, watch, watch_port) as await_server:
         from flows.release_build import release_build
 
         await_server()
@@ -64,6 +74,19 @@ def run(config: ConfigPath, data: Data = None, workers: BuildWorkers = None, as_
     print(f"to publish    {folder}/release")
     print(f"audit report  {folder}/confidential/report.html")
     raise typer.Exit(status_of_release(result["release"]))
+
+
+def prefect_server(
+    execution: ExecutionConfig, watch: bool, port: int | None
+) -> AbstractContextManager[Callable[[], None]]:
+    """The server of a flow, and what waits for it; where it is to be watched, also the pages, and what says where."""
+    if watch or port is not None:
+        from flows.watch import watched_server
+
+        return watched_server(execution, port or 0)
+    from flows.embedded import embedded_server
+
+    return embedded_server()
 
 
 @builds.command()

@@ -52,6 +52,14 @@ Workers = Annotated[
 ]
 BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
 Floor = Annotated[int, typer.Option(min=0, max=1 << 53, help="Only sub-tables whose critical width reaches it.")]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", help="Say where to see the run in a browser of this machine: Prefect's page and Dask's."),
+]
+WatchPort = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, help="The port of these pages, with --watch or without; default a free one."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
 ReleaseOption = Annotated[
     list[str] | None,

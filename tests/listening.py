@@ -69,3 +69,14 @@ def _answers(url: str) -> bool:
         return False
     except Exception:  # it speaks, but not HTTP
         return False
+
+
+def status_of(url: str, data: bytes | None = None) -> int:
+    """Of the answer; 0 where nobody answers."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0

@@ -8,11 +8,12 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sdc.config import ExecutionConfig
 from sdc.execution.connection import check_workers, connect
@@ -31,7 +32,12 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.storage.scratch import own_scratch
 
+if TYPE_CHECKING:
+    from sdc.execution.watch import Watch
+
 TRIES = 3
+WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+"""Where clusters that are opened show Dask's dashboard, if anywhere."""
 
 
 @contextmanager
@@ -46,9 +52,9 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
         return
     # clusters are imported where they are opened: Dask takes 0.4 s, which a plain command need not wait for
     if isinstance(settings, LocalSettings):
-        opened = _local(settings, worker_memory(execution))
+        opened = _local(settings, worker_memory(execution), WATCH.get())
     elif isinstance(settings, SlurmSettings):
-        opened = slurm_executor(settings)
+        opened = slurm_executor(settings, WATCH.get())
     elif isinstance(settings, KubernetesSettings):
         opened = _kubernetes(settings)
     else:
@@ -91,7 +97,7 @@ def _named(cluster: str) -> Iterator[None]:
 
 
 @contextmanager
-def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
+def _local(settings: LocalSettings, memory: int, watch: Watch | None) -> Iterator[Executor]:
     import dask
     from distributed import Client, LocalCluster, Security
 
@@ -103,7 +109,7 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
     with own_scratch(Path(tempfile.gettempdir())) as scratch, dask.config.set(configured):
 
         def start() -> Any:
-            with _deaf_to_signals():
+            with deaf_to_signals():
                 return LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=settings.fewest,
                     threads_per_worker=1,
@@ -114,13 +120,19 @@ def _local(settings: LocalSettings, memory: int) -> Iterator[Executor]:
                     security=security,
                     memory_limit=memory,
                     local_directory=str(scratch),
+                    loop=watch and watch.loop,
                 )
 
-        with _in_a_few_tries(start) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+        with (
+            _in_a_few_tries(start) as cluster,
+            Client(cluster) as client,  # type: ignore[no-untyped-call]
+            nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
+        ):
             if settings.adaptive:
                 cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
+            shown = watch.SAID if watch else client.dashboard_link if settings.dashboard else None
             try:
-                yield DaskExecutor(client, scratch, settings.most, dashboard=settings.dashboard)
+                yield DaskExecutor(client, scratch, settings.most, dashboard=shown)
             except BaseException:
                 _kill(cluster)
                 raise
@@ -136,7 +148,7 @@ def _kill(cluster: Any) -> None:
 
 
 @contextmanager
-def _deaf_to_signals() -> Iterator[None]:
+def deaf_to_signals() -> Iterator[None]:
     """Threads that are started meanwhile, and the workers that these start whenever, take no signal that asks to end.
 
     One to the whole group would end the workers beside this process, which would wait for them and start others. They
@@ -200,7 +212,7 @@ def _started(settings: KubernetesSettings, cluster: Any) -> Any:
 def _at_address(settings: AddressSettings, memory: int) -> Iterator[Executor]:
     with _scratch_below(settings.scratch) as scratch, connect(settings) as client:
         workers = check_workers(client, scratch, settings.timeout_seconds, memory)
-        yield DaskExecutor(client, scratch, workers)
+        yield DaskExecutor(client, scratch, workers, dashboard=client.dashboard_link)
 
 
 @contextmanager

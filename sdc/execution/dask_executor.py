@@ -35,7 +35,7 @@ class DaskExecutor:
     share tasks by how long those of the same function took in its last call.
 
     patience   seconds to wait for a lost scheduler to come back, and for a worker where there is none
-    dashboard  whether the scheduler has one
+    dashboard  where it is, None where the scheduler has none
     waiting    what is known of workers that are still to come
     """
 
@@ -46,7 +46,7 @@ class DaskExecutor:
         workers: int,
         patience: float = 300.0,
         *,
-        dashboard: bool = True,
+        dashboard: str | None = None,
         waiting: Callable[[], str] = lambda: "",
     ) -> None:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
@@ -54,8 +54,7 @@ class DaskExecutor:
         self._why_waiting = waiting
         client._timeout = patience  # how long the client itself tries to reach a scheduler that it lost
         client.scheduler_comm.interval = 0.0  # else it sends every 10 ms, which a search waits for at each of its steps
-        link = client.dashboard_link if dashboard else None  # Dask makes one up
-        _tell("cluster opened", f"Dask dashboard: {link or 'none'}", dashboard=link, workers=workers)
+        _tell("cluster opened", f"Dask dashboard: {dashboard or 'none'}", dashboard=dashboard, workers=workers)
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         """The results in order; SdcError where a unit killed every worker that tried it, or nobody works for long."""

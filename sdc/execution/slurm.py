@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sdc.execution.connection import check_workers
 from sdc.execution.dask_executor import DaskExecutor
@@ -16,6 +16,9 @@ from sdc.execution.settings import SlurmSettings, walltime_seconds
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.storage.scratch import own_scratch
+
+if TYPE_CHECKING:
+    from sdc.execution.watch import Watch
 
 COMMANDS = "sbatch", "scancel", "sinfo", "squeue"
 ANSWER_SECONDS = 60  # that one of them may take
@@ -72,7 +75,7 @@ def _asked(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def slurm_executor(settings: SlurmSettings) -> Iterator[Executor]:
+def slurm_executor(settings: SlurmSettings, watch: Watch | None = None) -> Iterator[Executor]:
     """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
     import dask
     from distributed import Client
@@ -81,16 +84,18 @@ def slurm_executor(settings: SlurmSettings) -> Iterator[Executor]:
     with (
         own_scratch(settings.scratch) as scratch,
         dask.config.set(ALMOST_NO_HTTP),
-        _submitted(settings, scratch, library.SLURMCluster) as cluster,
+        _submitted(settings, scratch, library.SLURMCluster, watch and watch.loop) as cluster,
         Client(cluster) as client,  # type: ignore[no-untyped-call]
+        nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
     ):
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
         jobs = Jobs(cluster)
         check_workers(client, scratch, settings.timeout_seconds, waiting=jobs.before_the_first)
-        yield DaskExecutor(client, scratch, settings.most, settings.timeout_seconds, dashboard=False, waiting=jobs.said)
+        shown, seconds = watch.SAID if watch else None, settings.timeout_seconds
+        yield DaskExecutor(client, scratch, settings.most, seconds, dashboard=shown, waiting=jobs.said)
 
 
-def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any) -> Any:
+def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any, loop: Any) -> Any:
     """The Dask cluster whose workers are jobs; ConfigError where its scheduler does not start or none is submitted."""
     try:
         if settings.log_folder is not None:
@@ -98,6 +103,7 @@ def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any) -> Any:
         return cluster(
             n_workers=settings.fewest,
             security=_certificates(scratch),
+            loop=loop,
             # jobs on other nodes need the scheduler, which asks for the key; its HTTP asks nobody
             scheduler_options={"dashboard_address": "127.0.0.1:0", "dashboard": False},
             **job_settings(settings),

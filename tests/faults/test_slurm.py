@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from tests.conftest import ROOT
 from tests.folders import contents
-from tests.listening import listened_to
+from tests.listening import listened_to, status_of
 from tests.prefect_home import made_home
 from tests.slurm import SHORT, Slurm, slurm, wait_until
 
@@ -51,14 +52,14 @@ class OnSlurm:
         (self.folder / "build.yaml").write_text(yaml.safe_dump(content))
         (self.folder / "slurm.yaml").write_text(yaml.safe_dump(CLUSTER | cluster))
 
-    def started(self) -> subprocess.Popen[str]:
+    def started(self, *words: str) -> subprocess.Popen[str]:
         environment = os.environ | {
             "SLURM_CONF": str(self.slurm.conf),
             "PYTHONPATH": str(ROOT),
             "PREFECT_HOME": str(made_home(self.folder / "prefect")),
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "sdc.cli", "run", "build.yaml"],
+            [sys.executable, "-m", "sdc.cli", "run", "build.yaml", *words],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -109,6 +110,16 @@ def test_the_same_bytes_and_nobody_else_can_listen(on_slurm: OnSlurm, monkeypatc
     assert {socket.address for socket in sockets} == {"127.0.0.1"}
     assert answers == []
     on_slurm.require_the_same_as_here(monkeypatch)
+
+
+def test_its_dashboard_is_seen_by_whoever_has_the_key_alone(on_slurm: OnSlurm) -> None:
+    """The scheduler is in the process of the build, on whatever node the workers are."""
+    build = on_slurm.started("--watch")
+    wait_until(lambda: "  Dask " in on_slurm.said)
+    (address,) = re.findall(r"^  Dask +(\S+)$", on_slurm.said, re.MULTILINE)
+    wait_until(lambda: status_of(address) == 200)
+    assert status_of(f"{address.rpartition('/')[0]}x/status") == 403
+    on_slurm.ended(build)
 
 
 def test_a_job_that_is_cancelled(

@@ -12,8 +12,6 @@ import ssl
 import stat
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.refusal import FILES
 from sdc.storage.parquet import open_memory_form, write_memory_form
+from tests.listening import status_of
 from tests.prefect_home import served_home
 from tests.strategies import czech
 
@@ -110,14 +109,6 @@ def is_web_server(host: str, port: int) -> bool:
 
 
 PAGES = ["/", "/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/sysmon", "/api/v1"]
-
-
-def status_of(url: str, data: bytes | None = None) -> int:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=10) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
 
 
 # Prefect

@@ -1,0 +1,104 @@
+"""Prefect for a run, and where the run can be seen: Prefect's page, beside the dashboard of Dask's scheduler."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import prefect
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_UI_URL
+from tornado.httpclient import AsyncHTTPClient
+from tornado.web import RequestHandler
+
+from flows.embedded import embedded_server
+from sdc.config import ExecutionConfig
+from sdc.execution.watch import Watch, require_own_scheduler, watched
+
+BASE = b"/PREFECT_UI_SERVE_BASE_REPLACE_PLACEHOLDER"  # in the files of Prefect's page, for the path they are served at
+HEADERS = "Accept", "Content-Type", "X-PREFECT-API-VERSION"  # of a request to the API, beside the key
+
+
+@contextmanager
+def watched_server(execution: ExecutionConfig, port: int) -> Iterator[Callable[[], None]]:
+    """As `embedded_server`; what waits also says where the run can be seen, on a port of the loopback, 0 for any.
+
+    ConfigError, before anything starts, where the port is taken or the workers cannot be seen from here.
+    """
+    has_workers, elsewhere = require_own_scheduler(execution), PREFECT_API_URL.value()
+    with watched(port) as watch, embedded_server() as await_server:
+
+        def await_and_say() -> None:
+            await_server()
+            page = f"the page of its own server, {PREFECT_UI_URL.value()}" if elsewhere else prefect_page(watch)
+            dask = f"{watch.address}/status" if has_workers else "no workers: this process computes all"
+            lines = "this run can be seen until it ends, by whoever has the addresses:", f"  Prefect  {page}"
+            print(*lines, f"  Dask     {dask}", sep="\n", file=sys.stderr, flush=True)
+
+        yield await_and_say
+
+
+def prefect_page(watch: Watch) -> str:
+    """The address of the page. The server has none of its own, as that would be open to every user of this machine."""
+    key = base64.b64encode(str(PREFECT_API_AUTH_STRING.value()).encode()).decode()
+    api = {"url": PREFECT_API_URL.value(), "key": f"Basic {key}"}
+    base = f"{watch.root}/prefect"
+    watch.add([("/api/.*", _Api, api), ("/prefect/ui-settings", _Settings, {"root": watch.root})])
+    watch.add([("/prefect/(.*)", _Page, {"base": base})])
+    return f"{watch.address}/prefect/runs"
+
+
+class _Page(RequestHandler):
+    """The files that come with Prefect."""
+
+    def initialize(self, base: str) -> None:
+        self.base, self.files = base.encode(), Path(prefect.__ui_static_path__)
+
+    def get(self, path: str) -> None:
+        file = (self.files / path).resolve()
+        if not (file.is_relative_to(self.files.resolve()) and file.is_file()):
+            file = self.files / "index.html"  # which shows the page of that path
+        self.set_header("Content-Type", mimetypes.guess_type(file)[0] or "application/octet-stream")
+        self.finish(file.read_bytes().replace(BASE, self.base))
+
+
+class _Settings(RequestHandler):
+    """What the page asks for first."""
+
+    def initialize(self, root: str) -> None:
+        self.root = root
+
+    def get(self) -> None:
+        pages = {"default_ui": "v1", "available_uis": ["v1"], "v1_base_url": f"{self.root}/prefect"}
+        # at the host that was asked, which is another one through a tunnel
+        url = f"{self.request.protocol}://{self.request.host}{self.root}/api"
+        self.finish({"api_url": url, "csrf_enabled": False, "auth": None, "flags": [], **pages})
+
+
+class _Api(RequestHandler):
+    """The server's API, with its key."""
+
+    SUPPORTED_METHODS = "GET", "POST", "PATCH", "PUT", "DELETE"
+
+    def initialize(self, url: str, key: str) -> None:
+        self.url, self.key = url, key
+
+    async def _pass_on(self) -> None:
+        asked = self.request
+        headers = {name: asked.headers[name] for name in HEADERS if name in asked.headers}
+        answer = await AsyncHTTPClient().fetch(
+            f"{self.url}/{str(asked.uri).partition('/api/')[2]}",
+            raise_error=False,
+            method=asked.method,
+            headers={**headers, "Authorization": self.key},
+            body=asked.body or None,
+            allow_nonstandard_methods=True,
+        )
+        self.set_status(answer.code)
+        self.set_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
+        self.finish(answer.body)
+
+    get = post = patch = put = delete = _pass_on
