@@ -36,6 +36,7 @@ from sdc.cli_options import (
     print_required,
     status_of_release,
 )
+from sdc.cli_papers import papers
 from sdc.cli_publication import publications
 from sdc.cli_rules import rules
 from sdc.cli_server import served
@@ -64,6 +65,7 @@ app = typer.Typer(
 )
 app.add_typer(builds)
 app.add_typer(configs)
+app.add_typer(papers)
 app.add_typer(publications)
 app.add_typer(rules)
 app.add_typer(served)

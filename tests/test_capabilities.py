@@ -41,7 +41,7 @@ NO_FEATURES = {
     ),
     "settings of table.weight": ("weighted",),
 }
-NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "migrate"}
+NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "migrate", "papers"}
 NO_VERBS = {"read_table", "PosteriorLimit"}
 
 

@@ -1,0 +1,84 @@
+"""[CACM]: the table server. Its paper prints definitions and rules, and pictures of tables that were not published."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from markupsafe import Markup
+
+from sdc import api
+from sdc.model.release import Release
+from sdc.papers.item import Item, Value
+from sdc.papers.sources import CZECH, SMALL_COUNT, WIDTH, Sources
+from sdc.report import simulation
+from sdc.server.simulation import summary
+
+RULES = ("myopic", "one_step")
+
+
+def _criterion(sources: Sources) -> Value:
+    """What is public at the end holds all that was so before, and the criterion is monotone."""
+    return {
+        rule: sum(
+            api.assess(CZECH, Release.of(course.frontier), min_width=WIDTH, small_count=SMALL_COUNT).releasable
+            is not True
+            for course in sources.courses[rule]
+        )
+        for rule in RULES
+    }
+
+
+def _steps(sources: Sources) -> Value:
+    largest = {
+        rule: max(b - a for course in sources.courses[rule] for a, b in pairwise(course.released)) for rule in RULES
+    }
+    return "smaller steps" if largest["one_step"] < largest["myopic"] else "steps as large"
+
+
+def _over_requests(sources: Sources, _: Value) -> Markup:
+    batch = sources.ordered.release.sub_tables
+    sets: dict[str, Any] = {
+        rule: summary(found, {who for one in found for who in one.who}, batch)["curve"]
+        for rule, found in sources.courses.items()
+    }
+    return simulation.curve(sets, batch)
+
+
+ITEMS = (
+    Item(
+        "cacm-query-space",
+        "CACM",
+        "introduction",
+        "The query space of a table of K variables has 2 to the K sub-tables: those of the Czech table, K = 6.",
+        2**6,
+        lambda sources: len(sources.widths),
+    ),
+    Item(
+        "cacm-criterion",
+        "CACM",
+        "introduction",
+        "At all times what is released satisfies the criterion: of 4 streams of 128 requests under each rule those "
+        "that end with a release that does not.",
+        dict.fromkeys(RULES, 0),
+        _criterion,
+    ),
+    Item(
+        "cacm-one-step",
+        "CACM",
+        "introduction",
+        "The rule of one step beside the myopic one: how much one request makes public at most, in these streams.",
+        "smaller steps",
+        _steps,
+        draw=_over_requests,
+    ),
+    Item(
+        "cacm-pictures",
+        "CACM",
+        "figures",
+        "The pictures of the query space and of the prototypes.",
+        "pictures",
+        None,
+        needs="the tables that they show, which were never published; the picture above is of the Czech table",
+    ),
+)

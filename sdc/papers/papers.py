@@ -1,0 +1,104 @@
+"""All items of the papers, computed and judged; and the page and the document that say how they stand."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sdc.api import require_new
+from sdc.model.errors import ConfigError
+from sdc.papers import cacm, dft, dks, kdsf
+from sdc.papers.item import Item, Outcome, Standing, written
+from sdc.papers.references import references
+from sdc.papers.sources import Sources
+from sdc.storage.run_folder import RunFolder
+
+ITEMS: dict[str, Item] = {one.key: one for one in (*kdsf.ITEMS, *dks.ITEMS, *dft.ITEMS, *cacm.ITEMS)}
+PAGE, DOCUMENT = "papers.html", "papers.json"
+WORDS = {
+    Standing.AGREES: "agree",
+    Standing.DIFFERS: "differ for a known reason",
+    Standing.NEEDS: "need what is not here",
+    Standing.UNEXPLAINED: "differ for no known reason",
+}
+
+
+def chosen(names: Sequence[str]) -> list[Item]:
+    """The items of these names, in their own order, all without one; ConfigError for a name that none has."""
+    for name in names:
+        if name not in ITEMS:
+            near = difflib.get_close_matches(name, ITEMS, n=3) or list(ITEMS)
+            raise ConfigError(f"--only {name!r} is no item of the papers; name one of {', '.join(near)}")
+    return [one for key, one in ITEMS.items() if not names or key in names]
+
+
+def computed(
+    items: Iterable[Item],
+    sources: Sources,
+    *,
+    pictures: bool = False,
+    say: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """Each item computed, where its data are there, and told as soon as it is; with its picture where one is wanted."""
+    found = []
+    for item in items:
+        value = item.compute(sources) if item.compute is not None and sources.has(item.needs) else None
+        drawn = item.draw(sources, value) if pictures and item.draw is not None and value is not None else None
+        found.append(Outcome(item, value, drawn))
+        say(found[-1])
+    return found
+
+
+def numbers(outcomes: Sequence[Outcome]) -> dict[Standing, int]:
+    """How many items stand how."""
+    counted = Counter(one.standing for one in outcomes)
+    return {standing: counted[standing] for standing in Standing}
+
+
+def facts(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The document: each item, how many stand how, and the papers that they are of."""
+    named = references()
+    return {
+        "items": [one.facts for one in outcomes],
+        **{standing.value: number for standing, number in numbers(outcomes).items()},
+        "references": {key: named[key] for key in dict.fromkeys(one.item.paper for one in outcomes)},
+    }
+
+
+def write(outcomes: Sequence[Outcome], folder: Path) -> None:
+    """The page and the document in a new folder, whole or not at all; ConfigError as `require_new`."""
+    out = folder.absolute()
+    require_new(out)
+    with RunFolder(out.parent).writing(out.name) as into:
+        (into / PAGE).write_text(page(outcomes), encoding="utf-8")
+        text = json.dumps(facts(outcomes), indent=1, ensure_ascii=False)
+        (into / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
+    """One page that needs nothing else: no script, no network, the same bytes for the same outcomes."""
+    environment = Environment(
+        loader=PackageLoader("sdc", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    named = references()
+    papers = {
+        key: [one for one in outcomes if one.item.paper == key]
+        for key in dict.fromkeys(one.item.paper for one in outcomes)
+    }
+    return environment.get_template("papers.html.j2").render(
+        papers=papers,
+        references=named,
+        numbers=[(number, WORDS[standing], standing.value) for standing, number in numbers(outcomes).items()],
+        differing=[one for one in outcomes if one.standing is not Standing.AGREES],
+        written=written,
+    )

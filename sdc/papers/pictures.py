@@ -1,0 +1,77 @@
+"""The pictures of the page: those of the report, of the papers' tables, and printed probabilities beside exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from markupsafe import Markup
+
+from sdc import api
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.release import Release
+from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
+from sdc.report import chains, curve, figures, graphs, lattice, svg
+from sdc.report.plot import PAGE, Plot
+from sdc.report.scale import Scale
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.search.decomposable import TraceRow
+
+CRITERION = MinWidth(SMALL_COUNT, WIDTH)
+DRAWS = 500
+LEFT, TOP, ROW = 110.0, 40.0, 22.0
+
+
+def query_space(widths: CriticalWidths, release: Release) -> Markup:
+    """Every sub-table with its critical width, the chain of the most dangerous ones, and what is not released."""
+    variables = len(CZECH.schema)
+    rows, chain = lattice.levels(widths, variables), lattice.most_dangerous_chain(widths, variables)
+    scale = Scale.of(WIDTH, int(widths.widths.max()))
+    squares = figures.lattice_squares(rows, chain, release, CZECH.schema, scale)
+    return figures.legend(scale) + squares
+
+
+def bounds(release: Release) -> Markup:
+    """Sharp bounds of the cells at risk."""
+    return figures.exposed_cells(api.cell_bounds(CZECH, release, small_count=SMALL_COUNT), CRITERION, CZECH.schema)
+
+
+def annealing(trace: Sequence[TraceRow]) -> Markup:
+    """The utility of each chain by step."""
+    return chains.utility_by_step(chains.by_chain(trace))
+
+
+def tree(graph: DecomposableGraph) -> Markup:
+    """A junction tree over the CPS attributes."""
+    return graphs.junction_tree(graph, CPS)
+
+
+def risk_utility() -> Markup:
+    """What both methods release of the Czech table by the width required."""
+    asked = (1, 3, 6, 10, 15, 20, 30, 40, 50, 60)
+    points = api.risk_utility_curve(CZECH, min_widths=asked, small_counts=[SMALL_COUNT], chains=2, steps=2_000)
+    return curve.risk_utility(curve.by_series(points), WIDTH)
+
+
+Laws = Mapping[str, Sequence[float]]
+
+
+def laws(name: str, printed: Laws, computed: Laws) -> Markup:
+    """Of each cell and count the computed probability, with the standard error of 500 draws, and the printed one."""
+    rows = [(cell, count, p, computed[cell][count]) for cell, found in printed.items() for count, p in enumerate(found)]
+    plot = Plot(LEFT, TOP, PAGE - LEFT - 30, ROW * len(rows), (0.0, 0.8), (0.0, float(len(rows))))
+    parts = [svg.text(LEFT, 14, "● computed, with one standard error of 500 draws to each side; ○ printed")]
+    parts += plot.grid([k / 10 for k in range(9)], [])
+    for k, row in enumerate(rows):
+        parts += _law(plot, TOP + ROW * (k + 0.5), *row)
+    words = "A line a cell and count: the filled dot is the computed probability, the ring the printed one."
+    return svg.figure(f"{name}-laws", PAGE, TOP + ROW * len(rows) + 24, "Probabilities of the counts", words, parts)
+
+
+def _law(plot: Plot, y: float, cell: str, count: int, printed: float, computed: float) -> Iterator[Markup]:
+    error = (computed * (1 - computed) / DRAWS) ** 0.5
+    title = svg.element("title", f"{cell}, count {count}: computed {computed:.3f}, printed {printed:.2f}")
+    yield svg.text(LEFT - 12, y + 4, f"{cell}  {count}", anchor="end")
+    yield svg.line(plot.x(computed - error), y, plot.x(computed + error), y, "range")
+    yield svg.element("circle", title, cx=plot.x(computed), cy=y, r=4.0, fill="#1f5f96")
+    yield svg.element("circle", cx=plot.x(printed), cy=y, r=5.5, fill="none", stroke="#c2570c", stroke_width=2)
