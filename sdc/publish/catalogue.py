@@ -31,6 +31,12 @@ _CONTEXT = {
     "spdx": "http://spdx.org/rdf/terms#",
     "foaf": "http://xmlns.com/foaf/0.1/",
 }
+_TEMPLATES = jinja2.Environment(
+    autoescape=True,
+    loader=jinja2.PackageLoader("sdc.publish", "."),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+)
 
 
 def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -123,8 +129,6 @@ def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
 
 def _page(metadata: Mapping[str, Any]) -> str:
     """A table of the tables, to be sorted and searched in, with links to their files; nothing is from elsewhere."""
-    loader = jinja2.PackageLoader("sdc.publish", ".")
-    environment = jinja2.Environment(autoescape=True, loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True)
     tables: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     others = []
     for resource in metadata["resources"]:
@@ -142,6 +146,6 @@ def _page(metadata: Mapping[str, Any]) -> str:
     facts = [(what, metadata[key]) for what, key in said.items() if metadata.get(key)]
     for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
         facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]
-    return environment.get_template("index.html.j2").render(
+    return _TEMPLATES.get_template("index.html.j2").render(
         metadata=metadata, rows=rows, labels=labels, facts=facts, others=others, catalogue=CATALOGUE, sums=SUMS
     )

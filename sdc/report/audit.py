@@ -22,24 +22,23 @@ from sdc.report.verdict import verdict
 
 __all__ = ["Audit", "render"]
 
+_TEMPLATES = Environment(
+    loader=PackageLoader("sdc", "report"),
+    # names of variables and categories come from the data, and may hold anything
+    autoescape=True,
+    # a value that the template asks for and nobody gives is a fault, not an empty line in an audit
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {"number": sections.number, "amount": chains.amount, "shorten": exposure.shorten}
+
 
 def render(audit: Audit) -> str:
     """The page as HTML: no network, no script but the search in its tables, the same bytes for the same audit."""
-    environment = Environment(
-        loader=PackageLoader("sdc", "report"),
-        # names of variables and categories come from the data, and may hold anything
-        autoescape=True,
-        # a value that the template asks for and nobody gives is a fault, not an empty line in an audit
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = sections.number
-    environment.filters["amount"] = chains.amount
-    environment.filters["shorten"] = exposure.shorten
     values = _values(audit)
     values |= {**_first_page(audit, values["verdict"].done), **_script()}
-    return environment.get_template("audit.html.j2").render(
+    return _TEMPLATES.get_template("audit.html.j2").render(
         audit=audit, **values, sections=first_page.contents({**values, "best_reason": audit.best_reason})
     )
 

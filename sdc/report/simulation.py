@@ -25,13 +25,24 @@ BARS = (
 
 Facts = Mapping[str, Any]
 
+_TEMPLATES = Environment(
+    loader=PackageLoader("sdc", "report"),
+    autoescape=True,  # names come from files, and may hold anything
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["number"] = number
+
 
 def render(facts: Facts) -> str:
     """The page of a simulation: no script, no network, the same bytes for the same facts."""
     every = {one["name"]: one for one in facts["rule_sets"]}
     sets = dict(list(every.items())[:MOST_DRAWN])
     curves = curve({name: one["curve"] for name, one in sets.items()}, facts["ordered_release"])
-    return _page("simulation.html.j2", facts=facts, curve=curves, bars=bars(sets), rules=_rules(every))
+    return _TEMPLATES.get_template("simulation.html.j2").render(
+        facts=facts, curve=curves, bars=bars(sets), rules=_rules(every)
+    )
 
 
 def render_replay(facts: Facts) -> str:
@@ -39,21 +50,9 @@ def render_replay(facts: Facts) -> str:
     sets = {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}
     drawn = dict(list(sets.items())[:MOST_DRAWN])
     figures = [trajectories(drawn, name, words) for name, words in (("released", "R(t)"), ("unreleasable", "U(t)"))]
-    return _page(
-        "replay.html.j2", facts=facts, sets=sets, figures=figures, rules=_rules(facts["as_it_would_have_been"])
+    return _TEMPLATES.get_template("replay.html.j2").render(
+        facts=facts, sets=sets, figures=figures, rules=_rules(facts["as_it_would_have_been"])
     )
-
-
-def _page(template: str, **values: Any) -> str:
-    environment = Environment(
-        loader=PackageLoader("sdc", "report"),
-        autoescape=True,  # names come from files, and may hold anything
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    return environment.get_template(template).render(**values)
 
 
 def _rules(sets: Facts) -> dict[str, str]:

@@ -92,6 +92,7 @@ def enumerated(table: Table, told: list[Told], names: tuple[str, ...]) -> dict[t
     wanted = [listed(one) for one in told]
     left = [Counter(one) for one in wanted]
     found: dict[tuple[str, ...], set[int]] = {}
+    last = {(t, key): number for number, told_of in enumerate(keys) for t, key in enumerate(told_of)}
 
     def place(number: int, counts: list[int]) -> None:
         if number == len(cells):
@@ -106,7 +107,9 @@ def enumerated(table: Table, told: list[Told], names: tuple[str, ...]) -> dict[t
         for count in range(min((left[t][key] for t, key in inside), default=0) + 1):
             for t, key in inside:
                 left[t][key] -= count
-            place(number + 1, [*counts, count])
+            # what is told is used up by the last cell that it is of
+            if not any(left[t][key] for t, key in inside if last[t, key] == number):
+                place(number + 1, [*counts, count])
             for t, key in inside:
                 left[t][key] += count
 
