@@ -15,8 +15,8 @@ simulations = typer.Typer()
 Rules = Annotated[
     str,
     typer.Option(
-        help="Names with commas between: myopic, one_step, biased, value, share, batch, simulatable, config; or a YAML "
-        "file {name: [{rule: ...}, ...]}."
+        help="Names with commas between: myopic, one_step, one_step_frontier, biased, value, share, batch, "
+        "simulatable, config; or a YAML file {name: [{rule: ...}, ...]}."
     ),
 ]
 

@@ -814,9 +814,15 @@ class ExecutionConfig(Section):
 
 
 class OneStepConfig(Section):
-    """A sub-table is released only where one of its children is released ([KDSF] section 4)."""
+    """A sub-table is released only where it is one step from R(t): one of its children is ([KDSF] section 4)."""
 
     rule: Literal["one_step"]
+
+
+class OneStepFrontierConfig(Section):
+    """A sub-table is released only where one of its children is on RF(t), or all of them are released."""
+
+    rule: Literal["one_step_frontier"]
 
 
 class BiasedConfig(Section):
@@ -884,7 +890,13 @@ class SimulatableRuleConfig(SimulatableConfig):
 
 
 RuleConfig: TypeAlias = Annotated[
-    OneStepConfig | BiasedConfig | ValueConfig | BatchConfig | ShareConfig | SimulatableRuleConfig,
+    OneStepConfig
+    | OneStepFrontierConfig
+    | BiasedConfig
+    | ValueConfig
+    | BatchConfig
+    | ShareConfig
+    | SimulatableRuleConfig,
     Field(discriminator="rule"),
 ]
 
@@ -921,7 +933,10 @@ class ServerConfig(Section):
     ] = "one-way"
     rules: Annotated[
         tuple[RuleConfig, ...],
-        Field(description="a list of sections with a rule: one_step, biased, value, batch, share or simulatable"),
+        Field(
+            description="a list of sections with a rule: one_step, one_step_frontier, biased, value, batch, share or "
+            "simulatable",
+        ),
     ] = ()
     history: Annotated[
         Text | None,

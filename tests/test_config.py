@@ -570,7 +570,7 @@ def test_cps_13() -> None:
 SERVED = """
 server:
   rules: [{rule: one_step}, {rule: biased, share: 0.1}, {rule: value, least: 2.0}, {rule: batch},
-          {rule: share, most: 0.5}]
+          {rule: share, most: 0.5}, {rule: one_step_frontier}]
   users: [{name: ada}, {name: root, role: operator, days: 30}]
 """
 
@@ -584,6 +584,7 @@ def test_a_server(file: Path) -> None:
         "value",
         "batch",
         "share",
+        "one_step_frontier",
     ]
     assert not config.server.is_public
     assert config_of(file, SMALLEST + "server: {}").server.is_public  # type: ignore[union-attr]

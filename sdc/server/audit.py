@@ -23,6 +23,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.history import FIRST, OPENED, Entry, History, HistoryError, broken_links, canonical
+from sdc.server.rules import is_of_another_rule
 
 OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
 
@@ -187,6 +188,8 @@ class _Replay:
         if not self.versions:
             self._fail(entry, "decides before the first frontier is recorded")
         self._require_version(entry, self.version + (outcome == "released"))
+        if outcome == "refused" and is_of_another_rule(rule := str(body.get("rule")), self.released, sub_table):
+            self._fail(entry, f"refuses {self._label(sub_table)} by the rule {rule}, which had nothing against it")
         if outcome == "answered" and sub_table not in self.released:
             self._fail(entry, f"answers {self._label(sub_table)}, which was not public")
         if outcome == "released":

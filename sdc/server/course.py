@@ -14,7 +14,7 @@ from sdc.model.subtable import SubTable
 from sdc.server.decision import Decision, Past
 from sdc.server.desk import Moment, Outcome, Request
 from sdc.server.history import FIRST, Entry, HistoryError, broken_links
-from sdc.server.rules import told_of_refusal
+from sdc.server.rules import NOT_RELEASED, is_of_another_rule, is_rule, told_of_refusal
 from sdc.server.state import State
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
@@ -77,7 +77,7 @@ class Course:
                 case "frontier":
                     self._move(entry)
                 case "started":
-                    self.rules |= {str(rule["rule"]) for rule in entry.body["rules"]}
+                    self.rules |= {self._known(entry, str(rule["rule"])) for rule in entry.body["rules"]}
         except (KeyError, TypeError, ValueError) as error:
             raise HistoryError(
                 f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}"
@@ -101,12 +101,26 @@ class Course:
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
         told, code = told_of(outcome)
-        message = MESSAGES.get(code) or told_of_refusal(str(entry.body["rule"]), self.rules)
+        rule = self._known(entry, str(entry.body["rule"]))
+        message = MESSAGES.get(code) or self._refusal(rule, request.sub_table)
         self.requests[number] = replace(request, decision=told, code=code, message=message, version=version)
         self.pending.pop(number, None)
         self.waiting.pop(number, None)
         if outcome == WAITING:
             self.waiting[number] = None
+
+    def _known(self, entry: Entry, rule: str) -> str:
+        if not is_rule(rule):
+            raise HistoryError(
+                f"entry {entry.seq} of the history names the rule {rule[:80]!r}, which this version of sdc does not "
+                "know; use the version that wrote it"
+            )
+        return rule
+
+    def _refusal(self, rule: str, subtable: SubTable) -> str:
+        # an earlier version's rule of the same name had another reason
+        is_other = is_of_another_rule(rule, self.state.released, subtable)
+        return NOT_RELEASED if is_other else told_of_refusal(rule, self.rules)
 
     def _release(self, request: Request) -> None:
         before = self.state.released.sub_tables

@@ -15,6 +15,7 @@ from sdc.config import (
     BatchConfig,
     BiasedConfig,
     OneStepConfig,
+    OneStepFrontierConfig,
     RuleConfig,
     ShareConfig,
     SimulatableRuleConfig,
@@ -29,6 +30,7 @@ from sdc.server.effect import Effect
 from sdc.server.state import State, Status
 
 MYOPIC = "myopic"
+NOT_RELEASED = "This table is not released."
 UNSAFE = "with all that was released before it might tell too much"
 
 
@@ -80,20 +82,50 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class OneStep:
-    """Only what has one variable more than something public: a released child, with which all within it has one too.
+    """Only what is one step from R(t) ([KDSF] section 4, [CACM]): it has one variable more than something public.
 
-    That is what has a child on the released frontier ([KDSF] section 4), and what would be public with it.
+    No dead ends: of what is not public the smallest parts are always one step away, so that whatever the criterion
+    lets out is reached, in any order that goes up.
     """
 
     name: ClassVar[str] = "one_step"
     is_public: ClassVar[bool] = True
-    refusal: ClassVar[str] = "a table must follow a public one of one variable fewer, and there is none"
+    refusal: ClassVar[str] = (
+        "it must follow a public table of one variable fewer, and there was none when this was decided"
+    )
+
+    def allows(self, released: Release, subtable: SubTable) -> bool:
+        """Whether it has nothing against a sub-table beside what is public."""
+        return any(child in released for child in st.children(subtable))
 
     def objection(self, question: Question) -> str | None:
-        released = question.state.released
-        if any(child in released for child in st.children(question.sub_table)):
+        return None if self.allows(question.state.released, question.sub_table) else "none of its children is released"
+
+
+@dataclass(frozen=True)
+class OneStepFrontier:
+    """Only what is one step from RF(t): it has a child on the released frontier, or nothing but itself is new with it.
+
+    The first alone has dead ends: when A*B and C*D are public, neither child of A*C is on the frontier, nor ever will
+    be again. What has all its children public moves the frontier by one element, and from it the others are reached.
+    """
+
+    name: ClassVar[str] = "one_step_frontier"
+    is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = (
+        "it must follow a table of one variable fewer on the released frontier, or all its parts must be public, and "
+        "neither was so when this was decided"
+    )
+
+    def allows(self, released: Release, subtable: SubTable) -> bool:
+        """Whether it has nothing against a sub-table beside what is public."""
+        children = tuple(st.children(subtable))
+        return not {*released.frontier}.isdisjoint(children) or all(child in released for child in children)
+
+    def objection(self, question: Question) -> str | None:
+        if self.allows(question.state.released, question.sub_table):
             return None
-        return "none of its children is released"
+        return "none of its children is on the released frontier, and not all of them are released"
 
 
 @dataclass(frozen=True)
@@ -205,7 +237,21 @@ class Simulatable:
         return f"more than {self.simulation.most} of {self.simulation.draws} drawn tables would break the criterion"
 
 
-RULES: tuple[type[Rule], ...] = (OneStep, Share, Simulatable, Batch, Biased, Value)
+RULES: tuple[type[Rule], ...] = (OneStep, OneStepFrontier, Share, Simulatable, Batch, Biased, Value)
+
+
+STEPS: Mapping[str, OneStep | OneStepFrontier] = {rule.name: rule for rule in (OneStep(), OneStepFrontier())}
+"""By name the rules whose refusals follow from R(t) and the request alone, so that a history shows whether they do."""
+
+
+def is_rule(name: str) -> bool:
+    """Whether this version knows a rule that is called so."""
+    return name in {MYOPIC, *(rule.name for rule in RULES)}
+
+
+def is_of_another_rule(by: str, released: Release, subtable: SubTable) -> bool:
+    """Whether a refusal is none by the rule that it names, as that is now: an earlier version called another so."""
+    return by in STEPS and STEPS[by].allows(released, subtable)
 
 
 def told_of_refusal(by: str, rules: Collection[str]) -> str:
@@ -216,7 +262,7 @@ def told_of_refusal(by: str, rules: Collection[str]) -> str:
     """
     own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
     others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]
-    return f"This table is not released: {', or '.join(own or [UNSAFE, *others])}."
+    return f"{NOT_RELEASED.rstrip('.')}: {', or '.join(own or [UNSAFE, *others])}."
 
 
 def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:
@@ -229,6 +275,8 @@ def _rule(config: RuleConfig) -> Rule:
     match config:
         case OneStepConfig():
             return OneStep()
+        case OneStepFrontierConfig():
+            return OneStepFrontier()
         case BiasedConfig():
             return Biased(config.most, config.share)
         case ValueConfig():

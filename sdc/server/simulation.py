@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
 from sdc.server.decision import Decider, Decision, Outcome, Past
-from sdc.server.judge import Judge, surveyed
+from sdc.server.judge import Judge
 from sdc.server.rounds import round_of
 from sdc.server.rules import Batch, Rule
 from sdc.server.state import State, Status
@@ -217,7 +217,7 @@ def _made(decider: Decider, state: State, asks: Asks, length: int) -> tuple[list
         state = decision.state
         if waits and (k % ROUND == ROUND - 1 or k == length - 1):
             first = k - k % ROUND
-            made[first:], more = _round(decider, made[first:])
+            made[first:], more = _round(decider, made[first:], past)
             caused.update(more)
             state = made[-1].decision.state
     return made, dict(caused)
@@ -227,22 +227,29 @@ def _grown(before: State, after: State) -> int:
     return 0 if after is before else after.released.sub_tables - before.released.sub_tables
 
 
-def _round(decider: Decider, made: Sequence[Made]) -> tuple[list[Made], Counter[str]]:
+def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Made], Counter[str]]:
     """The requests since the last round, of which those that waited are decided now; and what each user caused."""
     before = state = made[-1].decision.state
     waiting = [one for one in made if one.decision.outcome == "waiting"]
     asked, caused = Counter(one.sub_table for one in waiting), Counter[str]()
+    # as a server does: what stands beside batch may object to what is public by then
+    at_once = replace(decider, rules=tuple(rule for rule in decider.rules if not isinstance(rule, Batch)))
+    objected = dict[SubTable, Decision]()
     for subtable in round_of(decider.judge, state, asked, decider.weights, decider.seconds):
-        decider.judge.settle(subtable)
-        larger = surveyed(decider.judge, state.releasing(subtable))
-        caused[next(one.who for one in waiting if one.sub_table == subtable)] += _grown(state, larger)
-        state = larger
+        who = next(one.who for one in waiting if one.sub_table == subtable)
+        decision = at_once.decide(state, past, subtable, who)
+        caused[who] += _grown(state, decision.state)
+        state = decision.state
+        if decision.outcome != "released":
+            objected[subtable] = decision
 
     def ended(k: int, one: Made) -> Made:
         # what is public changes with the last of them
         now = state if k == len(made) - 1 else before
         decision = one.decision
-        if decision.outcome == "waiting":
+        if decision.outcome == "waiting" and one.sub_table in objected:
+            decision = objected[one.sub_table]
+        elif decision.outcome == "waiting":
             is_out = one.sub_table in state.released
             why = "it serves most interest" if is_out else "what serves more interest leaves no room for it"
             decision = Decision("released" if is_out else "refused", Batch.name, why, now)

@@ -29,6 +29,7 @@ from sdc.storage.run_folder import write_json
 STAGE, PAGE, FACTS = "simulation", "simulation.html", "simulation.json"
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "one_step": {},
+    "one_step_frontier": {},
     "biased": {"share": 0.1},
     "value": {"least": 2.0},
     "share": {"most": 0.5},

@@ -238,6 +238,19 @@ def test_the_frontier_must_be_that_of_the_releases(writer: Writer, czech: Table)
     ]
 
 
+def test_a_refusal_by_a_step_follows_from_what_is_public(writer: Writer, czech: Table) -> None:
+    writer.release("A*B")
+    writer.release("C*D")
+    writer.decide("A*C*E", "refused", rule="one_step")
+    writer.decide("A*C", "refused", rule="one_step")  # as it was called when the frontier decided
+    writer.decide("A*C", "refused", rule="one_step_frontier")
+    writer.decide("A*C*E", "refused", rule="one_step_frontier")
+    assert failures_of(writer, czech) == [
+        "entry 12 refuses A*C by the rule one_step, which had nothing against it",
+        "entry 14 refuses A*C by the rule one_step_frontier, which had nothing against it",
+    ]
+
+
 def test_every_release_has_its_frontier(writer: Writer, czech: Table) -> None:
     for label in "A*B", "A*C":
         writer.version += 1

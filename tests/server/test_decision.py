@@ -24,7 +24,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.server.decision import Decider, Decision, Past
 from sdc.server.effect import effect_of
 from sdc.server.judge import Judge, surveyed
-from sdc.server.rules import MYOPIC, rules_of, told_of_refusal
+from sdc.server.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
 from sdc.server.rules import RULES as RULES_THERE_ARE
 from sdc.server.state import State, Status
 from tests import judge as judge_of_all
@@ -36,6 +36,7 @@ STREAMS, LENGTH = 6, 60
 RULES: dict[str, list[dict[str, object]]] = {
     "myopic": [],
     "one_step": [{"rule": "one_step"}],
+    "one_step_frontier": [{"rule": "one_step_frontier"}],
     "biased": [{"rule": "biased", "most": 1, "share": 0.5}],
     "value": [{"rule": "value", "least": 2.0, "interest": 0.5}],
     "reconstruction": [{"rule": "value", "least": 2.0, "interest": 0.0, "reconstruction": 3.0}],
@@ -114,7 +115,8 @@ def before_a_costly_one(judge: Judge, public: Release) -> tuple[Release, int]:
 
 def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
     public, costly = before_a_costly_one(judge, one_way(czech))
-    asked = {"one_step": 0b1111, "biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
+    steps = dict.fromkeys(("one_step", "one_step_frontier"), 0b1111)
+    asked = steps | {"biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
     for name, subtable in asked.items():
         own = judge.anew(public if subtable == costly else one_way(czech))
         state = surveyed(own, State.first(6, own.released))
@@ -227,6 +229,7 @@ PUBLIC_RULES: list[list[dict[str, object]]] = [
     [{"rule": "simulatable", "draws": 3, "share": 0.4}],
     [{"rule": "one_step"}, {"rule": "biased", "most": 0}],
     [{"rule": "share", "most": 0.3, "free": 2}, {"rule": "value", "least": 2.0}],
+    [{"rule": "one_step_frontier"}, {"rule": "value", "least": 2.0}],
 ]
 
 
@@ -239,7 +242,7 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
         if not counts.sum():
             continue
         variables, criterion = counts.ndim, MinWidth(int(rng.integers(1, 3)), int(rng.integers(1, 4)))
-        chosen = ServerConfig.model_validate({"rules": PUBLIC_RULES[number % 3]}).rules
+        chosen = ServerConfig.model_validate({"rules": PUBLIC_RULES[number % 4]}).rules
         names = {rule.rule for rule in chosen}
         table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
         state, asked = State.first(variables, Release.of([])), rng.integers(1, 1 << variables, 3).tolist()
@@ -256,7 +259,7 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
                 alike = dense(table.schema, other.tolist())
                 assert public_words(decided_by(alike, criterion, chosen, then, subtable), names) == words
                 told[str(words)] += 1
-    assert len(told) == 4
+    assert len(told) == 5
     assert min(told.values()) > 20
 
 
@@ -279,9 +282,14 @@ def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
     every = [rule.name for rule in RULES_THERE_ARE]
     said = {name: told_of_refusal(name, every) for name in (*every, MYOPIC)}
     assert len({said[name] for name in ("biased", "value", "batch", MYOPIC)}) == 1
-    assert len(set(said.values())) == 4
+    assert len(set(said.values())) == 5
     assert said["one_step"] == (
-        "This table is not released: a table must follow a public one of one variable fewer, and there is none."
+        "This table is not released: it must follow a public table of one variable fewer, and there was none when this "
+        "was decided."
+    )
+    assert said["one_step_frontier"] == (
+        "This table is not released: it must follow a table of one variable fewer on the released frontier, or all its "
+        "parts must be public, and neither was so when this was decided."
     )
     assert said[MYOPIC] == (
         "This table is not released: with all that was released before it might tell too much, or with what its round "
@@ -291,6 +299,60 @@ def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
     assert told_of_refusal(MYOPIC, ["share"]) == (
         "This table is not released: with all that was released before it might tell too much."
     )
+
+
+def releases(variables: int) -> set[Release]:
+    """All there are."""
+    found, left = set[Release](), {Release.of([])}
+    while left:
+        found |= left
+        left = {release.add(t) for release in left for t in range(1 << variables)} - found
+    return found
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_a_step_allows_a_part_of_whatever_is_not_public_and_never_a_leap(step: OneStep | OneStepFrontier) -> None:
+    """Of four variables: from each release to each sub-table, in any order, and so to what myopic could release."""
+    every = releases(4)
+    assert len(every) == 167  # Dedekind's number, but for the one without the grand total
+    for released in every:
+        allowed = {t for t in range(16) if t not in released and step.allows(released, t)}
+        assert all(any(t in allowed for t in st.subsets(asked)) for asked in range(16) if asked not in released)
+        assert all(any(child in released for child in st.children(t)) for t in allowed)
+
+
+def test_the_two_steps_by_their_definitions() -> None:
+    released = Release.of([0b000111, 0b011000])  # A*B*C and D*E are public
+    at_once, of_frontier = STEPS["one_step"], STEPS["one_step_frontier"]
+    for asked, allowed in {
+        0b001111: (True, True),  # A*B*C*D: A*B*C is on the frontier
+        0b001001: (True, True),  # A*D: A and D are public
+        0b001011: (True, False),  # A*B*D: A*B is public and not on the frontier, A*D is not public
+        0b101001: (False, False),  # A*D*F: none of its pairs is public
+        0b100000: (True, True),  # F: the total is public
+    }.items():
+        assert (at_once.allows(released, asked), of_frontier.allows(released, asked)) == allowed
+    assert of_frontier.allows(released.add(0b001001), 0b001011)
+
+
+@pytest.mark.parametrize("counts", [[1, 4, 2, 0, 3, 5, 1, 6], [9, 2, 7, 8, 1, 6, 5, 9], [2, 2, 9, 9, 9, 9, 2, 2]])
+@pytest.mark.parametrize("name", STEPS)
+def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: list[int]) -> None:
+    """Every release that some order of requests comes to, from the total on; by the decider itself."""
+    shared = Judge(dense(schema_of((2, 2, 2)), counts), MinWidth(2, 2), Release.of([]))
+
+    def reached(chosen: tuple[RuleConfig, ...]) -> set[Release]:
+        found, left = set[Release](), [Release.of([])]
+        while left:
+            released = left.pop()
+            if released not in found:
+                found.add(released)
+                own = shared.anew(released)
+                state, decider = surveyed(own, State.first(3, released)), Decider(own, rules_of(chosen))
+                left += [decider.decide(state, Past(1), t, "ada").state.released for t in range(8)]
+        return found
+
+    assert reached(rules(name)) == reached(()) != {Release.of([])}
 
 
 @given(hs.lists(hs.integers(0, 63), max_size=6), hs.integers(1, 63))

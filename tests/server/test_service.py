@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,8 +25,8 @@ from sdc.model.table import Table
 from sdc.server import serve
 from sdc.server.access import AccessError
 from sdc.server.audit import Standard, audit
-from sdc.server.course import DECISION, REQUEST
-from sdc.server.history import History, HistoryUnavailableError, Turn
+from sdc.server.course import DECISION, REQUEST, Course
+from sdc.server.history import History, HistoryError, HistoryUnavailableError, Turn
 from sdc.server.listen import access_to
 from sdc.server.prepare import prepare
 from sdc.server.service import Service
@@ -267,6 +267,49 @@ def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str)
     services[0].store("session", "bob", "", {})
     with pytest.raises(AccessError, match="not valid here"):
         one.by_key(key, NOW)
+
+
+@pytest.mark.parametrize(
+    ("rule", "released", "said"),
+    [
+        ("one_step", ["A"], "it must follow a public table of one variable fewer, and there was none when this was"),
+        ("one_step", ["A", "C*D"], None),  # as an earlier version called what is one_step_frontier now
+        ("one_step_frontier", ["A", "B"], "it must follow a table of one variable fewer on the released frontier, or"),
+    ],
+)
+def test_a_refusal_says_no_rule_that_did_not_refuse(
+    rule: str, released: list[str], said: str | None, czech: Table, sqlite_url: str
+) -> None:
+    course = course_of(sqlite_url, czech, released, rule)
+    (request,) = course.requests.values()
+    assert request.decision == "refused"
+    assert request.message.startswith("This table is not released: " + said if said else "This table is not released.")
+    assert request.message.endswith("decided.") is (said is not None)
+
+
+def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path: Path) -> None:
+    said = r"entry 4 of the history names the rule 'two_step', which this version of sdc does not know; use the version"
+    with pytest.raises(HistoryError, match=said):
+        course_of(str(tmp_path / "decided.db"), czech, ["A"], "two_step")
+    with pytest.raises(HistoryError, match=said.replace("4", "5")):
+        course_of(str(tmp_path / "started.db"), czech, ["A"], "one_step", "two_step")
+
+
+def course_of(url: str, table: Table, released: list[str], *rules: str) -> Course:
+    """Of a history with a request for C*D*E that the first rule refuses, and a server that has all of them."""
+    named = [label.split("*") for label in released]
+    with closing(History.open(url, {})) as history:
+        with history.turn() as turn:
+            turn.append("frontier", "", "", {"version": 0, "released": named, "unreleasable": [], "undecided": []})
+            number = turn.append("request", "ada", "C*D*E", {"sub_table": [*"CDE"]}).seq
+            turn.append(
+                "decision", "", "C*D*E", {"request": number, "outcome": "refused", "rule": rules[0], "version": 0}
+            )
+            turn.append("started", "", "", {"rules": [{"rule": rule} for rule in rules]})
+        course = Course(table.schema)
+        for entry in history.entries():
+            course.apply(entry)
+        return course
 
 
 @pytest.mark.parametrize("rules", [[], [{"rule": "simulatable", "draws": 8, "share": 0.5}], [{"rule": "batch"}]])

@@ -23,7 +23,7 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.report.simulation import render
 from sdc.risk.min_width import MinWidth
-from sdc.server.decision import Decider
+from sdc.server.decision import Decider, Past
 from sdc.server.judge import Judge, surveyed
 from sdc.server.replay import Subject, recorded, replay_into, replays, subject_of
 from sdc.server.rounds import round_of
@@ -267,6 +267,18 @@ def test_requests_of_a_batch_are_decided_by_rounds(judge: Judge, first: State) -
         before = found[k - 1].state if k else first
         known = subtable in before.released or before.status(subtable) is Status.UNRELEASABLE
         assert one.rule == ("myopic" if known else "batch")
+
+
+def test_a_round_asks_the_other_rules_again_as_a_server_does(judge: Judge, first: State, truth: BruteForce) -> None:
+    state = Decider(judge.anew(first.released)).decide(first, Past(6), 0b000011, "ada").state
+    asked = [(0b000111, "ada"), (0b001011, "bob")]
+    assert truth.is_safe(state.released.add(asked[0][0]).add(asked[1][0]))
+    both = (*rules("one_step_frontier"), *rules("batch"))
+    found = replayed(judge.anew(state.released), state, asked, both)
+    # with either public the other has no child on the frontier any more
+    assert sorted((one.outcome, one.rule) for one in found) == [("refused", "one_step_frontier"), ("released", "batch")]
+    assert found[-1].state.version == state.version + 1
+    assert {one.outcome for one in replayed(judge.anew(state.released), state, asked, rules("batch"))} == {"released"}
 
 
 # A history under other rules
