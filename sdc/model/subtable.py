@@ -150,6 +150,11 @@ def names(subtable: SubTable, schema: Schema) -> list[str]:
     return [schema.names[v] for v in _bits(subtable)]
 
 
+def marks(subtable: SubTable, variables: int) -> str:
+    """A row of the matrix in which the papers draw frontiers: X for each variable kept, and a dot for each other."""
+    return "".join("X" if has(subtable, v) else "." for v in range(variables))
+
+
 def label(subtable: SubTable, schema: Schema) -> str:
     """`age*sex`, or `(total)` for the grand total."""
     return "*".join(names(subtable, schema)) or "(total)"

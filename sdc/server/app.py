@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -54,6 +54,7 @@ from sdc.server.documentation import (
     ExplainedBody,
     FrontierBody,
     HistoryBody,
+    MatrixBody,
     RequestsBody,
     Responses,
     RevokedBody,
@@ -67,6 +68,7 @@ from sdc.server.effect import Effect
 from sdc.server.gateway import LOCAL_HOSTS, SESSION, Gateway
 from sdc.server.history import HistoryError
 from sdc.server.problems import Problem, denied, response_to, tell_pages_by
+from sdc.server.rules import NOT_RELEASED
 
 Found = TypeVar("Found")
 PREFIX, TOTAL = "/api", "(total)"
@@ -87,6 +89,9 @@ class Wanted(BaseModel):
     """A request for a sub-table."""
 
     variables: Annotated[list[str], Field(description="names of variables, each once", max_length=63)]
+
+
+Version = Annotated[int | None, Query(ge=0, description="0 is the first; the last where none is given")]
 
 
 class NewKey(BaseModel):
@@ -179,6 +184,27 @@ def moment_facts(moment: Moment, schema: Schema) -> dict[str, Any]:
     cause = None if moment.cause is None else st.names(moment.cause, schema)
     released, unreleasable = named(moment.released), named(moment.unreleasable)
     return {**asdict(moment), "cause": cause, "released": released, "unreleasable": unreleasable}
+
+
+def matrix_facts(moments: Sequence[Moment], version: int | None, schema: Schema, *, is_all: bool) -> dict[str, Any]:
+    """The frontiers at a version, the last where none is given, as rows of X and dots; Problem where it is not there.
+
+    is_all  with the unreleasable frontier
+    """
+    last = len(moments) - 1
+    moment = moments[version_of(version, last)]
+    cause = None if moment.cause is None else st.names(moment.cause, schema)
+    names = ("released", "unreleasable") if is_all else ("released",)
+    rows = {name: [st.marks(t, len(schema)) for t in getattr(moment, name)] for name in names}
+    facts = {"version": moment.version, "last": last, "at": moment.at, "cause": cause}
+    return {**facts, "variables": list(schema.names), **rows}
+
+
+def version_of(version: int | None, last: int) -> int:
+    """The version that is asked for, or the last; Problem where there is none of that number."""
+    if version is not None and version > last:
+        raise Problem(404, "unknown-version", f"there is no version {version} yet, the last is {last}")
+    return last if version is None else version
 
 
 # The API
@@ -282,6 +308,13 @@ class Api:
             found["unreleasable"] = self._named(state.unreleasable)
         return found
 
+    async def matrix(self, version: Version = None) -> dict[str, Any]:
+        """The released frontier after each release, a row of X and dots for each element."""
+        moments = await run_in_threadpool(self._desk.moments)
+        # of what could not be released before, operators alone hear
+        is_all = self._settings.publish_unreleasable and version in (None, len(moments) - 1)
+        return matrix_facts(moments, version, self._schema, is_all=is_all)
+
     async def requests(self, request: Request) -> dict[str, Any]:
         """One's own requests, the newest first."""
         asked = await run_in_threadpool(self._desk.requests, user_of(request).name)
@@ -320,6 +353,11 @@ class Api:
         frontiers = {"released": state.released.frontier, "direct": state.direct}
         frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
         return {**{name: self._named(found) for name, found in frontiers.items()}, "version": state.version}
+
+    async def operator_matrix(self, version: Version = None) -> dict[str, Any]:
+        """Both frontiers after each release, a row of X and dots for each element."""
+        moments = await run_in_threadpool(self._desk.moments)
+        return matrix_facts(moments, version, self._schema, is_all=True)
 
     async def effect(
         self, variables: Annotated[str, Query(description="names, separated by commas", max_length=10_000)]
@@ -384,7 +422,6 @@ UNOBSERVED: TelemetryConfig = {
     "operation_spans": False,
     "auto_configure": False,
 }
-NOT_RELEASED = "This table is not released."
 
 
 def user_of(request: Request) -> User:
@@ -452,12 +489,14 @@ def _routes(api: Api) -> APIRouter:
         ("GET", "/tables/{name:path}", api.table, documented(TABLE, 404, 406)),
         ("GET", "/variables", api.variables, documented(VariablesBody)),
         ("GET", "/frontier", api.frontier, documented(FrontierBody)),
+        ("GET", "/frontier/matrix", api.matrix, documented(MatrixBody, 404)),
         ("GET", "/requests", api.requests, documented(RequestsBody)),
         ("GET", "/alive", api.alive, documented(AliveBody)),
         ("GET", "/health", api.health, documented(HEALTH)),
     ]
     operators: list[tuple[str, str, Callable[..., Any], Responses]] = [
         ("GET", "/operator/frontier", api.operator_frontier, documented(AllFrontiersBody, 403)),
+        ("GET", "/operator/frontier/matrix", api.operator_matrix, documented(MatrixBody, 403, 404)),
         ("GET", "/operator/effect", api.effect, documented(EffectBody, 403)),
         ("GET", "/operator/metrics", api.metrics, documented(METRICS, 403)),
         ("GET", "/operator/statuses", api.statuses, documented(BINARY, 403)),

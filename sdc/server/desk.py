@@ -71,7 +71,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Moment:
-    """The frontiers at one version, with the sizes of R(t) and U(t); `cause` is what was released."""
+    """The frontiers at one version, with the size of R(t); `cause` is what was released."""
 
     version: int
     at: str
@@ -126,7 +126,7 @@ class DeskLike(Protocol):
         """Why; None where there is no request of that number."""
 
     def moments(self) -> list[Moment]:
-        """The frontiers over time."""
+        """The frontiers over time, the one of version t at place t."""
 
     def round(self) -> Future[int]:
         """Decides what waits for a round; how many requests that were."""

@@ -82,6 +82,18 @@ class FrontierBody(BaseModel):
     unreleasable: list[Names] | None = None
 
 
+class MatrixBody(BaseModel):
+    """The frontiers after a release: each row has an X for each of `variables` that is in it, and else a dot."""
+
+    version: int
+    last: int
+    at: str
+    cause: Names | None
+    variables: Names
+    released: list[str]
+    unreleasable: list[str] | None = None
+
+
 class AllFrontiersBody(BaseModel):
     """What is public, by its frontier and as it was asked for, and what is not."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import comb, prod
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -34,6 +35,9 @@ ROWS = 100  # of a list of requests or releases, unless more are asked for
 MOST_ROWS = 1000
 NAMED = 12  # sub-tables of a frontier that a row of a list names
 
+Rows = Annotated[int, Query(ge=1, le=MOST_ROWS)]
+Version = Annotated[int | None, Query(ge=0)]
+
 MEANINGS = {
     Status.DIRECT: ("direct", "released: asked for, or public from the start"),
     Status.INDIRECT: ("indirect", "released: within one that is"),
@@ -58,7 +62,7 @@ _TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split
 
 def pages(desk: DeskLike, settings: ServerConfig) -> APIRouter:
     """The pages over a desk; `request.state` has the user and the form's token when they are called."""
-    for_all, for_operators = _Pages(desk, settings), _OperatorPages(desk)
+    for_all, for_operators = _Pages(desk, settings), _OperatorPages(desk, settings)
     router = APIRouter(include_in_schema=False)
     router.add_api_route("/requests", for_all.ask, methods=["POST"])
     _add(
@@ -79,6 +83,7 @@ def pages(desk: DeskLike, settings: ServerConfig) -> APIRouter:
         {
             "": for_operators.overview,
             "/space": for_operators.space,
+            "/frontier": for_operators.frontier,
             "/requests": for_operators.requests,
             "/requests/{number}": for_operators.explained,
         },
@@ -124,10 +129,14 @@ class _Named:
     names: tuple[str, ...]
     label: str
     address: str
+    marks: str
 
 
 def _named(subtables: Sequence[SubTable], schema: Schema) -> list[_Named]:
-    return [_Named(tuple(st.names(t, schema)), st.label(t, schema), _address(t, schema)) for t in subtables]
+    return [
+        _Named(tuple(st.names(t, schema)), st.label(t, schema), _address(t, schema), st.marks(t, len(schema)))
+        for t in subtables
+    ]
 
 
 def _address(subtable: SubTable, schema: Schema) -> str:
@@ -245,24 +254,11 @@ class _Pages:
         found = self.desk.requests(request.state.user.name, MOST_ROWS)
         return _page(request, "requests", rows=[(r, self.named([r.sub_table])[0]) for r in found], most=MOST_ROWS)
 
-    def frontier(self, request: Request, rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = ROWS) -> Response:
+    def frontier(self, request: Request, version: Version = None, rows: Rows = ROWS) -> Response:
         moments = self.desk.moments()
-        return _page(
-            request,
-            "frontier",
-            released=self.named(self.desk.state.released.frontier),
-            unreleasable=self.named(self.desk.state.unreleasable) if self.settings.publish_unreleasable else None,
-            records=self.desk.records,
-            rows=[self.moment(moment) for moment in moments[: -rows - 1 : -1]],
-            of=len(moments),
-            most=MOST_ROWS,
-            figure=_growth(moments) if len(moments) > 1 else None,
-        )
-
-    def moment(self, moment: Moment) -> dict[str, Any]:
-        cause = None if moment.cause is None else self.named([moment.cause])[0]
-        more = max(0, len(moment.released) - NAMED)
-        return {"moment": moment, "cause": cause, "frontier": self.named(moment.released[:NAMED]), "more": more}
+        # of what could not be released before, operators alone hear
+        is_all = self.settings.publish_unreleasable and version in (None, len(moments) - 1)
+        return _trajectory(request, self.desk, self.settings, moments, version, rows, is_all=is_all)
 
     def about(self, request: Request) -> Response:
         about = self.desk.texts.about
@@ -291,6 +287,49 @@ class _Pages:
         return next((r.number for r in found if r.sub_table == subtable), None)
 
 
+def _trajectory(
+    request: Request,
+    desk: DeskLike,
+    settings: ServerConfig,
+    moments: Sequence[Moment],
+    version: int | None,
+    rows: int,
+    *,
+    is_all: bool,
+) -> Response:
+    """The frontiers at a version as matrices, with the way to those before and after it, and all of them in a list."""
+    last, named = len(moments) - 1, partial(_named, schema=desk.schema)
+    at = last if version is None else version
+    if at > last:
+        return error_page(request, 404, "unknown-version", f"There is no version {at} yet; the last is {last}.")
+    now, before = moments[at], moments[max(0, at - 1)]
+    listed = [_listed(moment, desk.schema) for moment in moments[: -rows - 1 : -1]]
+    return _page(
+        request,
+        "frontier",
+        moment=now,
+        last=last,
+        cause=None if now.cause is None else named([now.cause])[0],
+        gone=named([t for t in before.released if t not in now.released]),
+        variables=desk.schema.names,
+        names=desk.texts.labels,
+        released=named(now.released),
+        unreleasable=named(now.unreleasable) if is_all else None,
+        shown=settings.limits.cells_on_screen // len(desk.schema),
+        records=desk.records,
+        rows=listed,
+        of=len(moments),
+        most=MOST_ROWS,
+        figure=_growth(moments) if len(moments) > 1 else None,
+    )
+
+
+def _listed(moment: Moment, schema: Schema) -> dict[str, Any]:
+    cause = None if moment.cause is None else _named([moment.cause], schema)[0]
+    more = max(0, len(moment.released) - NAMED)
+    return {"moment": moment, "cause": cause, "frontier": _named(moment.released[:NAMED], schema), "more": more}
+
+
 def _query(zeros: bool, totals: bool) -> str:
     """What an address says of the shape of a table."""
     chosen = {"zeros": zeros, "totals": totals}
@@ -315,9 +354,10 @@ def _growth(moments: Sequence[Moment]) -> Markup:
 
 @dataclass(frozen=True)
 class _OperatorPages:
-    """What operators and auditors see: the whole query space, and why."""
+    """What operators and auditors see: the whole query space, both frontiers over time, and why."""
 
     desk: DeskLike
+    settings: ServerConfig
 
     def overview(self, request: Request) -> Response:
         counts = self.counts()
@@ -351,6 +391,9 @@ class _OperatorPages:
             records=self.desk.records,
         )
 
+    def frontier(self, request: Request, version: Version = None, rows: Rows = ROWS) -> Response:
+        return _trajectory(request, self.desk, self.settings, self.desk.moments(), version, rows, is_all=True)
+
     def counts(self) -> list[dict[Status, int]] | None:
         """By dimension the number of sub-tables of each status; None of a table of too many variables."""
         try:
@@ -361,7 +404,7 @@ class _OperatorPages:
         levels = [statuses[dimensions == dimension] for dimension in range(len(self.desk.schema) + 1)]
         return [{status: int((level == status).sum()) for status in Status} for level in levels]
 
-    def requests(self, request: Request, rows: Annotated[int, Query(ge=1, le=MOST_ROWS)] = ROWS) -> Response:
+    def requests(self, request: Request, rows: Rows = ROWS) -> Response:
         found = [self.desk.explained(r.number) for r in self.desk.requests(None, rows)]
         listed = [(one, _named([one.request.sub_table], self.desk.schema)[0]) for one in found if one is not None]
         return _page(request, "operator_requests", rows=listed, limit=rows, most=MOST_ROWS)

@@ -15,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from sdc.config import PublicationConfig
+from sdc.model import subtable as st
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
@@ -111,6 +112,38 @@ def test_frontiers(server: Server, client: TestClient, operator: TestClient) -> 
     assert all_of["unreleasable"]
     published = server_of(server.desk, publish_unreleasable=True).client().get("/api/frontier").json()
     assert published["unreleasable"] == all_of["unreleasable"]
+
+
+def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: TestClient) -> None:
+    ask(client, *RELEASED)
+    last = client.get("/api/frontier/matrix").json()
+    assert set(last) == {"version", "last", "at", "cause", "variables", "released"}
+    assert (last["version"], last["last"], last["cause"], last["variables"]) == (1, 1, ["A", "B"], [*"ABCDEF"])
+    assert last["released"] == ["XX....", "..X...", "...X..", "....X.", ".....X"]
+    first = client.get("/api/frontier/matrix?version=0").json()
+    assert (first["version"], first["last"], first["cause"]) == (0, 1, None)
+    assert first["released"] == ["X.....", ".X....", "..X...", "...X..", "....X.", ".....X"]
+    both = [operator.get(f"/api/operator/frontier/matrix?version={t}").json() for t in (0, 1)]
+    state = server.desk.state
+    assert both[1]["unreleasable"] == [st.marks(t, 6) for t in state.unreleasable]
+    for moment, found in zip(server.desk.moments(), both, strict=True):
+        assert found["released"] == [st.marks(t, 6) for t in moment.released]
+        assert found["unreleasable"] == [st.marks(t, 6) for t in moment.unreleasable]
+    published = server_of(server.desk, publish_unreleasable=True).client()
+    assert published.get("/api/frontier/matrix").json() == published.get("/api/frontier/matrix?version=1").json()
+    assert published.get("/api/frontier/matrix").json()["unreleasable"] == both[1]["unreleasable"]
+    assert "unreleasable" not in published.get("/api/frontier/matrix?version=0").json()
+
+
+def test_a_version_that_is_not_there(client: TestClient, operator: TestClient) -> None:
+    for whose, path in (client, "/api/frontier/matrix"), (operator, "/api/operator/frontier/matrix"):
+        found = whose.get(f"{path}?version=1")
+        assert problem(found) == (404, "unknown-version")
+        assert found.json()["message"] == "there is no version 1 yet, the last is 0"
+        for wrong in ("-1", "x", "1e3"):
+            assert problem(whose.get(f"{path}?version={wrong}")) == (400, "bad-body")
+    assert client.get("/frontier?version=1").status_code == 404
+    assert "There is no version 1 yet; the last is 0." in client.get("/frontier?version=1").text
 
 
 def test_own_requests(server: Server, client: TestClient) -> None:
@@ -541,6 +574,7 @@ def test_a_key_over_the_api(server: Server, operator: TestClient) -> None:
 
 OPERATORS = [
     ("GET", "frontier"),
+    ("GET", "frontier/matrix"),
     ("GET", "effect?variables=A"),
     ("GET", "statuses"),
     ("GET", "requests"),

@@ -26,8 +26,9 @@ from tests.server.small_desk import SmallDesk
 from tests.server.small_site import serving, site
 
 CHROMIUM = shutil.which("chromium")
-FOR_ALL = ("/", "/requests", "/frontier", "/about", "/login", "/tables/A", "/tables/A*B*C*D*E*F", "/jobs/1", "/jobs/2")
-FOR_OPERATORS = ("/operator", "/operator/space", "/operator/requests", "/operator/requests/2")
+FOR_ALL = ("/", "/requests", "/frontier", "/frontier?version=0", "/about", "/login")
+FOR_ALL += ("/tables/A", "/tables/A*B*C*D*E*F", "/jobs/1", "/jobs/2")
+FOR_OPERATORS = ("/operator", "/operator/space", "/operator/frontier", "/operator/requests", "/operator/requests/2")
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
@@ -195,6 +196,63 @@ def test_what_can_no_longer_be_released_is_told_where_that_is_published(
             visit.go(path)
             assert (st.label(element, desk.schema) in str(page.text_content("main"))) == is_published
         assert page.locator("input:disabled").count() == 0
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_the_frontier_is_a_matrix_that_one_steps_through(browser: Browser, czech: Table, has_script: bool) -> None:
+    desk = SmallDesk(czech, MinWidth(2, 6))
+    for subtable in (0b11, 0b1100, 0b1111):
+        assert desk.ask(subtable, "ada").result().decision == "released"
+    with serving(site(desk, ServerConfig())) as url:
+        context = browser.new_context(java_script_enabled=has_script)
+        context.add_cookies([{"name": "role", "value": "operator", "url": url}])
+        page = context.new_page()
+        for path in ("/frontier", "/operator/frontier"):
+            page.goto(url + path)
+            for moment in reversed(desk.moments()):
+                tables = [marks_of(table) for table in page.locator("table.matrix").all()]
+                frontiers = [moment.released, moment.unreleasable][: 2 if "operator" in path else 1]
+                assert tables == [{st.label(t, desk.schema): st.marks(t, 6) for t in found} for found in frontiers]
+                assert f"{moment.sub_tables} sub-tables are released" in page.inner_text("main")
+                if moment.version:
+                    assert st.label(moment.cause or 0, desk.schema) in page.inner_text("main p:not(.closed)")
+                    page.get_by_role("link", name="Before", exact=True).click()
+            assert page.url == f"{url}{path}?version=0"
+            assert "Before" not in [link.inner_text() for link in page.locator("main nav a").all()]
+            page.get_by_role("link", name="After", exact=True).click()
+            page.get_by_role("link", name="Last", exact=True).click()
+            assert page.url == f"{url}{path}?version=3"
+            assert "A*B, C*D are within it now" in page.inner_text("main")
+            page.locator("tbody td.n a").last.click()
+            assert page.url == f"{url}{path}?version=0"
+        context.close()
+
+
+def marks_of(matrix: Locator) -> dict[str, str]:
+    """By the label of each row what is in it, as the papers write it."""
+    rows = matrix.locator("tbody tr").all()
+    return {
+        row.locator("th").inner_text(): "".join(row.locator("td").all_inner_texts()).replace("·", ".") for row in rows
+    }
+
+
+def test_a_frontier_too_large_for_a_matrix_is_a_list(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig(limits=LimitsConfig(cells_on_screen=6)))) as url:
+        visit = visiting(browser, url, "operator")
+        visit.go("/operator/frontier")
+        assert visit.page.locator("table.matrix").count() == 0
+        assert visit.items("main .names li") == [
+            *labels(desk.state.released.frontier, desk),
+            *labels(desk.state.unreleasable, desk),
+        ]
+
+
+def test_users_see_what_could_not_be_released_before_nowhere(browser: Browser, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
+        visit = visiting(browser, url)
+        for path, count in {"/frontier": 2, "/frontier?version=1": 2, "/frontier?version=0": 1}.items():
+            visit.go(path)
+            assert visit.page.locator("table.matrix").count() == count
 
 
 def test_a_pending_request_is_looked_at_again(
