@@ -352,20 +352,20 @@ def test_a_migration_that_is_missing_is_asked_for(
     history.close()
     newer = tmp_path / "newer 100%"
     shutil.copytree(Path(migrations.__file__).parent, newer)
-    (newer / "versions" / "v0002.py").write_text(
-        "revision, down_revision = '0002', '0001'\ndef upgrade():\n"
+    (newer / "versions" / "v0003.py").write_text(
+        "revision, down_revision = '0003', '0002'\ndef upgrade():\n"
         "    from alembic import op\n    op.create_index('entries_at', 'entries', ['at'])\n"
     )
     monkeypatch.setattr(migrations, "__file__", str(newer / "__init__.py"))
     with pytest.raises(
-        HistoryError, match="lacks the migration 0002; stop its servers, make a copy, and run `sdc migrate`"
+        HistoryError, match="lacks the migration 0003; stop its servers, make a copy, and run `sdc migrate`"
     ):
         History.open(history_url, ABOUT)
     for _ in range(2):
         History.migrate(history_url)
         History.open(history_url, ABOUT).close()
     monkeypatch.undo()
-    with pytest.raises(HistoryError, match=r"newer version of sdc .*migration 0002, the newest known here is 0001"):
+    with pytest.raises(HistoryError, match=r"newer version of sdc .*migration 0003, the newest known here is 0002"):
         History.open(history_url, ABOUT)
 
 
