@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from markupsafe import Markup
 
-from sdc.papers.sources import Sources
+from sdc.papers.sources import FILES, Sources
 
 Value: TypeAlias = str | int | float | Sequence["Value"] | Mapping[str, "Value"]
 """As JSON has it: a figure, a few words, a list of these, or several by their names."""
@@ -79,7 +79,7 @@ class Outcome:
     def why(self) -> str:
         """What is missing, or why it differs; nothing where it agrees, and where nobody knows."""
         if self.standing is Standing.NEEDS:
-            return f"needs {self.item.needs}"
+            return f"needs {self.item.needs}{' of --data' if self.item.needs in FILES else ''}"
         return self.item.why if self.standing is Standing.DIFFERS else ""
 
     @property
@@ -123,7 +123,7 @@ def alike(one: Value, other: Value, within: float) -> bool:
 def written(value: Value | None) -> str:
     """On one line, as people write it."""
     if value is None:
-        return "nothing"
+        return "not computed"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {written(one)}" for name, one in value.items())
     if isinstance(value, float):

@@ -60,7 +60,7 @@ def _data(_: Sources) -> Value:
     return {
         "records": CZECH.total,
         "cells": CZECH.schema.cells,
-        "cells at risk": {f"of count {n}": int((risky == n).sum()) for n in (1, 2)},
+        **{f"cells of count {n}": int((risky == n).sum()) for n in (1, 2)},
     }
 
 
@@ -127,7 +127,7 @@ ITEMS = (
         "KDSF",
         "section 5.2",
         "The table of the Czech car workers: its size, and its cells with counts of 1 and 2.",
-        {"records": 1841, "cells": 64, "cells at risk": {"of count 1": 1, "of count 2": 2}},
+        {"records": 1841, "cells": 64, "cells of count 1": 1, "cells of count 2": 2},
         _data,
     ),
     Item(

@@ -50,7 +50,7 @@ def risk_utility() -> Markup:
     """What both methods release of the Czech table by the width required."""
     asked = (1, 3, 6, 10, 15, 20, 30, 40, 50, 60)
     points = api.risk_utility_curve(CZECH, min_widths=asked, small_counts=[SMALL_COUNT], chains=2, steps=2_000)
-    return curve.risk_utility(curve.by_series(points), WIDTH)
+    return curve.risk_utility(curve.by_series(points), WIDTH, "this example")
 
 
 Laws = Mapping[str, Sequence[float]]
@@ -60,7 +60,8 @@ def laws(name: str, printed: Laws, computed: Laws) -> Markup:
     """Of each cell and count the computed probability, with the standard error of 500 draws, and the printed one."""
     rows = [(cell, count, p, computed[cell][count]) for cell, found in printed.items() for count, p in enumerate(found)]
     plot = Plot(LEFT, TOP, PAGE - LEFT - 30, ROW * len(rows), (0.0, 0.8), (0.0, float(len(rows))))
-    parts = [svg.text(LEFT, 14, "● computed, with one standard error of 500 draws to each side; ○ printed")]
+    parts = [_dot(LEFT + 6, 10, computed=True), svg.text(LEFT + 18, 14, "computed, one standard error of 500 draws")]
+    parts += [_dot(LEFT + 320, 10, computed=False), svg.text(LEFT + 332, 14, "printed")]
     parts += plot.grid([k / 10 for k in range(9)], [])
     for k, row in enumerate(rows):
         parts += _law(plot, TOP + ROW * (k + 0.5), *row)
@@ -73,5 +74,10 @@ def _law(plot: Plot, y: float, cell: str, count: int, printed: float, computed: 
     title = svg.element("title", f"{cell}, count {count}: computed {computed:.3f}, printed {printed:.2f}")
     yield svg.text(LEFT - 12, y + 4, f"{cell}  {count}", anchor="end")
     yield svg.line(plot.x(computed - error), y, plot.x(computed + error), y, "range")
-    yield svg.element("circle", title, cx=plot.x(computed), cy=y, r=4.0, fill="#1f5f96")
-    yield svg.element("circle", cx=plot.x(printed), cy=y, r=5.5, fill="none", stroke="#c2570c", stroke_width=2)
+    yield _dot(plot.x(computed), y, computed=True, title=title)
+    yield _dot(plot.x(printed), y, computed=False)
+
+
+def _dot(x: float, y: float, *, computed: bool, title: Markup | str = "") -> Markup:
+    style = {"r": 4.0, "fill": "#1f5f96"} if computed else {"r": 5.5, "fill": "none", "stroke": "#c2570c"}
+    return svg.element("circle", title, cx=x, cy=y, stroke_width=2, **style)

@@ -70,8 +70,8 @@ def flat(series: Sequence[Series]) -> list[str]:
     ][:MOST_FLAT]
 
 
-def risk_utility(series: Sequence[Series], min_width: int) -> Markup:
-    """Sub-tables released against the required width, a line for each method and small count."""
+def risk_utility(series: Sequence[Series], min_width: int, whose: str = "this build") -> Markup:
+    """Sub-tables released against the required width, which is marked, a line for each method and small count."""
     shown = series[:MOST_SERIES]
     keys = -(-len(shown) // KEYS) * 22.0
     plot = _plot(shown, keys)
@@ -80,7 +80,7 @@ def risk_utility(series: Sequence[Series], min_width: int) -> Markup:
     parts += plot.grid(_widths(plot, shown), ticks(*plot.y_range, 8, 1))
     bottom = plot.top + HEIGHT
     parts.append(svg.text(plot.left + plot.width, bottom + 36, "required min width →", "t strong", anchor="end"))
-    parts += _required(plot, min_width)
+    parts += _required(plot, min_width, whose)
     dashes = {one.small_count: DASHES[counts.index(one.small_count) % len(DASHES)] for one in shown}
     for one in shown:
         parts += _line(one, dashes[one.small_count], plot)
@@ -93,7 +93,7 @@ def risk_utility(series: Sequence[Series], min_width: int) -> Markup:
         bottom + 44,
         "Risk and utility",
         "To the right the width that every at-risk cell must keep, upwards the number of released sub-tables; a line "
-        "for each method and small count. The upright line is the required width of this build.",
+        f"for each method and small count. The upright line is the required width of {whose}.",
         parts,
     )
 
@@ -117,13 +117,13 @@ def _widths(plot: Plot, series: Sequence[Series]) -> list[float]:
     return found
 
 
-def _required(plot: Plot, min_width: int) -> Iterator[Markup]:
+def _required(plot: Plot, min_width: int, whose: str) -> Iterator[Markup]:
     low, high = plot.x_range
     if low <= min_width <= high:
         x = plot.x(min_width)
         yield svg.line(x, plot.top - 8, x, plot.top + HEIGHT, "required")
         right = x > plot.left + plot.width - 140
-        words = f"this build: {min_width:,}"
+        words = f"{whose}: {min_width:,}"
         yield svg.text(x - 6 if right else x + 6, plot.top - 2, words, "t strong halo", "end" if right else "start")
 
 

@@ -57,30 +57,11 @@ def delaware() -> Table:
     return dense(DELAWARE, DELAWARE_COUNTS)
 
 
-EXACT = {
-    "saturated": [[0.499, 0.501], [0.374, 0.250, 0.376], [0.376, 0.250, 0.374], [0.378, 0.250, 0.372]],
-    "released": [[0.648, 0.352], [0.393, 0.469, 0.137], [0.137, 0.469, 0.393], [0.058, 0.369, 0.574]],
-}
-"""To three decimals, as recomputed; the printed ones are of 500 draws, see below."""
-PRINTED = {
-    "saturated": [[0.50, 0.50], [0.43, 0.26, 0.31], [0.31, 0.26, 0.43], [0.39, 0.25, 0.36]],
-    "released": [[0.65, 0.35], [0.39, 0.47, 0.14], [0.14, 0.47, 0.39], [0.06, 0.37, 0.57]],
-}
-"""[DFT] tables 2 and 4."""
-STANDARD_ERRORS = {"saturated": [0.1, 3.1, 3.1, 0.6], "released": [0.1, 0.2, 0.2, 0.2]}
-"""By which the row that was printed, of 500 draws, misses the exact one most."""
-
-
-@pytest.mark.parametrize("law", EXACT)
+@pytest.mark.parametrize("law", ["saturated", "released"])
 def test_the_published_example(delaware: Table, law: str) -> None:
-    """59,400 = 44 * 45 * 30 tables, a factor an income."""
+    """59,400 = 44 * 45 * 30 tables, a factor an income; `sdc.papers` has what is likely of its small cells."""
     found = sdc.posterior(delaware, DELAWARE_RELEASE, law=law, alpha=0.5, cells="all")
     assert (found.engine, found.feasible_tables) == (ENUMERATION, 59_400)
-    for number, cell in enumerate(SMALL_CELLS):
-        exact = found.cells.of(place_of(cell))
-        assert exact == pytest.approx(EXACT[law][number], abs=6e-4)
-        missed = np.abs(PRINTED[law][number] - exact) / np.sqrt(exact * (1 - exact) / 500)
-        assert missed.max() == pytest.approx(STANDARD_ERRORS[law][number], abs=0.1)
 
 
 def place_of(cell: tuple[int, ...]) -> int:

@@ -19,7 +19,6 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
-from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
@@ -32,27 +31,6 @@ from tests.search.test_annealing import random_table
 from tests.strategies import dense, inquiry_of, schema_of
 
 SHORT = CoolingSchedule(steps=3000, start=20.0, end=0.5)
-
-# [KDSF] section 5.1: frontier, sub-tables without the total, and their numbers by dimension where printed
-PUBLISHED_CPS = [
-    (
-        "[1,7,8,11,12,13] [2,3,7,8,11,12,13] [2,3,4,7,8,11,13] [2,5,7,8,11,13] [5,6,7,8,11,13] [2,4,7,9,11,13] "
-        "[2,7,8,10,11,13]",
-        351,
-        (1, 13, 52, 100, 105, 61, 18, 2),
-    ),
-    (
-        "[1,2,8,11,13] [2,3,4,7,8,11,13] [2,3,7,8,11,12,13] [3,4,5,7,8,13] [3,7,8,9,11,13] [2,7,8,10,11,13] "
-        "[3,6,8,12,13]",
-        319,
-        None,
-    ),
-    (
-        "[1,2,7,9,13] [2,7,8,9,11,13] [2,3,7,8,11,13] [2,3,4,7,11,13] [5,7,8,11,12,13] [3,6,8,11,13] [7,8,10,11,12]",
-        223,
-        (1, 13, 46, 74, 61, 25, 4),
-    ),
-]
 
 
 def published_width(with_total: int) -> range:
@@ -135,18 +113,6 @@ def test_random_tables_of_more_variables(sizes: list[int], min_width: int, seed:
     best = optimum(table, 2, min_width)
     assert best > len(sizes) + 2  # at width 110 the last table has none but the one-way sub-tables
     assert searched(table, min_width, schedule=CoolingSchedule(10_000, 20.0, 0.5)).value == best
-
-
-@pytest.mark.parametrize(("text", "sub_tables", "by_dimension"), PUBLISHED_CPS)
-def test_the_published_cps_releases(text: str, sub_tables: int, by_dimension: tuple[int, ...] | None) -> None:
-    schema = schema_of_numbers(13)
-    graph = DecomposableGraph.parse(text, schema)
-    assert graph.complete_sets == graph.release.sub_tables == sub_tables
-    assert by_dimension is None or graph.release.by_dimension == by_dimension
-
-
-def schema_of_numbers(variables: int) -> Schema:
-    return Schema(tuple(Variable(str(v), ("no", "yes")) for v in range(1, variables + 1)))
 
 
 @pytest.mark.parametrize("heavy", [{"variables": {"F": 50.0}}, {"sub_tables": {"B*C*F": 60, "A*D": 0.5}}])
