@@ -6,7 +6,6 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from sdc.bounds.covered import on_covered_variables
 from sdc.feasible.equations import possible_cells
@@ -85,11 +84,12 @@ def _super_cell_counts(table: Table) -> Counts:
 
 
 @lru_cache(maxsize=16)
-def _splits(subsets: int) -> tuple[tuple[int, int, int], ...]:
-    """(t1, t3, t2) for each way to split a subset of categories into two non-empty ones."""
+def _splits(subsets: int) -> Counts:
+    """(n, 3) t1, t3 and t2 for each way to split a subset of categories into two non-empty ones."""
     masks = range(1, subsets + 1)
     # each split once, by its part with the smaller number
-    return tuple((a - 1, w - a - 1, w - 1) for w in masks for a in st.subsets(w) if 0 < a < w - a)
+    ways = [(a - 1, w - a - 1, w - 1) for w in masks for a in st.subsets(w) if 0 < a < w - a]
+    return np.array(ways, np.int64).reshape(-1, 3)
 
 
 def propagate(lower: Counts, upper: Counts) -> int:
@@ -99,32 +99,17 @@ def propagate(lower: Counts, upper: Counts) -> int:
     take as many sweeps as there are records, and what they are by then is outer too.
     ReleaseError where a lower bound passes an upper one: no table agrees with the marginals.
     """
+    from sdc.bounds.shuttle_kernel import narrow
+
     most = SWEEPS_A_BIT * (int(upper.max()) + 1).bit_length()
+    low, up = lower.reshape(-1), upper.reshape(-1)
     for sweep in range(1, most + 1):
-        before = lower.copy(), upper.copy()
-        for axis, subsets in enumerate(lower.shape):
-            low, up = np.moveaxis(lower, axis, 0), np.moveaxis(upper, axis, 0)
-            for split in _splits(subsets):
-                _narrow(low, up, *split)
+        moved, step = False, lower.size
+        for subsets in lower.shape:
+            step //= subsets
+            moved |= narrow(low, up, _splits(subsets), subsets, step)
         if (lower > upper).any():
             raise ReleaseError("the released marginals contradict each other; make them from one table")
-        if np.array_equal(before[0], lower) and np.array_equal(before[1], upper):
+        if not moved:
             return sweep
     return most
-
-
-def _narrow(low: Counts, up: Counts, one: int, three: int, two: int) -> None:
-    _at_most(up, two, up[one] + up[three])
-    _at_least(low, two, low[one] + low[three])
-    for part, rest in ((one, three), (three, one)):
-        _at_most(up, part, up[two] - low[rest])
-        _at_least(low, part, low[two] - up[rest])
-
-
-def _at_most(up: Counts, place: int, value: npt.NDArray[np.int64]) -> None:
-    # `...` makes it a view of one cell too, where an index alone would be a number
-    np.minimum(up[place], value, out=up[place, ...])
-
-
-def _at_least(low: Counts, place: int, value: npt.NDArray[np.int64]) -> None:
-    np.maximum(low[place], value, out=low[place, ...])

@@ -48,7 +48,7 @@ TRUE_TABLE, EXPLICIT, NESTED, GIVEN = range(4)
 Labels = npt.NDArray[np.uint8]
 NO_ROWS = np.zeros(0, np.int64)
 ALL = 1 << 30
-FROM_FOUND = 2  # the effort of walks that go on from tables found
+FROM_FOUND = 2  # the effort from which on walks go on from tables found
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +109,13 @@ ROUNDS = (
     Round((Step("walk", 0, (0,)),), 2048, 2048),
     Round((Step("collapse"), Step("walk")), 64, 2048),
     Round((Step("branch-and-bound"),), ALL, ALL),
-    Round((Step("shuttle"),), ALL, ALL),
-    Round((Step("linear-program"), Step("walk", 1)), 16, 64),
+    Round((Step("shuttle"), Step("walk")), ALL, ALL),
+    Round((Step("linear-program"), Step("walk")), 16, 64),
+    *3 * (Round((Step("walk", FROM_FOUND),), 64, 2048),),
     Round((Step("walk", 1),), 64, 2048),
-    *(Round((Step("walk", FROM_FOUND),), 64, 2048) for _ in range(3)),
+    Round((Step("walk", FROM_FOUND + 1),), 64, 2048),
+    Round((Step("linear-program", 1), Step("walk")), 16, 64),
+    *2 * (Round((Step("walk", FROM_FOUND + 1),), 64, 2048),),
     *(Round((Step("branch-and-bound", n), Step("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
 )
 
@@ -252,7 +255,9 @@ class _Part:
         return self.tried.setdefault(step[:2], np.full((*self.outer.shape, 2), -1))
 
     def groups(self, rows: CellRows, method: str) -> list[CellRows]:
-        """The rows in groups that should stay together."""
+        """The rows in groups that one propagation serves, or one by one."""
+        if method == "shuttle":
+            return [rows]
         if method != "collapse":
             return np.split(rows, np.arange(1, len(rows)))
         frame, knowledge = self.component.frame, self.component.knowledge
@@ -367,7 +372,7 @@ class _Search:
 
     def _units(self, part: _Part, step: Step, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
         frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[step.method]
-        if not len(rows) or not seeking.takes(frame.table, knowledge):
+        if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort):
             return
         wanted = self._wanted(part) & part.untried(step) & np.isin([0, 1], step.ends)
         for piece, asked, base in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):

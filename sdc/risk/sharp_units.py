@@ -24,10 +24,13 @@ from sdc.model.table import Codes, Table
 from sdc.risk.units import component_table
 
 # Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
-COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 100
-WALKS = ((walk.FIRST, 10_000), (walk.OTHERS, 10_000))  # tries, and most nodes of one
+COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 250
+NODES_A_STEP = 2  # of walks
+WALKS = (walk.FIRST, walk.OTHERS, walk.FIRST, walk.OTHERS)  # tries by effort; the last two go on from a table found
+WALK_NODES = 5_000  # most of a walk
 FIRST_SEARCH, MORE_SEARCH = 1 << 14, 8  # steps of branch and bound for an end, and how many times more each time
 FIRST_SOLVER, MORE_SOLVER = 1.0, 4  # deterministic seconds of the integer program
+FEW_ROWS = 256  # of a linear program, which then takes less than most walks
 MAX_INTEGER = 4096  # cells of an integer program
 
 
@@ -99,9 +102,8 @@ def _walk(part: Table, unit: SharpUnit) -> Found:
     row, end = np.nonzero(unit.wanted)
     cells = unit.cells[row]
     changes = unit.outer[row, end] - start.count_at(cells)
-    tries, nodes = WALKS[min(unit.effort, len(WALKS) - 1)]
-    moved = walk.shift(start, unit.knowledge, cells, changes, nodes=nodes, tries=tries)
-    return Found(unit.outer, _from(part, unit.base, moved.differences), moved.nodes)
+    moved = walk.shift(start, unit.knowledge, cells, changes, nodes=WALK_NODES, tries=WALKS[unit.effort])
+    return Found(unit.outer, _from(part, unit.base, moved.differences), 1 + moved.nodes // NODES_A_STEP)
 
 
 def _at(part: Table, base: Differences) -> Table:
@@ -160,10 +162,10 @@ def _feasible_tables(part: Table, knowledge: Knowledge) -> FeasibleTables:
     return FeasibleTables(part, knowledge)
 
 
-def _linear_program_takes(part: Table, knowledge: Knowledge) -> bool:
+def _linear_program_takes(part: Table, knowledge: Knowledge, effort: int) -> bool:
     from sdc.bounds import linear_program
 
-    return linear_program.is_affordable(knowledge, linear_program.MAX_ROWS)
+    return linear_program.is_affordable(knowledge, linear_program.MAX_ROWS if effort else FEW_ROWS)
 
 
 def _takes(part: Table, most_cells: int) -> bool:
@@ -175,15 +177,15 @@ class Method:
     """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit."""
 
     seek: Callable[[Table, SharpUnit], Found]
-    takes: Callable[[Table, Knowledge], bool]
+    takes: Callable[[Table, Knowledge, int], bool]
     most: int
 
 
 SEEKING: Mapping[str, Method] = {
-    "collapse": Method(_collapse, lambda part, known: True, 16),
-    "walk": Method(_walk, lambda part, known: walk.can_search(part), 32),
-    "shuttle": Method(_shuttle, lambda part, known: shuttle.is_affordable(part.schema), 1 << 30),
+    "collapse": Method(_collapse, lambda part, known, effort: True, 16),
+    "walk": Method(_walk, lambda part, known, effort: walk.can_search(part), 32),
+    "shuttle": Method(_shuttle, lambda part, known, effort: shuttle.is_affordable(part.schema), 1 << 30),
     "linear-program": Method(_linear_program, _linear_program_takes, 4),
-    "branch-and-bound": Method(_branch_and_bound, lambda part, known: _takes(part, MAX_DEPTH_FIRST), 8),
-    "integer-program": Method(_integer_program, lambda part, known: _takes(part, MAX_INTEGER), 4),
+    "branch-and-bound": Method(_branch_and_bound, lambda part, known, effort: _takes(part, MAX_DEPTH_FIRST), 8),
+    "integer-program": Method(_integer_program, lambda part, known, effort: _takes(part, MAX_INTEGER), 4),
 }
