@@ -6,28 +6,33 @@ from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 PROCESSES = 3  # on two cores: tests of processes and servers wait, and one more runs meanwhile
 TOGETHER = {
-    "clusters": (
-        "tests/build/",
-        "tests/execution/test_executors.py",
+    "builds": ("tests/build/", "tests/execution/test_executors.py", "tests/test_progress.py"),
+    "flows": ("tests/flows/",),
+    "kills": (
         "tests/faults/test_killed_runs.py",
         "tests/faults/test_killed_servers.py",
         "tests/faults/test_lost_processes.py",
-        "tests/flows/",
-        "tests/test_progress.py",
     ),
     "commands": ("tests/test_cli.py",),
 }
-"""Tests that open clusters and servers, or share a build: each of these groups runs in one process."""
+"""Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
+"""
 
 
 class Together(LoadScopeScheduling):
-    """Hands out groups, and all other tests file by file, which make what they share once, to whoever is free."""
+    """Hands out groups, then all other tests file by file, which make what they share once, to whoever is free."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((group for group, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid.partition("::")[0])
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        first = next((group for group in TOGETHER if group in self.workqueue), next(iter(self.workqueue)))
+        self.workqueue.move_to_end(first, last=False)  # else whoever gets a long group last is waited for
+        super()._assign_work_unit(node)
 
 
 def processes(config: pytest.Config) -> int:

@@ -20,6 +20,7 @@ from sdc.search import capabilities as table
 from sdc.search.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind, refusal
 from sdc.server.history import History
 from tests.capability_cases import SMALL, WIDTH, Case, config, judge_run, judge_verbs, made, sdc
+from tests.profiles import scaled
 
 Pair = frozenset[str]
 Asked = tuple[str, ...]
@@ -274,7 +275,7 @@ def test_every_pair_that_works_is_met_by_a_case_that_is_judged(tmp_path: Path, n
     print(f"{len(WORKING)} pairs work, met by {len(cases)} cases")
 
 
-@pytest.mark.soak
+@pytest.mark.nightly
 def test_each_pair_that_works_by_itself(tmp_path: Path, night: list[int]) -> None:
     pairs = [sorted(pair) for pair in WORKING if pair <= {*METHODS, *FEATURES}]
     for number, pair in enumerate(sorted(pairs)):
@@ -284,7 +285,7 @@ def test_each_pair_that_works_by_itself(tmp_path: Path, night: list[int]) -> Non
 @pytest.mark.soak
 def test_random_triples_that_work(tmp_path: Path, night: list[int]) -> None:
     rng, triples = np.random.default_rng([39, *night]), 0
-    while triples < 100:
+    while triples < scaled(100):
         asked = method_for(rng.choice([*FEATURES], 3, replace=False).tolist())
         if not [*table.refusals(asked)]:
             judged(tmp_path / str(triples), asked, [triples, *night])

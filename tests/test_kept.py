@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -117,8 +118,18 @@ def test_groups_of_tests_are_there() -> None:
 def test_a_group_is_handed_out_as_one() -> None:
     config: Any = SimpleNamespace(getvalue=lambda name: ["popen"])
     scope = processes.Together(config)._split_scope
-    assert scope("tests/flows/test_a.py::test") == scope("tests/test_progress.py::test[1]") == "clusters"
+    assert scope("tests/build/test_a.py::test") == scope("tests/test_progress.py::test[1]") == "builds"
     assert scope("tests/model/test_table.py::test[1]") == "tests/model/test_table.py"
+
+
+def test_groups_are_handed_out_before_files() -> None:
+    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"])
+    scheduler, node = processes.Together(config), Mock()
+    scheduler.workqueue.update({"tests/test_a.py": {"a": False}, "kills": {"b": False}, "flows": {"c": False}})
+    scheduler.registered_collections[node] = ["a", "b", "c"]
+    while scheduler.workqueue:
+        scheduler._assign_work_unit(node)
+    assert [call.args[0] for call in node.send_runtest_some.call_args_list] == [[2], [1], [0]]
 
 
 def test_a_part_of_the_night_fails_where_it_is_not_done_in_time() -> None:

@@ -35,10 +35,11 @@ from tests.faults.serving import (
     workers_of,
     written,
 )
+from tests.profiles import scaled
 from tests.server.databases import running_cluster
 from tests.server.streams import BruteForce
 
-KILLS, HISTORIES, CLIENTS, VARIABLES = 20, 5, 4, "ABCDEF"
+HISTORIES, KILLS, CLIENTS, VARIABLES = scaled(5, fewest=1), 4, 4, "ABCDEF"  # so many kills of each history
 MOST_SECONDS = 4.0
 SEED = 18
 
@@ -50,7 +51,7 @@ def test_a_server_killed_at_any_moment(tmp_path: Path) -> None:
     prepare(config)
     for number in range(HISTORIES):
         history, told = str(tmp_path / f"history{number}.db"), Told()
-        for kill in range(KILLS // HISTORIES):
+        for kill in range(KILLS):
             with serving(config, history) as server, asking(server, VARIABLES, CLIENTS, rng.randrange(1 << 30), told):
                 if kill:
                     server.wait()
@@ -114,12 +115,12 @@ def test_a_server_killed_beside_a_commit(
 
 KILLS_OF_WORKERS = 6
 FEW_REQUESTS, SECONDS_AWAY = 600, 4.0
-REQUESTS, ASKERS, VICTIM_AFTER = 10_000, 32, 4_000
+REQUESTS, ASKERS = scaled(10_000), 32
 
 
 @pytest.mark.soak
 def test_two_servers_on_one_database(tmp_path: Path, czech: Table, postgres_url: str) -> None:
-    """10,000 requests to both; one is killed in the middle and started again."""
+    """Thousands of requests to both; one is killed in the middle and started again."""
     config = czech_config(tmp_path)
     prepare(config)
     with ExitStack() as running:
@@ -130,7 +131,7 @@ def test_two_servers_on_one_database(tmp_path: Path, czech: Table, postgres_url:
             servers[0].kill()
             servers[0] = running.enter_context(serving(config, postgres_url))
 
-        told = streams.run(ASKERS, {VICTIM_AFTER: strike})
+        told = streams.run(ASKERS, {REQUESTS * 2 // 5: strike})
         for server in servers:
             found = assert_as_the_history_says(server, postgres_url, told)
     assert len(found.asked) >= told.statuses.total() == REQUESTS
