@@ -10,20 +10,15 @@ from prefect import flow
 from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
 from sdc.build.build import open_build
-from sdc.build.stages import SWEEP
+from sdc.build.sweep import ALONE, sweep_facts
 
 
 @flow(name="width-sweep")
 def width_sweep(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Critical widths of a config's table, in the run folder that a later release build takes them from."""
     build = open_build(Path(config), data, workers)
-    records = run_stages(build, SWEEP)
-    return {
-        "run_folder": str(build.folder.path),
-        "sub_tables": len(build.widths),
-        "visited": build.widths.visited,
-        "stages": stage_facts(records),
-    }
+    records = run_stages(build, ALONE)
+    return {**sweep_facts(build), "stages": stage_facts(records)}
 
 
 if __name__ == "__main__":

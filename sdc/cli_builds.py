@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,40 @@ def run(
     as_json: Json = False,
 ) -> None:
     """The whole build, from microdata to release and audit report."""
+    result = _through_flow("release_build", config, data, workers, watch, watch_port)
+    if as_json:
+        print_json(result)
+        raise typer.Exit(status_of_release(result["release"]))
+    folder = result["run_folder"]
+    print_release(result["release"])
+    print(f"to publish    {folder}/release")
+    print(f"audit report  {folder}/confidential/report.html")
+    raise typer.Exit(status_of_release(result["release"]))
+
+
+@builds.command()
+def sweep(
+    config: ConfigPath,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    watch: Watch = False,
+    watch_port: WatchPort = None,
+    as_json: Json = False,
+) -> None:
+    """The critical widths alone, on the config's cluster; a later build takes table and widths over."""
+    result = _through_flow("width_sweep", config, data, workers, watch, watch_port)
+    if as_json:
+        print_json(result)
+        return
+    from sdc.build.sweep import sweep_lines
+
+    print("\n".join(sweep_lines(result)))
+
+
+def _through_flow(
+    name: str, config: Path, data: str | None, workers: int | None, watch: bool, watch_port: int | None
+) -> dict[str, Any]:
+    """What the flow of this name, in the module of this name, gives."""
     # before all else: what is imported for a build takes seconds
     print(f"{config}: reads the config", file=sys.stderr, flush=True)
     from sdc.build.build import open_build
@@ -62,18 +97,10 @@ def run(
     print(f"{build.config.name}: config and columns are right, Prefect starts", file=sys.stderr, flush=True)
     # after the refusals, because Prefect takes seconds to start
     with prefect_server(build.config.execution, watch, watch_port) as await_server:
-        from flows.release_build import release_build
-
+        flow = getattr(import_module(f"flows.{name}"), name)
         await_server()
-        result = release_build(str(config), data, workers)
-    if as_json:
-        print_json(result)
-        raise typer.Exit(status_of_release(result["release"]))
-    folder = result["run_folder"]
-    print_release(result["release"])
-    print(f"to publish    {folder}/release")
-    print(f"audit report  {folder}/confidential/report.html")
-    raise typer.Exit(status_of_release(result["release"]))
+        result: dict[str, Any] = flow(str(config), data, workers)
+    return result
 
 
 def prefect_server(

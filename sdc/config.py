@@ -319,7 +319,13 @@ class TableConfig(Section):
     max_categories: Annotated[
         StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
     ] = 256
-    partitions: Annotated[Positive, Field(description="the number of Parquet parts written, at least 1")] = 1
+    partitions: Annotated[
+        Positive,
+        Field(
+            description="the number of Parquet parts written, at least 1; a worker that cannot hold the table finds "
+            "critical widths with one of them at a time"
+        ),
+    ] = 1
 
     @field_validator("columns")
     @classmethod

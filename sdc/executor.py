@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from sdc.model.table import Table
+from sdc.model.table import Cells
 
 Unit = TypeVar("Unit")
-Input = TypeVar("Input", Table, None)
+Input = TypeVar("Input", bound=Cells | None)
 Result = TypeVar("Result")
 
 
@@ -18,7 +18,7 @@ class Executor(Protocol):
 
     `function` is pure, so a unit that is lost or run twice does no harm, and the results, which
     come in the order of the units, depend on neither workers nor timing. Its table is None where
-    units make one.
+    units make one; one whose parts are on disk is opened where they run.
 
     scratch  a folder that every worker sees, for what is too large for a result; None where the units run here
     """

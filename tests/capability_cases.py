@@ -21,11 +21,12 @@ from scipy.optimize import linprog
 from typer.testing import CliRunner
 
 from sdc.build.build import Build, open_build
-from sdc.build.stages import SWEEP, run_all, run_stage
+from sdc.build.stages import SWEEP, run_all, run_stage, stages_of
+from sdc.build.sweep import ALONE, sweep_facts
 from sdc.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.search import capabilities as table
 from sdc.server.prepare import folder_of, prepare
 from sdc.server.serve import open_service
@@ -339,6 +340,20 @@ def _judge_widths(case: Case) -> None:
     named = {tuple(one["sub_table"]) for one in told["widths"]}
     assert status == 0
     assert {names for names in named if set(names) <= {*NAMES}} >= {("a",), ("d",), ("c",), ("a", "d", "c")}
+
+
+def _judge_sweep(case: Case) -> None:
+    """It takes over what the build has made, where a cell is at risk; the commands about its flow are tried apart."""
+    build, planned = case.build, [stage.name for stage in stages_of(case.build.config)]
+    if not len(case.at_risk):
+        with pytest.raises(InputError, match="nothing to sweep"), build.started(planned):
+            run_stage(ALONE[0], build, IN_PROCESS, lambda text: None)
+        return
+    with build.started(planned):
+        made = [run_stage(stage, build, IN_PROCESS, lambda text: None).status for stage in ALONE]
+    assert made == ["reused", "reused"]
+    facts = sweep_facts(build)
+    assert (facts["records"], facts["at_risk_cells"]) == (case.counts.sum(), len(case.at_risk))
 
 
 def _places(case: Case, cells: list[dict[str, Any]]) -> list[int]:

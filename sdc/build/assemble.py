@@ -14,7 +14,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.table import Table
+from sdc.model.table import Cells, Table
 from sdc.risk.criterion import Effort
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
@@ -93,14 +93,15 @@ class SearchSettings:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""
         return None if self.start is None else DecomposableGraph.parse(self.start, schema)
 
-    def widths(self, table: Table, memory: int | None = None) -> CriticalWidths:
-        """Critical widths from the floor on; `memory` is what a unit may use, in bytes."""
+    def widths(self, table: Table, memory: int | None = None, parts: Cells | None = None) -> CriticalWidths:
+        """Critical widths from the floor on; `memory` and `parts` as `critical_widths` has them."""
         return critical_widths(
             table,
             small_count=self.criterion.small_count,
             floor=self.floor,
             memory=memory,
             executor=self.effort.executor,
+            parts=parts,
         )
 
 

@@ -13,7 +13,15 @@ from pathlib import Path
 
 from sdc.build.assemble import SearchSettings, floor_of
 from sdc.build.earlier import Before, Publications, check_publications, known_anew, read_publications, with_earlier
-from sdc.build.needs import WORKER_BYTES, here_bytes, require_here, require_worker, worker_bytes
+from sdc.build.needs import (
+    WORKER_BYTES,
+    here_bytes,
+    require_here,
+    require_worker,
+    sweep_here_bytes,
+    sweep_memory,
+    worker_bytes,
+)
 from sdc.config import BuildConfig, PatternLike, section_digest
 from sdc.config_file import read_config, read_demand
 from sdc.events import tell
@@ -151,6 +159,16 @@ class Build:
         self.require_listed(len(table.schema))
         require_here(self.here_bytes(table), self.own_memory)
         require_worker(self.worker_bytes(table), self.memory)
+
+    def sweep_memory(self, table: Table) -> tuple[int, bool]:
+        """What a unit of the critical widths may use, and whether it reads parts of the table; as `needs` has it."""
+        return sweep_memory(table, self.floor, self.memory, self.config.table.partitions)
+
+    def require_sweep(self, table: Table) -> None:
+        """ConfigError where the table is too much for this process, or for a worker part by part, to find widths."""
+        self.require_listed(len(table.schema))
+        require_here(sweep_here_bytes(table, self.floor), self.own_memory)
+        self.sweep_memory(table)
 
     @cached_property
     def source(self) -> Source:

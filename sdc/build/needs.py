@@ -6,8 +6,10 @@ from sdc.bounds.collapse import bytes_of_collapse
 from sdc.memory import MIB
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from sdc.risk.sweep_plan import sweep_bytes
 from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
+from sdc.storage.parquet import CELLS_AT_ONCE
 
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 SEARCHING_BYTES = 120 * MIB  # measured: kernels of a search and the room of its walks, of a worker
@@ -17,6 +19,8 @@ KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-ris
 CELL_BYTES = 16  # measured: of a cell and variable while they are read, kept and looked up, of 23 million of them
 MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
+SWEEPING_BYTES = 120 * MIB  # measured: kernels of a sweep, and what reads parts
+COLUMN_BYTES = 24  # of a cell while a column of it is read from a part
 
 
 def require_worker(needed: int, allowed: int) -> None:
@@ -55,12 +59,28 @@ def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:
     return WORKER_BYTES + _table_bytes(table) + max(needs)
 
 
-def sweep_bytes_allowed(table: Table, allowed: int) -> int:
-    """What is left to a unit of the critical widths in a worker that may use so many bytes, which keeps some it frees.
+def sweep_memory(table: Table, floor: int, allowed: int, parts: int) -> tuple[int, bool]:
+    """What is left to a unit of the critical widths in a worker that may use so many bytes, and whether it reads parts.
 
-    Measured: after units of 560 MiB 200 MiB more than before.
+    It does where the table and the rows of a unit do not fit; then it holds one of so many parts at a time. ConfigError
+    where not even that fits.
     """
-    return max(0, allowed - WORKER_BYTES - _table_bytes(table)) * 2 // 3
+    left = _left(allowed, _table_bytes(table))
+    if sweep_bytes(len(table), table.schema, floor=floor) <= left:
+        return left, False
+    cell = 2 * len(table.schema) + 8
+    # a part as it is on disk, which is no larger than its cells in memory, and some of these
+    part, some = -(-len(table) // parts) * cell, min(len(table), CELLS_AT_ONCE) * (cell + COLUMN_BYTES)
+    left = (allowed - WORKER_BYTES - SWEEPING_BYTES - some) // 2
+    enough = f"set table.partitions to {-(-len(table) * cell // left)} or more, " if left > 0 else ""
+    needed = WORKER_BYTES + SWEEPING_BYTES + part + some
+    _require("a worker that reads the table in parts", needed, allowed, f"{enough}raise its memory_per_worker")
+    return _left(allowed, part + some), True
+
+
+def _left(allowed: int, held: int) -> int:
+    """A worker keeps some that it frees; measured: after units of 560 MiB 200 MiB more than before."""
+    return max(0, allowed - WORKER_BYTES - SWEEPING_BYTES - held) * 2 // 3
 
 
 def _table_bytes(table: Table) -> int:
@@ -71,6 +91,11 @@ def here_bytes(table: Table, small_count: int, floor: int) -> int:
     """Of this process: cells and at-risk cells column by column, marginals kept, the widths; the rest are units."""
     searched = _search_bytes(table, len(table.at_risk(small_count)))
     return HERE_BYTES + searched + WIDTH_BYTES * listed(table, floor)
+
+
+def sweep_here_bytes(table: Table, floor: int) -> int:
+    """Of this process for the critical widths alone: a marginal being made, by which units are cut, and the widths."""
+    return HERE_BYTES + _table_bytes(table) + MARGINAL_BYTES * len(table) + WIDTH_BYTES * listed(table, floor)
 
 
 def _search_bytes(table: Table, at_risk: int) -> int:

@@ -86,7 +86,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     at_risk = len(build.settings().criterion.bank(table).at_risk)
     build.check_names(table.schema)
     build.require_memory(table)
-    sweep = sweep_plan(table, floor=build.floor, memory=needs.sweep_bytes_allowed(table, build.memory))
+    sweep = sweep_plan(table, floor=build.floor, memory=build.sweep_memory(table)[0])
     tried = {} if quick else trials(table, _kinds(build, sweep), executor)
     stages = _Projection(build, table, seconds, sweep, tried).stages()
     needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.memory)

@@ -28,7 +28,6 @@ from sdc.build.describe import (
     describe_simulated,
     say_step,
 )
-from sdc.build.needs import sweep_bytes_allowed
 from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
 from sdc.events import QUESTIONS, STARTED, STEP, WARNING, tell
@@ -43,6 +42,7 @@ from sdc.model.errors import ConfigError, InputError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
+from sdc.model.table import Table
 from sdc.model.weights import UNIT, WeightRanges
 from sdc.progress import Measured
 from sdc.publish.gate import clear
@@ -60,7 +60,7 @@ from sdc.search.remedies import remedies
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.ledger import record as record_publication
-from sdc.storage.parquet import write_table
+from sdc.storage.parquet import PartedTable, open_parts, place_of, write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
 from sdc.storage.runs import last_finished
 from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weighted, write_weights
@@ -76,8 +76,9 @@ MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 class Stage:
     """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
 
-    fault  what is wrong with outputs that were found, or made just now; nothing where they are right
-    enter  what is noted or said elsewhere before outputs have their place; where that fails they have none
+    fault    what is wrong with outputs that were found, or made just now; nothing where they are right
+    enter    what is noted or said elsewhere before outputs have their place; where that fails they have none
+    require  refuses a table that does not fit, before anything is made of it
     """
 
     name: str
@@ -87,6 +88,7 @@ class Stage:
     make: Callable[[Build, Path, Executor, Say], None]
     fault: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
     enter: Callable[[Build, Path, Say], None] = lambda build, folder, say: None
+    require: Callable[[Build, Table], None] = Build.require_memory
 
     def key(self, build: Build, outputs: Mapping[str, str]) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs."""
@@ -127,7 +129,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
         else:
             say(f"{stage.name}: {stage.does}")
             if "table" in stage.needs:
-                build.require_memory(build.table)
+                stage.require(build, build.table)
             with folder.writing(stage.name, public=stage.name == RELEASE) as into:
                 stage.make(build, into, measured, note)
                 give_back()  # what is looked at now is read anew
@@ -205,10 +207,22 @@ def _warn_of_loss(build: Build, folder: Path, say: Say) -> None:
 
 
 def _make_widths(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    memory = sweep_bytes_allowed(build.table, build.memory)
-    widths = build.settings(executor).widths(build.table, memory)
+    memory, apart = build.sweep_memory(build.table)
+    parts = _parts_of(build) if apart else None
+    if parts is not None:
+        say(f"widths: the table does not fit a worker, which reads it in parts, {len(parts.place.parts)} of them")
+    widths = build.settings(executor).widths(build.table, memory, parts)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
     results.write_widths(widths, build.table.schema, into)
+
+
+def _parts_of(build: Build) -> PartedTable:
+    """The table's parts as its stage has written them, and as workers must find them."""
+    folder = build.folder.stage("table")
+    place = place_of(folder)
+    if folder_digest(folder) != build.folder.records()["table"].output:
+        raise InputError(f"{folder} was changed since it was written; run again, and the table is counted anew")
+    return open_parts(place)
 
 
 def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None:

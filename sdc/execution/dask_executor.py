@@ -16,8 +16,8 @@ from sdc.events import EXECUTION, tell
 from sdc.execution.connection import SECONDS_BETWEEN_LOOKS, Waiting, require_software, software
 from sdc.executor import Input, Result, Unit
 from sdc.model.errors import ConfigError, SdcError
-from sdc.model.table import Table
-from sdc.storage.parquet import open_memory_form, write_memory_form
+from sdc.model.table import Cells, Table
+from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts, write_memory_form
 
 MOST_LOSSES = 3
 SHORTEST_TASK, LONGEST_TASK = 0.1, 2.0  # seconds; Dask takes 3 ms for a task, on a core that a worker could use
@@ -29,7 +29,8 @@ class DaskExecutor:
     """Runs units on the workers of a Dask client.
 
     The table is written once in its memory-mapped form below `scratch`, which every worker must
-    see, and is never scattered: scattered data is lost with its worker, a file is opened again.
+    see, and is never scattered: scattered data is lost with its worker, a file is opened again. A table whose parts are
+    on disk is read where it is.
     Results come in the order of the units, so they do not depend on which worker was quickest; the
     units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units
     share tasks by how long those of the same function took in its last call.
@@ -58,11 +59,11 @@ class DaskExecutor:
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         """The results in order; SdcError where a unit killed every worker that tried it, or nobody works for long."""
-        folder = None if table is None or not units else self._memory_form(table)
+        place = None if table is None or not units else self._place(table)
         done = losses = 0
         while done < len(units):
             try:
-                for result in self._results(function, folder, units, done):
+                for result in self._results(function, place, units, done):
                     done, losses = done + 1, 0
                     yield result
             except _lost() as error:
@@ -71,14 +72,14 @@ class DaskExecutor:
                 self._await_scheduler(error if losses > MOST_LOSSES else None)
 
     def _results(
-        self, function: Callable[[Input, Unit], Result], folder: str | None, units: Sequence[Unit], first: int
+        self, function: Callable[[Input, Unit], Result], place: str | Place | None, units: Sequence[Unit], first: int
     ) -> Iterator[Result]:
         """Those of the units from the first on that is missing; raises one of `_lost()` where the scheduler is lost."""
         self.client.subscribe_topic("all", _tell_of_worker)
         name, rest = function.__name__, units[first:]
         ends = list(accumulate(self._sizes_of_tasks(name, len(rest)), initial=0))
         tasks = [rest[begin:end] for begin, end in pairwise(ends)]
-        same = [function] * len(tasks), [folder] * len(tasks)
+        same = [function] * len(tasks), [place] * len(tasks)
         # not pure: Dask would take units of equal arguments for one, and would hash every array to find out
         futures = self.client.map(_call, *same, tasks, here=software(), pure=False, key=name)
         names = [f"unit {first + begin} of {len(units)} of {name}" for begin in ends]
@@ -170,6 +171,13 @@ class DaskExecutor:
             raise SdcError(f"the Dask scheduler was lost {again}; start it, {RUN_AGAIN}") from last
         _tell("scheduler back", "the Dask scheduler is back; its units are computed again")
 
+    def _place(self, table: Cells) -> str | Place:
+        """By which a worker opens it."""
+        if isinstance(table, PartedTable):
+            return table.place
+        assert isinstance(table, Table)
+        return self._memory_form(table)
+
     def _memory_form(self, table: Table) -> str:
         folder = self.scratch / table.digest
         # once a table and scratch, whatever the number of calls: a search makes hundreds of them
@@ -203,7 +211,7 @@ class DaskExecutor:
 
 
 def _call(
-    function: Callable[[Any, Unit], Result], folder: str | None, units: Sequence[Unit], here: Mapping[str, str]
+    function: Callable[[Any, Unit], Result], place: str | Place | None, units: Sequence[Unit], here: Mapping[str, str]
 ) -> tuple[float, list[Result]]:
     """The seconds that the units of a task took in a worker, and their results.
 
@@ -212,13 +220,19 @@ def _call(
     """
     if software() != here:
         require_software(_worker(), software(), here)
-    if folder is not None and not Path(folder).is_dir():
-        raise ConfigError(f"{_worker()} does not see the scratch folder {folder}; mount it there")
+    table = None if place is None else _opened(place)
     # after the table is opened, which only the first task of a worker waits for
-    table = None if folder is None else open_memory_form(Path(folder), Path(folder).name)
     begun = time.perf_counter()
     results = [function(table, unit) for unit in units]
     return time.perf_counter() - begun, results
+
+
+def _opened(place: str | Place) -> Cells:
+    if not isinstance(place, str):
+        return open_parts(place)
+    if not Path(place).is_dir():
+        raise ConfigError(f"{_worker()} does not see the scratch folder {place}; mount it there")
+    return open_memory_form(Path(place), Path(place).name)
 
 
 def _is_busy(worker: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,8 +24,43 @@ MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hun
 CELLS_PER_CHUNK = 1 << 20
 
 
+class Cells:
+    """The non-zero cells of a table and their counts, so many at a time: in memory, or read from where they are."""
+
+    schema: Schema
+
+    def __len__(self) -> int:
+        """Number of non-zero cells."""
+        raise NotImplementedError
+
+    @property
+    def total(self) -> int:
+        """N, the number of records."""
+        raise NotImplementedError
+
+    def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
+        """(n, variables) codes and (n,) counts, 2^20 cells or so many at a time."""
+        raise NotImplementedError
+
+    def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
+        """Chunks with all cells that have a code from `first` to `last` of the first variable, and some others."""
+        return self.chunks()
+
+    def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
+        """(n, those variables) codes of the cells of each chunk."""
+        return (codes[:, list(variables)] for codes, _ in self.chunks())
+
+    def one_way(self) -> list[Counts]:
+        """(categories,) int64 counts of each variable, in records."""
+        sums = [np.zeros(size, np.int64) for size in self.schema.sizes]
+        for codes, counts in self.chunks():
+            for column, known in zip(codes.T, sums, strict=True):
+                known += _sum_by(column, counts, len(known))
+        return sums
+
+
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(Cells):
     """Counts of the non-zero cells, sorted by their codes, first variable slowest.
 
     codes   (cells, variables) uint16, read-only: position of each category in the schema
@@ -161,14 +196,6 @@ class Table:
     def count_at(self, cells: npt.NDArray[np.integer]) -> Counts:
         """(n,) int64 count of each of (n, variables) cells, in records."""
         return self.marginal_at(st.full(len(self.schema)), cells)
-
-    def one_way(self) -> list[Counts]:
-        """(categories,) int64 counts of each variable, in records."""
-        sums = [np.zeros(size, np.int64) for size in self.schema.sizes]
-        for codes, counts in self.chunks():
-            for column, known in zip(codes.T, sums, strict=True):
-                known += _sum_by(column, counts, len(known))
-        return sums
 
 
 def _summed(schema: Schema, parts: list[Table]) -> Table:

@@ -18,7 +18,7 @@ from sdc.model.errors import InputError
 from sdc.model.named import Named
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Counts, Table
+from sdc.model.table import Cells, Counts, Table
 from sdc.risk.partitions import BitSets, Partitions, Widths, renumbered, walked
 from sdc.risk.prefix_trie import PrefixTrie, prefix_trie
 from sdc.risk.rows import Rows, rows_of
@@ -122,6 +122,7 @@ def critical_widths(
     floor: int = 0,
     memory: int | None = None,
     executor: Executor = IN_PROCESS,
+    parts: Cells | None = None,
 ) -> CriticalWidths:
     """Critical widths of all sub-tables, or of those whose width reaches the floor.
 
@@ -130,6 +131,7 @@ def critical_widths(
     only narrow, so a sub-table whose width is below beta stays unreleasable.
 
     memory  bytes that a unit may use; where the whole table needs more, units are partitions of its cells
+    parts   the same cells where they are on disk, which units read instead of being given the table
 
     Without an at-risk cell every width is the number of records. InputError where all sub-tables of more than 26
     variables would have to be listed, or where the smallest partition needs more memory.
@@ -142,12 +144,12 @@ def critical_widths(
             "give a floor, and only sub-tables that reach it are visited"
         )
     # results are listed in one order, so that they are the same however the plan cuts the work
-    plan = sweep_plan(table, floor=floor, memory=memory)
+    plan, cells = sweep_plan(table, floor=floor, memory=memory), table if parts is None else parts
     if floor <= 0:
-        found, widths = _all(table, small_count, plan, executor)
+        found, widths = _all(cells, small_count, plan, executor)
         visited = len(found)
     else:
-        found, widths, visited = _reaching(table, small_count, floor, plan, executor)
+        found, widths, visited = _reaching(cells, small_count, floor, plan, executor)
     found = renumbered(found, sweep_order(table.schema))
     # signed before it is negated: minus a uint8 wraps
     widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
@@ -158,7 +160,7 @@ def critical_widths(
 # Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:
 
 
-def _all(table: Table, small_count: int, plan: SweepPlan, executor: Executor) -> Widths:
+def _all(table: Cells, small_count: int, plan: SweepPlan, executor: Executor) -> Widths:
     """Every sub-table, and of one whose cells are in several partitions the smallest width."""
     # cuts of one sub-lattice follow each other, so that `groupby` finds its partitions together
     units = [(small_count, cut) for cut in plan.cuts]
@@ -171,7 +173,7 @@ def _all(table: Table, small_count: int, plan: SweepPlan, executor: Executor) ->
     return np.concatenate(found), np.concatenate(widths)
 
 
-def widths_of_sub_lattice(table: Table, unit: tuple[int, SubLattice]) -> Widths:
+def widths_of_sub_lattice(table: Cells, unit: tuple[int, SubLattice]) -> Widths:
     """Sub-tables and widths of the unit (small count, what it visits)."""
     small_count, cut = unit
     order = sweep_order(table.schema)
@@ -196,13 +198,13 @@ def _swept(trie: PrefixTrie, depth: int, taken: int) -> Widths:
 
 
 @lru_cache(maxsize=2)
-def _whole_rows(table: Table, small_count: int) -> Rows:
+def _whole_rows(table: Cells, small_count: int) -> Rows:
     """All cells; kept for the units of the same process that follow."""
     return rows_of(table, small_count, sweep_order(table.schema))
 
 
 @lru_cache(maxsize=2)
-def _whole_trie(table: Table, small_count: int) -> PrefixTrie:
+def _whole_trie(table: Cells, small_count: int) -> PrefixTrie:
     return prefix_trie(_whole_rows(table, small_count))
 
 
@@ -210,7 +212,7 @@ def _whole_trie(table: Table, small_count: int) -> PrefixTrie:
 
 
 def _reaching(
-    table: Table, small_count: int, floor: int, plan: SweepPlan, executor: Executor
+    table: Cells, small_count: int, floor: int, plan: SweepPlan, executor: Executor
 ) -> tuple[BitSets, Counts, int]:
     """Those that reach the floor: first those of at most two variables, then what is above each such pair.
 
@@ -254,7 +256,7 @@ def _pairs(found: BitSets, variables: int) -> tuple[SubTable, ...]:
     return tuple(pairs)
 
 
-def widths_above(table: Table, unit: Above) -> tuple[BitSets, Counts, int]:
+def widths_above(table: Cells, unit: Above) -> tuple[BitSets, Counts, int]:
     """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it.
 
     Bit sets in the sweep's order. With partitions the number visited is 1: what matters is counted at the end.

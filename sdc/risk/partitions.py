@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
-from sdc.model.table import Counts, Table
+from sdc.model.table import Cells, Counts
 from sdc.risk.rows import Rows, rows_of
 from sdc.risk.sweep_plan import key_ranges, sweep_order
 
@@ -53,7 +53,7 @@ class Partitions:
     categories, and its width is the smallest of those in each part; variables in no sub-table are summed out.
     """
 
-    table: Table
+    table: Cells
     small_count: int
     floor: int
     max_rows: int

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Cells, Codes, Counts
 
 # above any count, which is at most 2^53, and one bit, which the kernels test
 FAR = 1 << 60  # `least`, `spare` and `both` of a row without an at-risk cell
@@ -88,7 +90,7 @@ class Rows:
 
 
 def rows_of(
-    table: Table, small_count: int, variables: tuple[int, ...], taken: tuple[int, ...] = (), low: int = 0, high: int = 0
+    table: Cells, small_count: int, variables: tuple[int, ...], taken: tuple[int, ...] = (), low: int = 0, high: int = 0
 ) -> Rows:
     """The rows of these variables, chunk by chunk; where some are `taken` of the cells whose key of them is in a range.
 
@@ -96,8 +98,7 @@ def rows_of(
     """
     one_way = ways_of(table)
     kept: list[Rows] = []
-    for begin in range(0, len(table), CELLS_PER_CHUNK):
-        codes, counts = table.codes[begin : begin + CELLS_PER_CHUNK], table.counts[begin : begin + CELLS_PER_CHUNK]
+    for codes, counts in _small_chunks(table, taken, low, high):
         if taken:
             key = keys_of(table.schema, taken, codes)
             wanted = (key >= low) & (key < high)
@@ -109,24 +110,40 @@ def rows_of(
     return _together(kept)
 
 
+def _small_chunks(table: Cells, taken: tuple[int, ...], low: int, high: int) -> Iterator[tuple[Codes, Counts]]:
+    """With all cells whose key is in the range: a key begins with the first variable, by which cells are ordered."""
+    first, last = 0, table.schema.sizes[0] - 1
+    if taken[:1] == (0,):
+        step = prod(table.schema.sizes[v] for v in taken[1:])
+        first, last = low // step, (high - 1) // step
+    for codes, counts in table.chunks_between(first, last):
+        for begin in range(0, len(counts), CELLS_PER_CHUNK):
+            yield codes[begin : begin + CELLS_PER_CHUNK], counts[begin : begin + CELLS_PER_CHUNK]
+
+
 def keys_of(schema: Schema, variables: tuple[int, ...], codes: Codes) -> npt.NDArray[np.int64]:
     """One number for each cell's codes of these variables; InputError where they have 2^62 cells or more."""
+    return key_space(schema, variables).pack(codes[:, variables])
+
+
+def key_space(schema: Schema, variables: tuple[int, ...]) -> KeySpace:
+    """The cells of these variables; InputError as `keys_of`."""
     space = schema.keys.keep(variables)
     if not space.fits:
         raise InputError(
             f"partitions by {len(variables)} variables have {space.cells} keys; allow more memory for a worker"
         )
-    return space.pack(codes[:, variables])
+    return space
 
 
 @lru_cache(maxsize=2)
-def ways_of(table: Table) -> list[Counts]:
+def ways_of(table: Cells) -> list[Counts]:
     """(categories,) one-way counts of each variable; kept for the units of the same process that follow."""
     return table.one_way()
 
 
 def _chunk(
-    table: Table, small_count: int, variables: tuple[int, ...], codes: Codes, counts: Counts, one_way: list[Counts]
+    table: Cells, small_count: int, variables: tuple[int, ...], codes: Codes, counts: Counts, one_way: list[Counts]
 ) -> Rows:
     numbers = np.empty((4, len(counts)), np.int64)
     numbers[0], numbers[1], numbers[2] = counts, FAR, 0

@@ -14,9 +14,10 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
-from sdc.risk.rows import CELLS_PER_CHUNK, keys_of
+from sdc.model.table import Cells, Table
+from sdc.risk.rows import CELLS_PER_CHUNK, key_space
 
+KEY_BYTES = 100  # of a key while cells are counted by it, less than a row takes
 MAX_SPLIT = 12  # 2^12 units and a pass over the table for the keys of each
 
 
@@ -90,12 +91,13 @@ def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[SubLattice
             yield SubLattice(depth, taken, low, high)
 
 
-def key_ranges(table: Table, taken: tuple[int, ...], most: int, max_rows: int) -> list[tuple[int, int]]:
+def key_ranges(table: Cells, taken: tuple[int, ...], most: int, max_rows: int) -> list[tuple[int, int]]:
     """Ranges (low, high) of the keys of these variables, the cells of each at most `max_rows` rows.
 
-    A key has no more than `most` rows, nor than cells. None where that is too many.
+    A key has no more than `most` rows, nor than cells. None where that is too many. InputError as `keys_of`, and where
+    the keys alone are more than the rows may be.
     """
-    keys, cells = _kept_cells_by(table, taken)
+    keys, cells = _kept_cells_by(table, taken, max(max_rows, CELLS_PER_CHUNK))
     return ranges_of(keys, np.minimum(cells, min(most, len(table))), max_rows)
 
 
@@ -113,17 +115,25 @@ def ranges_of(keys: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], max_rows
     return [*ranges, (low, int(keys[-1]) + 1)]
 
 
-def cells_by(table: Table, variables: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def cells_by(
+    table: Cells, variables: tuple[int, ...], most: int | None = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(keys,) int64 keys of these variables that some cell has, ascending, and (keys,) how many cells have each.
 
-    InputError as `keys_of`.
+    InputError as `keys_of`, and where there are more than `most` keys.
     """
-    found, cells = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for begin in range(0, len(table), CELLS_PER_CHUNK):
-        # chunk by chunk, so that memory is that of the keys found and not of the cells
-        own = keys_of(table.schema, variables, table.codes[begin : begin + CELLS_PER_CHUNK])
-        found, group = np.unique(np.concatenate([found, own]), return_inverse=True)
-        cells = np.bincount(group, np.concatenate([cells, np.ones(len(own), np.int64)])).astype(np.int64)
+    found, cells, space = np.zeros(0, np.int64), np.zeros(0, np.int64), key_space(table.schema, variables)
+    for codes in table.codes_of(variables):
+        for begin in range(0, len(codes), CELLS_PER_CHUNK):
+            # chunk by chunk, so that memory is that of the keys found and not of the cells
+            own = space.pack(codes[begin : begin + CELLS_PER_CHUNK])
+            found, group = np.unique(np.concatenate([found, own]), return_inverse=True)
+            cells = np.bincount(group, np.concatenate([cells, np.ones(len(own), np.int64)])).astype(np.int64)
+            if most is not None and len(found) > most:
+                raise InputError(
+                    f"partitions by {len(variables)} variables have more than {most} keys, which need more than the "
+                    f"{most * KEY_BYTES >> 20} MiB that are allowed; {_remedy(0)}"
+                )
     return found, cells
 
 
@@ -143,7 +153,7 @@ def _remedy(needed: int) -> str:
     less, machine = "fewer variables, or a higher floor or min_width", physical_bytes()
     if needed > machine:
         return f"this machine has {machine >> 20} MiB in all: use {less}"
-    return f"raise execution.memory_per_worker, use fewer workers, {less}"
+    return f"raise memory_per_worker, use fewer workers, {less}"
 
 
 def sweep_order(schema: Schema) -> tuple[int, ...]:

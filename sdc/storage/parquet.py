@@ -1,4 +1,4 @@
-"""Tables on disk: sparse Parquet parts, the memory-mapped form beside them, and small columns of results.
+"""Tables on disk: sparse Parquet parts, whole or one at a time, their memory-mapped form, and columns of results.
 
 A written table is `part-00000.parquet`, ... and `schema.json`. The schema is removed first and written last, so a
 folder with a schema is whole; it records the structural zeros, the cells and the total of every part, and the digest
@@ -9,11 +9,13 @@ The same table gives the same bytes.
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
@@ -27,13 +29,15 @@ import pyarrow.parquet as pq
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Cells, Codes, Counts, Table
 from sdc.run_format import COUNT, PART, PARTS, SCHEMA, STRUCTURAL_ZEROS, TABLE_FORMAT
 from sdc.storage.whole_file import replacing
 
 CODES, COUNTS = "codes.npy", "counts.npy"
 # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
 FORM: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
+
+CELLS_AT_ONCE = 1 << 18  # of a part
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -150,6 +154,120 @@ def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> No
             f"{folder} is damaged: its table has the digest {table.digest[:12]}, {SCHEMA} records "
             f"{recorded['digest'][:12]}; write the table again"
         )
+
+
+# Part by part
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of cells: its name, its SHA-256, and the codes of the first variable that it goes from and to."""
+
+    name: str
+    digest: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a written table, by which another process opens it; `digest` is the SHA-256 of its schema."""
+
+    folder: str
+    digest: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class PartedTable(Cells):
+    """A written table that is read part by part, by whoever cannot hold it: each part as `place_of` found it."""
+
+    place: Place
+    schema: Schema = field(compare=False, repr=False)
+    cells: int = field(compare=False)
+    records: int = field(compare=False)
+
+    def __len__(self) -> int:
+        return self.cells
+
+    @property
+    def total(self) -> int:
+        return self.records
+
+    def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
+        """Some 2^18 at a time; InputError names the part that is not there, or not as it was."""
+        return self.chunks_between(0, self.schema.sizes[0] - 1)
+
+    def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
+        """From the parts that have such cells alone; InputError as `chunks`."""
+        for path, batch in self._batches([*self.schema.names, COUNT], first, last):
+            yield self._codes(path, batch, range(len(self.schema))), batch.column(COUNT).to_numpy()
+
+    def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
+        """From the columns of these variables alone; InputError as `chunks`."""
+        for path, batch in self._batches([self.schema.names[v] for v in variables]):
+            yield self._codes(path, batch, variables)
+
+    def counts(self) -> Iterator[Counts]:
+        """From their column alone; InputError as `chunks`."""
+        return (batch.column(COUNT).to_numpy() for _, batch in self._batches([COUNT]))
+
+    def _batches(
+        self, columns: list[str], first: int = 0, last: int = 1 << 16
+    ) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        for part in self.place.parts:
+            if part.last < first or last < part.first:
+                continue
+            path = Path(self.place.folder) / part.name
+            # digested and read from the same bytes: whatever happens to the file, what is read is what was written
+            content = pa.BufferReader(_unchanged(path, part.digest))
+            with _damage_of(path):
+                batches = pq.ParquetFile(content).iter_batches(CELLS_AT_ONCE, columns=columns, use_threads=False)
+                yield from ((path, batch) for batch in batches)
+
+    def _codes(self, path: Path, batch: pa.RecordBatch, variables: Sequence[int]) -> Codes:
+        codes = np.empty((len(batch), len(variables)), np.uint16)
+        for place, variable in enumerate(self.schema.variables[v] for v in variables):
+            codes[:, place] = _codes(pa.chunked_array([batch.column(variable.name)]), variable, path)
+        return codes
+
+
+def place_of(folder: str | Path) -> Place:
+    """Where a written table is, with its files as they are now; InputError where it is not whole."""
+    folder = Path(folder).absolute()
+    recorded = _read_schema(folder, "parts")
+    variable = _schema_of(recorded).variables[0]
+    parts = [_part_of(folder / part["name"], variable) for part in recorded["parts"]]
+    return Place(str(folder), hashlib.sha256((folder / SCHEMA).read_bytes()).hexdigest(), tuple(parts))
+
+
+def _part_of(path: Path, variable: Variable) -> Part:
+    with _damage_of(path):
+        content = path.read_bytes()
+        column = pq.ParquetFile(pa.BufferReader(content)).read([variable.name]).column(variable.name)
+    codes = _codes(column, variable, path)
+    ends = (int(codes[0]), int(codes[-1])) if len(codes) else (1, 0)
+    return Part(path.name, hashlib.sha256(content).hexdigest(), *ends)
+
+
+@lru_cache(maxsize=8)
+def open_parts(place: Place) -> PartedTable:
+    """The table there, opened once a process; InputError where its schema is not there, or not as it was."""
+    recorded = json.loads(_unchanged(Path(place.folder) / SCHEMA, place.digest))
+    return PartedTable(place, _schema_of(recorded), recorded["cells"], recorded["total"])
+
+
+def _unchanged(path: Path, digest: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}; where a worker says so, set output.folder to one that all of "
+            "them see, or give them more memory"
+        ) from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise InputError(f"{path} was changed while it was worked on; run again, and the table is counted anew")
+    return content
 
 
 # schema.json

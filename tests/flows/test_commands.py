@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sdc.cli import app
 from tests.flows.test_release_build import write_config
 
 FLOWS = Path(__file__).parents[2] / "flows"
@@ -52,3 +54,19 @@ def test_a_flow_by_its_module_prints_its_result(
     config = write_config(tmp_path, execution={"cluster": "in-process"}, risk={"min_width": 1800})
     assert status_of("release_build", config, monkeypatch=monkeypatch) == 3
     assert json.loads(capsys.readouterr().out)["release"]["sub_tables"] == 0
+
+
+def test_a_sweep_from_a_shell_is_that_of_its_module(
+    prefect_server: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second takes over what the first has made, in the same folder; what is told is the same."""
+    config = write_config(tmp_path, execution={"cluster": "in-process"})
+    told = CliRunner().invoke(app, ["sweep", config])
+    assert told.exit_code == 0
+    assert "sub-tables    64 of 2^6 listed; 64 visited\nmin width     61 of them reach" in told.stdout
+    assert status_of("width_sweep", config, monkeypatch=monkeypatch) == 0
+    by_module = json.loads(capsys.readouterr().out)
+    by_shell = json.loads(CliRunner().invoke(app, ["sweep", config, "--json"]).stdout)
+    assert f"run folder    {by_module['run_folder']}\n" in told.stdout
+    assert {stage["status"] for stage in [*by_module.pop("stages"), *by_shell.pop("stages")]} == {"reused"}
+    assert by_shell == by_module

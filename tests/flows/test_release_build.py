@@ -75,8 +75,8 @@ def statuses(result: dict[str, Any]) -> dict[str, str]:
 
 def test_the_sweep_makes_table_and_widths(flow_runs: dict[str, Any]) -> None:
     sweep = flow_runs["sweep"]
-    assert list(sweep) == ["run_folder", "sub_tables", "visited", "stages"]
-    assert (sweep["sub_tables"], sweep["visited"]) == (64, 64)
+    assert (sweep["sub_tables"], sweep["visited"], sweep["at_risk_cells"]) == (64, 64, 3)
+    assert sweep["narrowest"][0] == {"sub_table": list("ABCDEF"), "critical_width": 0}
     assert statuses(sweep) == dict.fromkeys([stage.name for stage in SWEEP], "done")
 
 

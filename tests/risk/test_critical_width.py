@@ -24,6 +24,7 @@ from sdc.risk import sweep_plan as sweep_plan_module
 from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
 from sdc.risk.partitions import renumbered
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
+from sdc.storage.parquet import open_parts, place_of, write_table
 from tests.profiles import scaled
 from tests.strategies import knows
 
@@ -99,14 +100,21 @@ def test_the_width_never_increases_when_a_variable_is_added(table: Table) -> Non
         assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, len(table.schema)))
 
 
-@given(tables(), some.integers(0, 12), some.floats(0.1, 1))
+@given(tables(), some.integers(0, 12), some.floats(0.1, 1), some.integers(0, 5))
 @settings(max_examples=150)
-def test_partitions_of_any_memory_give_the_same(table: Table, floor: int, share: float) -> None:
+def test_partitions_of_any_memory_give_the_same(
+    tmp_path_factory: pytest.TempPathFactory, table: Table, floor: int, share: float, parts: int
+) -> None:
+    """Of the table in memory, or read from so many parts on disk."""
     if not len(table.at_risk(2)):
         return
-    memory = int(share * sweep_bytes(len(table), table.schema, floor=floor))
+    memory, stored = int(share * sweep_bytes(len(table), table.schema, floor=floor)), None
+    if parts:
+        folder = tmp_path_factory.mktemp("table")
+        write_table(table, folder, parts=parts)
+        stored = open_parts(place_of(folder))
     try:
-        found = critical_widths(table, floor=floor, memory=memory)
+        found = critical_widths(table, floor=floor, memory=memory, parts=stored)
     except InputError as error:
         assert "the smallest partition of" in str(error)  # noqa: PT017
         return
@@ -136,6 +144,12 @@ def test_the_smallest_partition_does_not_fit(czech: Table) -> None:
     for floor in (0, 5):
         with pytest.raises(InputError, match=r"smallest partition of 63 cells needs 1 MiB .* 0 MiB are allowed"):
             critical_widths(czech, floor=floor, memory=100)
+
+
+def test_more_keys_than_rows_would_fit(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_plan_module, "CELLS_PER_CHUNK", 10)
+    with pytest.raises(InputError, match=r"by 5 variables have more than 20 keys, which need more than the 0 MiB that"):
+        sweep_plan_module.key_ranges(czech, (0, 1, 2, 3, 4), 2, 20)
 
 
 def test_the_plan_says_which_way(czech: Table) -> None:

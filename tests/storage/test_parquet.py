@@ -20,6 +20,8 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.storage.parquet import (
     open_memory_form,
+    open_parts,
+    place_of,
     read_columns,
     read_written_table,
     table_columns,
@@ -238,6 +240,51 @@ def test_damage_is_named(table: Table, folder: Path, damage: Damage, match: str)
     damage(folder)
     with pytest.raises(InputError, match=match):
         read_written_table(folder)
+
+
+# Part by part
+
+
+@settings(max_examples=25, deadline=None)
+@given(variables=some.integers(1, 5), records=some.integers(1, 60), parts=some.integers(1, 7), data=some.data())
+def test_parts_have_the_cells_of_the_table(
+    tmp_path_factory: pytest.TempPathFactory, variables: int, records: int, parts: int, data: some.DataObject
+) -> None:
+    folder, table = tmp_path_factory.mktemp("t"), random_table(variables, 4, records)
+    write_table(table, folder, parts=parts)
+    parted = open_parts(place_of(folder))
+    codes, counts = (np.concatenate(arrays) for arrays in zip(*parted.chunks(), strict=True))
+    assert np.array_equal(codes, table.codes)
+    assert np.array_equal(counts, table.counts)
+    assert np.array_equal(np.concatenate([*parted.counts()]), counts)
+    some_of_them = data.draw(some.permutations(range(variables)))[: data.draw(some.integers(0, variables))]
+    assert np.array_equal(np.concatenate([*parted.codes_of(some_of_them)]), table.codes[:, some_of_them])
+    assert all(map(np.array_equal, parted.one_way(), table.one_way()))
+    first, last = sorted(data.draw(some.tuples(some.integers(0, 3), some.integers(0, 3))))
+    near = [*parted.chunks_between(first, last)]
+    assert (
+        sum(((c[:, 0] >= first) & (c[:, 0] <= last)).sum() for c, _ in near)
+        == ((codes[:, 0] >= first) & (codes[:, 0] <= last)).sum()
+    )
+    assert all((c[:, 0].min() <= last) and (c[:, 0].max() >= first) for c, _ in near)
+    assert (parted.schema, len(parted), parted.total) == (table.schema, len(table), table.total)
+
+
+@pytest.mark.parametrize("name", ["schema.json", "part-00001.parquet"])
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (Path.unlink, r"cannot be read: No such file or directory; where a worker says so, set output\.folder"),
+        (lambda path: path.write_bytes(path.read_bytes() + b" "), "was changed while it was worked on; run again"),
+    ],
+)
+def test_a_part_that_is_not_as_it_was(table: Table, folder: Path, name: str, damage: Damage, match: str) -> None:
+    """Whole files that differ in a byte, and would be read: it is named, by whoever reads it next."""
+    write_table(table, folder, parts=2)
+    place = place_of(folder)
+    damage(folder / name)
+    with pytest.raises(InputError, match=f"{name} {match}"):
+        [*open_parts(place).chunks()]
 
 
 # The memory-mapped form
