@@ -133,13 +133,15 @@ def _local(settings: LocalSettings, memory: int, watch: Watch | None) -> Iterato
             shown = watch.SAID if watch else client.dashboard_link if settings.dashboard else None
             try:
                 yield DaskExecutor(client, scratch, settings.most, dashboard=shown)
-            except BaseException:
+            finally:
                 _kill(cluster)
-                raise
 
 
 def _kill(cluster: Any) -> None:
-    """Ends workers at once: what they are at is of no use any more, and a kernel is not left before it is done."""
+    """Ends workers at once: what they are at is of no use any more, and a kernel is not left before it is done.
+
+    Nor do they say then that the scheduler, which ends with them, does not hear their heartbeat.
+    """
     for nanny in cluster.workers.values():
         nanny.auto_restart = False
         if nanny.pid is not None:
