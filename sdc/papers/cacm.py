@@ -10,11 +10,9 @@ from markupsafe import Markup
 from sdc import api
 from sdc.model.release import Release
 from sdc.papers.item import Item, Value
-from sdc.papers.sources import CZECH, SMALL_COUNT, WIDTH, Sources
+from sdc.papers.sources import CZECH, RULES, SMALL_COUNT, WIDTH, Sources
 from sdc.report import simulation
 from sdc.server.simulation import summary
-
-RULES = ("myopic", "one_step")
 
 
 def _criterion(sources: Sources) -> Value:
@@ -33,7 +31,11 @@ def _steps(sources: Sources) -> Value:
     largest = {
         rule: max(b - a for course in sources.courses[rule] for a, b in pairwise(course.released)) for rule in RULES
     }
-    return "smaller steps" if largest["one_step"] < largest["myopic"] else "steps as large"
+    return {
+        rule: "smaller" if most < largest["myopic"] else "as large"
+        for rule, most in largest.items()
+        if rule != "myopic"
+    }
 
 
 def _over_requests(sources: Sources, _: Value) -> Markup:
@@ -67,8 +69,9 @@ ITEMS = (
         "cacm-one-step",
         "CACM",
         "introduction",
-        "The rule of one step beside the myopic one: how much one request makes public at most, in these streams.",
-        "smaller steps",
+        "Rules of one step, from what is public or from its frontier: what one request makes public at most in these "
+        "streams, beside the myopic rule.",
+        dict.fromkeys(RULES[1:], "smaller"),
         _steps,
         draw=_over_requests,
     ),
@@ -79,6 +82,6 @@ ITEMS = (
         "The pictures of the query space and of the prototypes.",
         "pictures",
         None,
-        needs="the tables that they show, which were never published; the picture above is of the Czech table",
+        needs="the tables that they show, which were never published",
     ),
 )

@@ -170,6 +170,7 @@ ITEMS = (
         _left_out,
         checked=_by_size(map(turned, LEFT_OUT)),
         why=REVERSED,
+        draw=lambda sources, _: pictures.matrix(sources.ordered.release),
     ),
     Item(
         "kdsf-decomposable",

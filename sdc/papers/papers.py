@@ -28,6 +28,14 @@ WORDS = {
     Standing.UNEXPLAINED: "differ for no known reason",
 }
 
+_TEMPLATES = Environment(
+    loader=PackageLoader("sdc", "report"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
 
 def chosen(names: Sequence[str]) -> list[Item]:
     """The items of these names, in their own order, all without one; ConfigError for a name that none has."""
@@ -83,19 +91,12 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
 
 def page(outcomes: Sequence[Outcome]) -> str:
     """One page that needs nothing else: no script, no network, the same bytes for the same outcomes."""
-    environment = Environment(
-        loader=PackageLoader("sdc", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     named = references()
     papers = {
         key: [one for one in outcomes if one.item.paper == key]
         for key in dict.fromkeys(one.item.paper for one in outcomes)
     }
-    return environment.get_template("papers.html.j2").render(
+    return _TEMPLATES.get_template("papers.html.j2").render(
         papers=papers,
         references=named,
         numbers=[(number, WORDS[standing], standing.value) for standing, number in numbers(outcomes).items()],

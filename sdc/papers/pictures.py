@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from markupsafe import Markup
 
 from sdc import api
+from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
@@ -34,6 +35,16 @@ def query_space(widths: CriticalWidths, release: Release) -> Markup:
 def bounds(release: Release) -> Markup:
     """Sharp bounds of the cells at risk."""
     return figures.exposed_cells(api.cell_bounds(CZECH, release, small_count=SMALL_COUNT), CRITERION, CZECH.schema)
+
+
+def matrix(release: Release) -> Markup:
+    """The released frontier as the papers show it: a row a sub-table, with an X for each variable that it has."""
+    variables = len(CZECH.schema)
+    header = Markup("").join(map(Markup("<th>{}</th>").format, CZECH.schema.names))
+    rows = (map(Markup("<td>{}</td>").format, st.marks(t, variables)) for t in release.frontier)
+    body = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(row)) for row in rows)
+    inside = Markup("<caption>The released frontier</caption><thead><tr>{}</tr></thead><tbody>{}</tbody>")
+    return Markup('<table class="frontier">{}</table>').format(inside.format(header, body))
 
 
 def annealing(trace: Sequence[TraceRow]) -> Markup:

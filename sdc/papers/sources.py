@@ -127,11 +127,11 @@ class Sources:
 
     @cached_property
     def courses(self) -> dict[str, list[Course]]:
-        """The same streams of requests for the Czech table under two rules of a server."""
+        """The same streams of requests for the Czech table under rules of a server."""
         criterion, weights = MinWidth(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
         judge = Judge(CZECH, criterion, all_ways(CZECH.schema, 1))
         opening = Opening(criterion, surveyed(judge, State.first(len(CZECH.schema), judge.released)), 1.0, weights)
-        rules = {name: rules_of(found) for name, found in rule_sets_of("myopic,one_step", None).items()}
+        rules = {name: rules_of(found) for name, found in rule_sets_of(",".join(RULES), None).items()}
         return simulated(CZECH, opening, rules, Queries("uniform", 1, 128, weights), streams=4, seed=0)
 
     @cached_property
@@ -145,6 +145,9 @@ WITHOUT_SECOND_ORDER = "[gender,race][gender,income][race,income]"
 CONDITIONAL = "[race,income][gender,income]"
 PRIORS = {"saturated": 0.22, WITHOUT_SECOND_ORDER: 0.67, CONDITIONAL: 0.11}
 """Of [DFT] table 5."""
+
+RULES = ("myopic", "one_step", "one_step_frontier")
+"""Of [KDSF] section 4 and [CACM]."""
 
 
 def all_ways(schema: Schema, dimension: int) -> Release:
