@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from sdc.bounds.in_units import bounds_in_units
 from sdc.build.assemble import SearchSettings, floor_of, no_widths, release_search
+from sdc.build.bounded import chosen_cells
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import require_at_risk
 from sdc.ingest.reading import read_table
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
@@ -22,7 +21,8 @@ from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
-from sdc.model.table import Codes, Table
+from sdc.model.sharpness import SHARP_SECONDS
+from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Budget, Effort
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.inquiry import Inquiry
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sdc.intruder.posterior import Posterior
     from sdc.publish.formats import CountTable
     from sdc.publish.publication import Texts
+    from sdc.risk.sharp import SharpBounds
     from sdc.rules.dominance import Share
     from sdc.rules.magnitude import MagnitudeTable
     from sdc.rules.rounding import Rounded
@@ -70,13 +71,13 @@ __all__ = [
     "redesign",
     "release_of",
     "risk_utility_curve",
+    "sharp_bounds",
     "simulatable_release",
     "suppress",
     "why",
 ]
 
 ReleaseLike: TypeAlias = Release | Sequence[str]
-MAX_CELLS_BOUNDED = 1_000_000
 IN_NO_LEDGER = "in no ledger; judged beside nothing published before"
 
 
@@ -103,24 +104,33 @@ def cell_bounds(
     InputError without an at-risk cell, or for more than a million cells; ReleaseError where the
     release or the method does not fit.
     """
-    chosen = _cells(table, cells, small_count)
+    chosen = chosen_cells(table, cells, small_count)
     known = Knowledge.of(table, release_of(table, release))
     return bounds_in_units(table, known, chosen, method, executor).named_by(table.schema)
 
 
-def _cells(table: Table, cells: str, small_count: int) -> Codes:
-    if cells == "at-risk":
-        return np.asarray(table.codes[require_at_risk(table, small_count)])
-    if cells != "all":
-        raise InputError(f"cells = {cells!r}; choose at-risk or all")
-    if table.schema.cells > MAX_CELLS_BOUNDED:
-        raise InputError(
-            f"the full table has {table.schema.cells} cells, at most {MAX_CELLS_BOUNDED} are bounded at once; choose "
-            "fewer variables, or the at-risk cells"
-        )
-    # C order, as keys are
-    grid: npt.NDArray[np.int64] = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
-    return grid.astype(np.uint16)
+def sharp_bounds(
+    table: Table,
+    release: ReleaseLike,
+    *,
+    cells: str = "at-risk",
+    small_count: int = 2,
+    seconds: float = SHARP_SECONDS,
+    executor: Executor = IN_PROCESS,
+) -> SharpBounds:
+    """Bounds given a release, of cells as of `cell_bounds`, sharp as far as a budget reaches ([DKS] 4.5).
+
+    Outer and inner ends are brought together, cell by cell; where they meet the bounds are sharp, and of each end it is
+    told which method gave it.
+
+    seconds  of a reference core, counted in steps: the same result on every machine, with any number of workers
+
+    Errors as of `cell_bounds`; InputError for a budget that is not above 0.
+    """
+    from sdc.risk.sharp import sharp_bounds as sharpest
+
+    chosen, known = chosen_cells(table, cells, small_count), Knowledge.of(table, release_of(table, release))
+    return sharpest(table, known, chosen, seconds=seconds, executor=executor)
 
 
 def assess(
@@ -597,7 +607,7 @@ def posterior(
         raise InputError(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
-    known, asked = Knowledge.of(table, release_of(table, release)), _cells(table, cells, small_count)
+    known, asked = Knowledge.of(table, release_of(table, release)), chosen_cells(table, cells, small_count)
     held, sampling = groups(CellMarginals(table, asked), known, share), Sampling(draws, chains, seed)
     if law == intruder.AVERAGE:
         found = average(table, known, priors or {}, asked, alpha, sampling, executor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
@@ -30,6 +31,7 @@ from sdc.cli_options import (
     Variables,
     Workers,
     posterior_limit,
+    print_bounds,
     print_json,
     print_posterior,
     print_release,
@@ -130,8 +132,17 @@ def widths(
 def bounds(
     subject: SubjectPath,
     release: ReleaseOption = None,
-    cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
-    method: Annotated[str, typer.Option(help="auto, with what a run's certificate shows; or a method")] = "auto",
+    cells: Annotated[list[str] | None, typer.Option(help="at-risk, the default, or all")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="auto, the default, with what a run's certificate shows; or a method")
+    ] = None,
+    sharp: Annotated[
+        bool,
+        typer.Option("--sharp", help="Outer and inner ends brought together by all methods, from what a run shows on."),
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option(help="Of a reference core, for --sharp; default the config's, or 600.")
+    ] = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
@@ -140,41 +151,29 @@ def bounds(
 ) -> None:
     """Bounds of each cell, given a release."""
     from sdc import api
-    from sdc.storage.results import release_facts
+    from sdc.build.bounded import bounded
+    from sdc.storage.results import bounds_facts
 
+    which = _once("--cells", cells, "at-risk")
+    _check_sharp(sharp, seconds, method)
     about = _read(subject, variables, structural_zeros, "bounds")
-    data, small_count = about.table, about.small_count(small_count)
+    held = api.release_of(about.table, about.release(release))
     with _executor(subject, workers) as executor:
-        found = api.cell_bounds(
-            data, about.release(release), cells=cells, small_count=small_count, method=method, executor=executor
+        found, by = bounded(
+            about,
+            held,
+            which,
+            about.small_count(small_count),
+            method=method or "auto",
+            seconds=about.seconds_to_sharpen(seconds) if sharp else None,
+            executor=executor,
+            say=lambda line: print(line, file=sys.stderr),
         )
-    if method == "auto" and not release:
-        found = about.certified(found, small_count)
-    rows = [
-        {
-            "cell": data.schema.named(cell),
-            "count": count,
-            "outer": outer,
-            "inner": inner,
-            "exact": exact,
-        }
-        for cell, count, outer, inner, exact in zip(
-            found.cells.tolist(),
-            found.counts.tolist(),
-            found.outer.tolist(),
-            found.inner.tolist(),
-            found.exact.tolist(),
-            strict=True,
-        )
-    ]
+    facts = bounds_facts(held, found, by, about.table.schema)
     if as_json:
-        frontier = release_facts(api.release_of(data, about.release(release)), data.schema)["frontier"]
-        print_json({"release": frontier, "method": found.method, "cells": rows})
-        return
-    print(f"method {found.method}\n{'count':>9} {'outer':>17} {'inner':>17}  cell")
-    for row in rows:
-        ends = f"{row['count']:9} {row['outer']!s:>17} {row['inner']!s:>17}"
-        print(f"{ends}  {' '.join(f'{name}={value}' for name, value in row['cell'].items())}")
+        print_json(facts)
+    else:
+        print_bounds(facts)
 
 
 @app.command()
@@ -546,6 +545,23 @@ def _require_new(out: Path | None) -> None:
             require_new(out.absolute())
         except ConfigError as error:
             raise ConfigError(f"--out {error}") from error
+
+
+def _once(option: str, given: list[str] | None, default: str) -> str:
+    """What is given, or the default; ConfigError where it is given twice."""
+    if len(given or ()) > 1:
+        raise ConfigError(f"{option} is given {len(given or ())} times: {', '.join(given or ())}; give it once")
+    return (given or [default])[0]
+
+
+def _check_sharp(sharp: bool, seconds: float | None, method: str | None) -> None:
+    """ConfigError where options for sharp bounds do not fit each other."""
+    if sharp and method is not None:
+        raise ConfigError(f"--sharp with --method {method}: sharp bounds are by all methods; leave one out")
+    if seconds is not None and not sharp:
+        raise ConfigError(f"--seconds {seconds:g} is for sharp bounds; add --sharp, or leave it out")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ConfigError(f"--seconds {seconds:g}: sharp bounds have a budget; give a number of seconds above 0")
 
 
 def _numbers(given: list[str], option: str, example: str) -> dict[str, float]:

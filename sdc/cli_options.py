@@ -117,6 +117,24 @@ def print_required(facts: dict[str, Any]) -> None:
         print(f"conflict      {conflict['text']}")
 
 
+def print_bounds(facts: dict[str, Any]) -> None:
+    """A cell a line, and where it is known by which methods the ends are, with these; then how many are sharp."""
+    by = any("outer_by" in row for row in facts["cells"])
+    methods = f"  {'bounds':9}  {'lower by':32}  {'upper by':32}" * by
+    print(f"method {facts['method']}\n{'count':>9} {'outer':>17} {'inner':>17}{methods}  cell")
+    for row in facts["cells"]:
+        ends = f"{row['count']:9} {row['outer']!s:>17} {row['inner']!s:>17}{_ends_by(row) if by else ''}"
+        print(f"{ends}  {' '.join(f'{name}={value}' for name, value in row['cell'].items())}")
+    if "text" in facts.get("sharpness", {}):
+        print(f"{facts['sharpness']['text']}")
+
+
+def _ends_by(row: dict[str, Any]) -> str:
+    """Of each end the method that gave the outer one, and that by which the inner one is reached."""
+    ends = (f"{outer}, {inner}" for outer, inner in zip(row["outer_by"], row["inner_by"], strict=True))
+    return f"  {'sharp' if row['exact'] else 'bracketed':9}  " + "  ".join(f"{end:32}" for end in ends)
+
+
 def print_posterior(facts: dict[str, Any]) -> None:
     """Most probable to be known first, whatever their bounds."""
     from sdc.intruder.chains import written_r_hat

@@ -26,6 +26,7 @@ from pydantic import (
 
 from sdc.model.labels import NOT_PLAIN, Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, is_plain
+from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.table import MAX_TOTAL
 from sdc.run_format import TOTAL
 from sdc.search.capabilities import CAPABILITIES, METHODS, refusals, require_together
@@ -1128,6 +1129,20 @@ class BuildConfig(Section):
         Field(description="a file that sdc ledger made, relative to the config; each publication is recorded there"),
     ] = None
     widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
+    assessment: Annotated[
+        Literal["proven", "sharp"],
+        Field(
+            description="how far bounds of at-risk cells go once the release is found: proven, as a proof needs them, "
+            "or sharp: outer and inner ends are brought together, on the workers; that may refute what was undecided"
+        ),
+    ] = "proven"
+    sharp_seconds: Annotated[
+        Seconds | None,
+        Field(
+            description="for sharp bounds of all at-risk cells, in seconds of a reference core, more than 0; cells "
+            "that are not sharp then are bracketed; default 600"
+        ),
+    ] = None
     curve: Annotated[
         CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
     ] = None
@@ -1145,6 +1160,17 @@ class BuildConfig(Section):
     def totals(self) -> WeightedConfig | None:
         """How totals of weights are published; None where records have none."""
         return None if self.table.weight is None else self.weighted or WeightedConfig()
+
+    @property
+    def seconds_to_sharpen(self) -> float | None:
+        """What sharp bounds may take; None where none are asked for."""
+        return (self.sharp_seconds or SHARP_SECONDS) if self.assessment == "sharp" else None
+
+    @model_validator(mode="after")
+    def _seconds_are_for_sharp_bounds(self) -> BuildConfig:
+        if self.sharp_seconds is not None and self.assessment != "sharp":
+            raise ValueError("sharp_seconds is given, and assessment is not sharp; set it to sharp, or leave it out")
+        return self
 
     @model_validator(mode="after")
     def _weights_are_named(self) -> BuildConfig:

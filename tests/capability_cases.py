@@ -66,6 +66,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.FORBID: {"release": {"forbid": ["d*c"]}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
+    table.SHARP: {"assessment": "sharp"},
     "labels": {"labels": {"variables": {"a": {"label": "Region"}}}},
     table.FORMATS: {"publication": {"formats": RICH}},
     table.CHILDREN: {"publication": {"children": ["c"]}},

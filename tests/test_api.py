@@ -38,6 +38,7 @@ VERBS = [
     "redesign",
     "release",
     "risk_utility_curve",
+    "sharp_bounds",
     "simulatable_release",
     "suppress",
     "why",

@@ -983,6 +983,17 @@ def test_a_plan_says_when_a_table_is_searched_in_slices(sdc: Sdc, tmp_path: Path
     assert {stage["name"]: stage["way"] for stage in stages if stage["way"]} == ways
 
 
+def test_a_plan_counts_the_budget_of_sharp_bounds(sdc: Sdc, tmp_path: Path) -> None:
+    """As the most that they may take; they may be sharp at once."""
+    most = {}
+    for settings in ({}, {"assessment": "sharp", "sharp_seconds": 10_000.0}):
+        stages = sdc("plan", write_config(tmp_path, settings), "--json").document["stages"]
+        (planned,) = (stage for stage in stages if stage["name"] == "assessment")
+        assert planned["units"] == 1
+        most[len(settings)] = planned["seconds_at_most"]
+    assert most[2] > most[0] + 10
+
+
 def planned_posterior(sdc: Sdc, folder: Path, asked: dict[str, Any], **release: Any) -> dict[str, Any]:
     stages = sdc("plan", write_config(folder, posterior=asked, release=release), "--json").document["stages"]
     return next(stage for stage in stages if stage["name"] == "posterior")
@@ -1304,6 +1315,22 @@ def test_bad_input_is_one_message(fault: Fault, command: str, sdc: Sdc, tmp_path
         ),
         (["bounds", CZECH, "--release", "A*B", "--cells", "some"], r"cells = 'some'; choose at-risk or all"),
         (["bounds", CZECH, *RELEASE, "--method", "decomposable"], r"decomposable"),
+        *(
+            (
+                ["bounds", CZECH, "--release", "A*B", "--sharp", "--seconds", seconds],
+                rf"--seconds {seconds}: .* above 0",
+            )
+            for seconds in ("0", "-1", "nan", "inf")
+        ),
+        (["bounds", CZECH, "--release", "A*B", "--seconds", "5"], r"--seconds 5 is for sharp bounds; add --sharp"),
+        (
+            ["bounds", CZECH, "--release", "A*B", "--sharp", "--method", "shuttle"],
+            r"--sharp with --method shuttle: sharp bounds are by all methods; leave one out",
+        ),
+        (
+            ["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"],
+            r"--cells is given 2 times: all, at-risk; give it once",
+        ),
         (["widths", CZECH, "--variables", ""], r"variables\.0 = '': String should have at least 1 character"),
         (["widths", CZECH, "--variables", "A,A"], r"variable 'A' occurs 2 times; rename or drop one"),
     ],

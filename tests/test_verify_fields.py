@@ -33,6 +33,7 @@ CLAIM_NOTHING = {
     "manifest.json config.table.*": "how records became the table; they are not in the folder",
     "manifest.json config.risk.undecided": "what is proven of every cell is so under either policy",
     "manifest.json config.widths.*": "which widths are listed",
+    "manifest.json config.sharp_seconds": "how long sharp bounds were looked for",
     "manifest.json config.release.*": "how the release was looked for; it is judged by its certificate",
     "manifest.json config.curve*": "what else was asked, for the report",
     "manifest.json config.remedies*": "what else was asked, for the report",
@@ -73,6 +74,13 @@ CLAIM_NOTHING = {
 }
 
 SETTINGS: dict[str, dict[str, Any]] = {
+    "sharp": {
+        "table": {"path": "records.parquet", "variables": ["a", "b", "c", "d", "e"]},
+        "risk": {"min_width": 4, "undecided": "outer"},
+        "release": {"refute_cells": 0, "seconds": 5},
+        "assessment": "sharp",
+        "sharp_seconds": 1.0,
+    },
     "limited": {
         "table": {"path": str(CZECH)},
         "risk": {"min_width": 6, "posterior": {"threshold": 0.006, "max_above": 0.5, "max_probability": 0.5}},

@@ -50,8 +50,10 @@ class Case(NamedTuple):
     method: str = "ordered"
     impossible: tuple[tuple[int, int], ...] = ()
     undecided: str = "refuse"
+    assessment: str = "proven"
 
 
+SHARP = Case(scattered(), 3, assessment="sharp")
 LARGE, SMALL, EXPLICIT = Case(scattered(), 3), Case(czech(), 6), Case(scattered(), 1, "decomposable")
 # not all of its sub-tables are releasable: the release grows, and with it what was found for a smaller one
 GROWN = Case(scattered(), 1)
@@ -70,6 +72,7 @@ def built(case: Case, folder: Path) -> Path:
         "table": {"path": str(folder / "table.csv")},
         "risk": {"small_count": 2, "min_width": case.min_width, "undecided": case.undecided},
         "release": {"method": case.method, "seconds": 5, "annealing": {"chains": 1, "steps": 200, "rounds": 1}},
+        "assessment": case.assessment,
         "output": {"folder": str(folder / "runs")},
     }
     if case.impossible:
@@ -89,7 +92,7 @@ def built(case: Case, folder: Path) -> Path:
     return build.folder.path
 
 
-@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, GROWN, INFORMED, HELD])
+@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, GROWN, INFORMED, HELD, SHARP])
 def test_without_a_fault_the_build_is_verified(case: Case, tmp_path: Path) -> None:
     found = verify(built(case, tmp_path))
     assert found.failures == ()
@@ -205,6 +208,24 @@ def cover_without_fill(patch: Patch) -> None:
     patch.setattr(Knowledge, "cover", property(lambda self: graph.perfect_sequence(self.release.frontier)))
 
 
+def sharp_beyond_its_tables(patch: Patch) -> None:
+    """An inner end of a sharp bound that no table of the certificate reaches."""
+    original = Inquiry.sharpen
+
+    def sharpen(self: Inquiry, *args: Any, **options: Any) -> Any:
+        judgement, bounds, by = original(self, *args, **options)
+        inner = bounds.inner + np.array([0, 1])
+        outer = np.stack([bounds.outer[:, 0], np.maximum(bounds.outer[:, 1], inner[:, 1])], axis=1)
+        return judgement, replace(bounds, inner=inner, outer=outer), by
+
+    patch.setattr(Inquiry, "sharpen", sharpen)
+
+
+def sharp_by_other_methods(patch: Patch) -> None:
+    """The methods of the ends are others than those that are counted."""
+    outcome(patch, Inquiry, "sharpen", lambda found: (*found[:2], replace(found[2], outer=found[2].inner)))
+
+
 FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "differences preserve everything": (GROWN, preserves_everything, r"differences give no feasible table"),
     "walk corners off by one": (LARGE, walk_corners_off_by_one, r"differences give no feasible table"),
@@ -217,6 +238,8 @@ FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "structural zeros forgotten": (INFORMED, uninformed, r"the structural zero .* is within no"),
     "sparsest differences negated": (ASSESSED, sparsest_with_the_wrong_sign, r"differences give no feasible table"),
     "an exact method's table perturbed": (SMALL, exact_tables_off_by_one, r"differences give no feasible table"),
+    "sharp ends beyond their tables": (SHARP, sharp_beyond_its_tables, r"claims a wider inner interval"),
+    "sharp ends by other methods": (SHARP, sharp_by_other_methods, r"counts other methods or sharp cells than"),
     "a cover without its fill": (LARGE, cover_without_fill, r"clique .* is within none of them"),
 }
 

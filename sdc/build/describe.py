@@ -8,6 +8,7 @@ from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.model.schema import Schema
+from sdc.risk.sharp import SharpProgress
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import SearchStep
@@ -73,3 +74,9 @@ def describe_remedy(remedy: Remedy) -> str:
     name = recode.before.names[recode.variable]
     what = f"leaving out {name}" if recode.leaves_out else f"merging two categories of {name}"
     return f"remedies: {what}: {len(remedy.freed)} of {len(remedy.asked)} sub-tables freed, {remedy.lost} lost"
+
+
+def describe_sharp(progress: SharpProgress) -> str:
+    """One line for the progress of sharp bounds."""
+    done = f"{progress.parts_done:,} of {progress.parts:,} parts"
+    return f"bounds: {progress.sharp:,} of {progress.cells:,} cells sharp; {progress.round}: {done}"

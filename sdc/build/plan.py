@@ -192,7 +192,8 @@ class _Projection:
 
     def _units(self, name: str) -> int:
         config, at_risk = self.build.config, len(self._at_risk)
-        refined = at_risk if is_small(self.table.schema) else config.release.refute_cells
+        every = is_small(self.table.schema) or config.seconds_to_sharpen is not None
+        refined = at_risk if every else config.release.refute_cells
         draws = -(-config.release.simulatable.draws // DRAWS_PER_UNIT)
         chains = {"ordered": 1, "simulatable": draws}.get(config.release.method, config.release.annealing.chains)
         recodes = 2 * config.remedies.variables if config.remedies else 0
@@ -234,7 +235,8 @@ class _Projection:
             least, most = self._asked_seconds(workers, 1, MOST_SECONDS)
             return self._units(name) * least, self._units(name) * most
         if name == "assessment":
-            return self._asked_seconds(workers, ASSESSMENTS)
+            least, most = self._asked_seconds(workers, ASSESSMENTS)
+            return least, most + self._search_seconds(workers, self.build.config.seconds_to_sharpen or 0.0)
         known = {
             "table": self.read_seconds,
             "widths": START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers,
@@ -277,8 +279,11 @@ class _Projection:
         """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""
         if is_small(self.table.schema):
             return len(self._at_risk) * self._seconds_of("bounds") / workers
-        steps = min(most, self.build.config.release.seconds) * STEPS_PER_SECOND
-        return steps * self._seconds_of("moves") / workers
+        return self._search_seconds(workers, min(most, self.build.config.release.seconds))
+
+    def _search_seconds(self, workers: int, budget: float) -> float:
+        """Of a budget in seconds of a reference core, at the speed found."""
+        return budget * STEPS_PER_SECOND * self._seconds_of("moves") / workers
 
     def _disk_bytes(self, name: str) -> int:
         variables, at_risk = len(self.table.schema), len(self._at_risk)

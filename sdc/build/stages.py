@@ -7,6 +7,7 @@ its outputs depend on, so that a rerun takes over whatever was made with the sam
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sdc.build.assemble import release_search, utility_of_release
+from sdc.build.bounded import keeping
 from sdc.build.build import Build
 from sdc.build.describe import (
     Say,
@@ -38,7 +40,7 @@ from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.memory import give_back
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, InputError, ReleaseError, SdcError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
@@ -59,6 +61,7 @@ from sdc.search.redesign import redesign
 from sdc.search.remedies import remedies
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
+from sdc.storage.kept_parts import KeptParts
 from sdc.storage.ledger import record as record_publication
 from sdc.storage.parquet import PartedTable, open_parts, place_of, write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
@@ -139,6 +142,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
                 found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
     # after the record: killed between, a build finds the stage and no longer needs the checkpoint
     folder.checkpoint(stage.name).unlink(missing_ok=True)
+    shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
     say(f"{stage.name}: {found.status} in {found.seconds:.1f} s")
     _tell_finished(found, measured.units)
     return found
@@ -266,9 +270,16 @@ def _make_assessment(build: Build, into: Path, executor: Executor, say: Say) -> 
     # from the files: what is published rests on what was written, not on what the search remembers
     inquiry.learn(read_certificate(build.folder.stage("search"), schema).proof, release)
     judgement, bounds = inquiry.examine(release)
+    by = None
+    if (seconds := build.config.seconds_to_sharpen) is not None:
+        # part by part: a build that is killed goes on without those that are done
+        parts = KeptParts(build.folder.parts("assessment"), _key_of("assessment", build))
+        judgement, bounds, by = inquiry.sharpen(judgement, bounds, seconds, parts.read(), keeping(parts))
     low, high = judgement.margin
     say(f"assessment: min width {low} to {high}, {judgement.assessment.undecided_cells} cells undecided")
-    results.write_assessment(judgement.assessment, bounds, schema, into)
+    if judgement.assessment.sharpness is not None:
+        say(f"assessment: {judgement.assessment.sharpness.text}")
+    results.write_assessment(judgement.assessment, bounds, schema, into, by)
     write_certificate(build.certificate(release, judgement.proof), schema, into)
 
 
@@ -374,6 +385,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
     write_json(into / UTILITY, utility.facts)
     assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
     settings = config.model_dump(mode="json", exclude=_NOT_REPORTED)
+    settings["assessment"] = {key: settings.pop(key) for key in ("assessment", "sharp_seconds")}
     if published := build.before.sources:
         settings["published before"] = {f"{number}": source for number, source in enumerate(published, start=1)}
     audit = Audit(
@@ -438,6 +450,7 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
     if certificate.release != build.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
+    _require_not_refuted(build)
     effort = build.settings(executor).effort
     weighted, asked = None, build.config.totals
     if asked is not None:
@@ -463,6 +476,23 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     write_publication(cleared, build.subject, name, into, texts=texts)
     # from the files as they will be published, still under their temporary name
     check_publication(cleared, into, name, texts)
+
+
+def _require_not_refuted(build: Build) -> None:
+    """NotReleasableError where sharp bounds prove a cell too narrow, which bounds of the gate alone might not see."""
+    if build.config.seconds_to_sharpen is None:
+        return
+    small, schema = build.config.risk.small_count, build.table.schema
+    assessment, bounds = results.read_assessment(build.folder.stage("assessment"), build.table, small)
+    narrow, (low, high) = ~build.criterion.is_wide(bounds.outer_width), assessment.min_width
+    if narrow.any():
+        named = [" ".join(f"{v}={c}" for v, c in schema.named(w.cell).items()) for w in assessment.witnesses]
+        raise NotReleasableError(
+            f"the release found is refuted: by sharp bounds {narrow.sum()} of {len(bounds)} at-risk cells are too "
+            f"narrow (min width between {low} and {high}, required {build.config.risk.min_width}); nothing is "
+            f"published, see {build.folder.stage('confidential') / 'report.html'}",
+            "\n".join(named),
+        )
 
 
 def _unverified(build: Build, folder: Path, made: bool) -> str:
@@ -573,7 +603,7 @@ STAGES = (
         "assessment",
         "bounds every at-risk cell under the release",
         ("table", "search"),
-        lambda b: [b.config.risk.model_dump(mode="json"), _effort_settings(b.config)],
+        lambda b: [b.config.risk.model_dump(mode="json"), _effort_settings(b.config), b.config.seconds_to_sharpen],
         _make_assessment,
     ),
     Stage(

@@ -14,6 +14,7 @@ from sdc.build.earlier import Before
 from sdc.config import BuildConfig
 from sdc.config_file import read_config
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
 from sdc.ingest.reading import read_table
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
@@ -21,18 +22,21 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.run_format import EARLIER, MANIFEST
+from sdc.run_format import ASSESSMENT, EARLIER, MANIFEST, SEARCH
 from sdc.search.capabilities import ZEROS, require_together
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
-from sdc.storage.certificate import read_certificate
+from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.parquet import read_written_table
-from sdc.storage.results import read_search
+from sdc.storage.results import read_assessment, read_end_methods, read_search
 from sdc.storage.run_folder import RunFolder, folder_digest, read_json
+
+CONFIGS = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,7 @@ class Subject:
         asked  capabilities that must work with those of the config, or of the table's options: else a ConfigError,
                before anything is read
         """
-        if path.endswith((".yaml", ".yml")):
+        if path.endswith(CONFIGS):
             return _of_config(path, variables, structural_zeros, executor, asked)
         if "\0" not in path and len(path) < 3000 and Path(path, MANIFEST).is_file():
             if variables is not None or structural_zeros is not None:
@@ -80,6 +84,11 @@ class Subject:
     def small_count(self, given: int | None) -> int:
         """The small count given, or the config's, or 2."""
         return given or (2 if self.build is None else self.build.config.risk.small_count)
+
+    def seconds_to_sharpen(self, given: float | None) -> float:
+        """The budget given, or the config's, or the default."""
+        own = None if self.build is None else self.config.sharp_seconds
+        return given or own or SHARP_SECONDS
 
     def limit(self, given: PosteriorLimit | None) -> PosteriorLimit | None:
         """The limit given, or the config's."""
@@ -110,16 +119,49 @@ class Subject:
         """
         if self.released is None:
             return bounds
-        folder, rows = RunFolder(Path(self.name)), self.table.at_risk(small_count)
-        stage = "assessment" if "assessment" in folder.records() else "search"
+        _, certificate = self._certificate()
+        places = self.table.schema.keys.matching(bounds.cells, self.table.codes[self.table.at_risk(small_count)])
+        known, old = Knowledge.of(self.table, certificate.release), bounds.rows(places)
+        inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
+        return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
+
+    @property
+    def start(self) -> tuple[CellBounds | None, Proof]:
+        """What a run shows under its release, for sharper bounds to start from; errors as `certified`.
+
+        Bounds of the at-risk cells where it has assessed them, and the tables of its certificate.
+        """
+        folder, certificate = self._certificate()
+        if folder.name != ASSESSMENT:
+            return None, certificate.proof
+        return read_assessment(folder, self.table, certificate.small_count)[1], certificate.proof
+
+    def assessed(self, small_count: int) -> tuple[CellBounds, EndMethods] | None:
+        """Bounds of at-risk cells as the sharp assessment of a run has them, else None; errors as `certified`."""
+        if self.released is None:
+            return None
+        folder, certificate = self._certificate()
+        if folder.name != ASSESSMENT or small_count != certificate.small_count:
+            return None
+        by = read_end_methods(folder)
+        return None if by is None else (read_assessment(folder, self.table, small_count)[1], by)
+
+    @property
+    def folder(self) -> RunFolder | None:
+        """Of the run, or the one that a build of the config has; None of a table alone."""
+        if self.build is None:
+            return None
+        return self.build.folder if self.name.endswith(CONFIGS) else RunFolder(Path(self.name))
+
+    def _certificate(self) -> tuple[Path, Certificate]:
+        """The last that a run has made, with its folder; RunFolderError as `certified`."""
+        folder = RunFolder(Path(self.name))
+        stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
         _require_recorded(folder, stage)
         certificate = read_certificate(folder.stage(stage), self.table.schema)
         if certificate.release != self.released:
             raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
-        places = self.table.schema.keys.matching(bounds.cells, self.table.codes[rows])
-        known, old = Knowledge.of(self.table, certificate.release), bounds.rows(places)
-        inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
-        return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
+        return folder.stage(stage), certificate
 
     def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
         """How `sdc.find_release` searches: as given, else as the config has it, else by default."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
+from sdc.model.sharpness import Sharpness
 from sdc.report.evidence import Audit
 from sdc.risk.verdict import Policy, Verdict
 
@@ -63,6 +64,9 @@ def checks(audit: Audit) -> Iterator[Check]:
     again = _answer(audit)
     text = f"Decided once more from the listed bounds: {_said(again)}; the assessment says {_said(_claim(audit))}."
     yield Check(text, (_claim(audit), again) in CLAIMS)
+    if (told := audit.assessment.sharpness) is not None:
+        text = f"Of the listed bounds {_cells(int(bounds.exact.sum()))} are sharp; the assessment says {told.sharp:,}."
+        yield Check(text, told.sharp == bounds.exact.sum() and told.cells == len(bounds))
     yield from _width_check(audit)
 
 
@@ -129,6 +133,8 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
         f"{' and what was published before' * bool(audit.sources)} is proved to have a width of "
         f"{_width(*found.min_width)}; required is at least {required:,}."
     )
+    if found.sharpness is not None:
+        yield _sharp(found.sharpness)
     if found.likely is not None:
         likely = found.likely
         yield (
@@ -137,6 +143,16 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
             else f"It does not keep its limit on what it makes likely: {likely.text}."
         )
     yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}"
+
+
+def _sharp(found: Sharpness) -> str:
+    """How many cells have sharp bounds, and what is known of the others."""
+    if found.sharp == found.cells:
+        return "The bounds of all of them are sharp: the least and the largest count that the release allows."
+    return (
+        f"The bounds of {found.sharp:,} of them are sharp: the least and the largest count that the release allows. "
+        f"Those of the other {found.cells - found.sharp:,} are bracketed by an outer and an inner interval."
+    )
 
 
 def _treatment(audit: Audit) -> str:

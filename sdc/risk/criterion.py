@@ -19,6 +19,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, named_cells
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.sharpness import Sharpness
 from sdc.model.table import Table
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import Support
@@ -112,6 +113,7 @@ class Assessment(Named):
     undecided_cells  cells whose outer width reaches it and whose inner width does not
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
     likely   what it makes likely, where the criterion limits that and the bounds do not refute it
+    sharpness  how far the bounds of the at-risk cells came, where they were to be sharp
     """
 
     verdict: Verdict
@@ -121,6 +123,7 @@ class Assessment(Named):
     undecided_cells: int
     witnesses: tuple[Witness, ...]
     likely: Likely | None = None
+    sharpness: Sharpness | None = None
 
     @property
     def releasable(self) -> bool | None:

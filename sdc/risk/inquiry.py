@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
 
 from sdc.executor import Executor
 from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
 from sdc.memory import give_back
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.sharpness import EndMethods, Sharpness
 from sdc.model.table import Table
 from sdc.risk.criterion import Depth, Effort, Judgement
 from sdc.risk.min_width import MinWidth
+from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
 
 NOTHING = Release.of([])
+OnPart: TypeAlias = Callable[[SharpPart, SharpProgress], None]
 MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
 
@@ -63,6 +72,35 @@ class Inquiry:
         effort = self._effort(Depth.EVERY)
         judgement, bounds = self.criterion.examine(self.table, self.knows(release), self.bank, effort)
         return self._noted(judgement), bounds
+
+    def sharpen(
+        self, judgement: Judgement, bounds: CellBounds, seconds: float, kept: Mapping[str, SharpPart], on_part: OnPart
+    ) -> tuple[Judgement, CellBounds, EndMethods]:
+        """What `examine` answered, with bounds of every at-risk cell as sharp as so many seconds make them.
+
+        Narrower outer ends may refute what was open, and what no table reached before may be reached now.
+        `kept` and `on_part` as for `sharp_bounds`. ReleaseError where an inner end is not shown by its tables.
+        """
+        known = judgement.knowledge
+        found = sharp_bounds(
+            self.table,
+            known,
+            bounds.cells,
+            seconds=seconds,
+            start=bounds,
+            proof=judgement.proof,
+            executor=self.executor,
+            kept=kept,
+            on_part=on_part,
+        )
+        # what is found is believed no more than a certificate: each difference is checked in integers here
+        bank = judgement.bank.learnt(found.proof, known)
+        if not np.array_equal(Support(known, bank).inner, found.bounds.inner):
+            raise ReleaseError("inner ends of sharp bounds are not those that their tables show; report it")
+        by = EndMethods.named(METHODS, found.outer_by, found.inner_by)
+        answer = self.criterion.rejudged(judgement, found.bounds, bank)
+        told = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))
+        return replace(answer, assessment=told), found.bounds, by
 
     def _effort(self, depth: Depth) -> Effort:
         return replace(self.effort, depth=depth, spent=self.spent)

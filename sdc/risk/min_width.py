@@ -116,10 +116,16 @@ class MinWidth:
     def _limited(self, judgement: Judgement, table: Table) -> Judgement:
         """Unsafe where the limit does not hold, whatever the bounds show."""
         found = None if judgement.verdict is Verdict.UNSAFE else self.likely(table, judgement.knowledge)
-        if found is None:
-            return judgement
-        verdict = judgement.verdict if found.is_kept else Verdict.UNSAFE
-        return replace(judgement, assessment=replace(judgement.assessment, verdict=verdict, likely=found))
+        return replace(judgement, assessment=_with_limit(judgement.assessment, found))
+
+    def rejudged(self, judgement: Judgement, bounds: CellBounds, bank: Bank) -> Judgement:
+        """The answer that narrower bounds of all at-risk cells give, whose inner ends the bank shows.
+
+        What the release makes likely does not change.
+        """
+        answer = self.assess(bounds)
+        likely = None if answer.verdict is Verdict.UNSAFE else judgement.assessment.likely
+        return replace(judgement, assessment=_with_limit(answer, likely), bank=bank)
 
     def proven(self, table: Table, knowledge: Knowledge, proof: Proof) -> Intervals:
         """(n, 2) of each at-risk cell the interval whose ends a proof shows, each difference checked in integers."""
@@ -139,6 +145,11 @@ class MinWidth:
         """Those of the at-risk cells that are not shown to be wide enough."""
         inner = support.inner_at(rows)
         return rows[~self.is_wide(inner[:, 1] - inner[:, 0])]
+
+
+def _with_limit(answer: Assessment, likely: Likely | None) -> Assessment:
+    verdict = answer.verdict if likely is None or likely.is_kept else Verdict.UNSAFE
+    return replace(answer, verdict=verdict, likely=likely)
 
 
 def most_exposed(bounds: CellBounds, rows: CellRows) -> CellRows:

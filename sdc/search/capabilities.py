@@ -59,6 +59,7 @@ def is_model(law: Any) -> bool:
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
+SHARP = "assessment"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
@@ -71,7 +72,7 @@ DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
 METHODS = ("ordered", "best", "decomposable", "simulatable")
-FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED)
+FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
     "plan": (),
@@ -79,7 +80,7 @@ VERBS = {
     "compare": (),
     "widths": ("critical_widths",),
     "sweep": (),
-    "bounds": ("cell_bounds",),
+    "bounds": ("cell_bounds", "sharp_bounds"),
     "assess": (),
     "why": (),
     "redesign": (),
@@ -104,7 +105,7 @@ def _listed() -> Iterator[Capability]:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
     keys = {"labels": ("labels.variables", "labels.code_list")}
     values, also = (
-        {OUTER: ("outer",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
+        {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
     for name in FEATURES:
@@ -117,19 +118,20 @@ CAPABILITIES = {one.name: one for one in _listed()}
 """By their names, in the order in which they are listed."""
 
 WORKS: dict[str, tuple[str, ...]] = {
-    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
-    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
-    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *STATED, "server"),
-    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *STATED, "server"),
-    WEIGHT: (*WISHES, OUTER, "labels", CHILDREN, KEY, "curve", "remedies"),
-    "earlier": ("ledger", *WISHES, OUTER, *FILES, "posterior"),
-    "ledger": (*WISHES, OUTER, *FILES, "posterior"),
-    REQUIRE: (FORBID, LIMIT, OUTER, *FILES, *REPORTED),
-    FORBID: (LIMIT, OUTER, *FILES, *REPORTED),
-    LIMIT: (OUTER, *FILES, *LIKELY),
-    OUTER: (*FILES, *REPORTED),
+    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
+    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
+    "earlier": ("ledger", *WISHES, OUTER, SHARP, *FILES, "posterior"),
+    "ledger": (*WISHES, OUTER, SHARP, *FILES, "posterior"),
+    REQUIRE: (FORBID, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
+    OUTER: (SHARP, *FILES, *REPORTED),
+    SHARP: (*FILES, *REPORTED, *SERVED),
     "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, *SERVED),
     FORMATS: (CHILDREN, LISTED, TOTALS, KEY, *REPORTED),
     CHILDREN: (LISTED, TOTALS, KEY, *REPORTED),
@@ -147,19 +149,19 @@ WORKS: dict[str, tuple[str, ...]] = {
     "compare": FEATURES,
     "widths": FEATURES,
     "sweep": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "redesign": (*IMPOSSIBLE, *WISHES, OUTER, *FILES, *REPORTED, *SERVED),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "publish": (*IMPOSSIBLE, *WISHES, LIMIT, *FILES, *REPORTED, *SERVED),
-    "suppress": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, *FILES, *REPORTED, *SERVED),
-    "simulate": (*IMPOSSIBLE, "labels", *REPORTED, *SERVED),
-    "replay": (*IMPOSSIBLE, "labels", *REPORTED, *SERVED),
-    "audit": (*IMPOSSIBLE, "labels", *REPORTED, *SERVED),
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "redesign": (*IMPOSSIBLE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "publish": (*IMPOSSIBLE, *WISHES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
+    "suppress": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
+    "replay": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
+    "audit": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
 }
 """What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
 

@@ -23,6 +23,7 @@ from sdc.model.errors import RunFolderError
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.sharpness import EndMethods, Sharpness
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Witness
@@ -35,9 +36,11 @@ from sdc.run_format import (
     EXACT,
     INNER_LOWER,
     INNER_UPPER,
+    METHOD_OF,
     OUTER_LOWER,
     OUTER_UPPER,
     SEARCH_FILE,
+    SHARPNESS,
     variable_columns,
 )
 from sdc.search.best import FoundRelease
@@ -338,10 +341,15 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
     }
 
 
-def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema, folder: Path) -> None:
-    """The answer, and the bounds of every at-risk cell, in records; these in the order of the table's rows."""
+def write_assessment(
+    assessment: Assessment, bounds: CellBounds, schema: Schema, folder: Path, by: EndMethods | None = None
+) -> None:
+    """The answer, and the bounds of every at-risk cell, in records; these in the order of the table's rows.
+
+    by  which method gave each end, where bounds were to be sharp
+    """
     named = named_columns(schema.variables, bounds.cells)
-    ends = {
+    ends: dict[str, Any] = {
         COUNT: bounds.counts,
         OUTER_LOWER: bounds.outer[:, 0],
         OUTER_UPPER: bounds.outer[:, 1],
@@ -349,6 +357,8 @@ def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema,
         INNER_UPPER: bounds.inner[:, 1],
         EXACT: bounds.exact,
     }
+    if by is not None:
+        ends |= dict(zip(METHOD_OF.values(), _by_end(by), strict=True))
     # a variable may have the name of one of the ends
     own = variable_columns(named, ends)
     columns = {**{own[name]: column for name, column in named.items()}, **ends}
@@ -356,8 +366,23 @@ def write_assessment(assessment: Assessment, bounds: CellBounds, schema: Schema,
     write_json(folder / ASSESSMENT_FILE, assessment_facts(assessment, schema))
 
 
+def _by_end(by: EndMethods) -> tuple[list[str], ...]:
+    """In the order of `METHOD_OF`."""
+    ends = by.outer[:, 0], by.inner[:, 0], by.inner[:, 1], by.outer[:, 1]
+    return tuple(end.tolist() for end in ends)
+
+
+def read_end_methods(folder: Path) -> EndMethods | None:
+    """What `write_assessment` wrote of the methods; None where bounds were not to be sharp. InputError as above."""
+    if SHARPNESS not in read_json(folder / ASSESSMENT_FILE):
+        return None
+    columns, _ = read_columns(folder / CELLS, tuple(METHOD_OF.values()))
+    outer_lower, inner_lower, inner_upper, outer_upper = (columns[name] for name in METHOD_OF.values())
+    return EndMethods(np.stack([outer_lower, outer_upper], 1), np.stack([inner_lower, inner_upper], 1))
+
+
 def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Assessment, CellBounds]:
-    """What `write_assessment` wrote of this table and small count.
+    """What `write_assessment` wrote of this table and small count, but for the methods.
 
     InputError or RunFolderError where a file cannot be read, KeyError where it is another one, and ValueError where it
     is of other cells: bounds that do not enclose their counts, or as many as there are not at-risk cells.
@@ -375,16 +400,39 @@ def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Asses
     # what is no verdict raises, and passes for none
     verdict = Verdict.read(content.pop("releasable"))
     likely = _likely(content.pop("likely")) if "likely" in content else None
-    facts = {**content, "min_width": (low, high), "witnesses": witnesses, "likely": likely}
+    sharpness = Sharpness(**content.pop(SHARPNESS)) if SHARPNESS in content else None
+    facts = {**content, "min_width": (low, high), "witnesses": witnesses, "likely": likely, SHARPNESS: sharpness}
     return Assessment(verdict, **facts), bounds
+
+
+def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, schema: Schema) -> dict[str, Any]:
+    """Bounds under a release, a cell a row; with methods, which gave each end, and how many cells are sharp."""
+    columns = {
+        "count": bounds.counts.tolist(),
+        "outer": bounds.outer.tolist(),
+        "inner": bounds.inner.tolist(),
+        "exact": bounds.exact.tolist(),
+        **({} if by is None else {"outer_by": by.outer.tolist(), "inner_by": by.inner.tolist()}),
+    }
+    cells = [
+        {"cell": schema.named(cell), **dict(zip(columns, row, strict=True))}
+        for cell, *row in zip(bounds.cells.tolist(), *columns.values(), strict=True)
+    ]
+    told = {} if by is None else {SHARPNESS: _sharpness(Sharpness.of(bounds, by))}
+    return {"release": release_facts(release, schema)["frontier"], "method": bounds.method, "cells": cells, **told}
+
+
+def _sharpness(found: Sharpness) -> dict[str, Any]:
+    return {**asdict(found), "text": found.text}
 
 
 def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
     """An assessment with the categories of its witnesses by name."""
     witnesses = [_witness_facts(w, schema) for w in assessment.witnesses]
     facts = {**asdict(assessment), "witnesses": witnesses}
-    if assessment.likely is None:
-        del facts["likely"]  # of most criteria it is no part
+    for name in ("likely", SHARPNESS):
+        if facts[name] is None:
+            del facts[name]  # of most builds it is no part
     return {"releasable": Verdict(facts.pop("verdict")).releasable, **facts}
 
 

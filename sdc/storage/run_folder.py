@@ -70,6 +70,10 @@ class RunFolder:
         """Where an unfinished stage keeps what it has done so far; gone when the stage is done."""
         return self.path / f"{name}.checkpoint.json"
 
+    def parts(self, name: str) -> Path:
+        """Where what an unfinished stage, or a command about the run, has done is kept part by part; gone likewise."""
+        return self.path / f"{name}.parts"
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Makes the folder and holds it, with a log of what happens meanwhile.

@@ -204,6 +204,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
+    risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     told = evidence.folder / names.TABLE / names.EARLIER
     risk["earlier"] = any(manifest["config"].get(key) for key in ("earlier", "ledger")) or told.exists()
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
@@ -341,12 +342,14 @@ def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, oth
 
 def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str, Array] | None:
     """What is claimed of each at-risk cell is what is proven, its outer interval no less; None of other cells."""
+    told = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get(names.SHARPNESS)
     columns, where = evidence.read_columns(names.ASSESSMENT, names.CELLS), f"{names.ASSESSMENT}/{names.CELLS}"
     ends, cells = {end: numbers_of(columns[end], pa.int64()) for end in names.ENDS}, len(low)
     outer_low, inner_low, count, inner_high, outer_high = ends.values()
     if not evidence.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
         return None
-    own = names.variable_columns(evidence.categories, names.OF_CELLS)
+    methods = () if told is None else names.METHOD_OF.values()
+    own = names.variable_columns(evidence.categories, [*names.OF_CELLS, *methods])
     other = [codes_of(columns[own[v]], c) != evidence.cells[v] for v, c in evidence.categories.items()]
     exact = columns[names.EXACT].to_numpy() if cells else outer_low.astype(bool)
     for what, flags in {
@@ -361,7 +364,22 @@ def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str,
     }.items():
         first = flags.argmax() if cells else 0
         evidence.holds((f"{where}: row {first} {what}; so {flags.sum()} of {cells} rows", flags.any()))
+    if told is not None:
+        _check_sharpness(evidence, told, columns, ends)
     return ends
+
+
+def _check_sharpness(evidence: EvidenceFolder, told: Any, columns: dict[str, Any], ends: dict[str, Array]) -> None:
+    """Of how many cells the bounds are sharp, and how many ends each method gave, are those of the cells."""
+    outer_low, inner_low, _, inner_high, outer_high = ends.values()
+    meets = {"lower": outer_low == inner_low, "upper": outer_high == inner_high}
+    own = {"cells": len(outer_low), "sharp": int((meets["lower"] & meets["upper"]).sum())}
+    counted = {key: {kind: Counter[str]() for kind in ("outer", "inner")} for key in ("met", "open")}
+    for end, name in names.METHOD_OF.items():
+        kind, _, side = end.partition("_")
+        for method, is_met in zip(columns[name].to_pylist(), meets[side], strict=True):
+            counted["met" if is_met else "open"][kind][method] += 1
+    evidence.holds((f"{_ASSESSMENT} counts other methods or sharp cells than {names.CELLS}", told != own | counted))
 
 
 def _check_assessment(
@@ -369,11 +387,15 @@ def _check_assessment(
 ) -> None:
     """What is claimed of all at-risk cells together is what follows from each."""
     content, where = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), _ASSESSMENT
+    what = f"{where} says of sharp bounds what does not fit the config's assessment = {risk[names.ASSESSMENT]}"
+    evidence.holds((what, (names.SHARPNESS in content) != (risk[names.ASSESSMENT] == names.SHARP)))
     if ends is None:
         return
     cells, (outer_low, inner_low, _, inner_high, outer_high) = len(evidence.small), ends.values()
     outer, inner, needed = outer_high - outer_low, inner_high - inner_low, risk["min_width"]
     refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
+    is_out = (evidence.folder / names.RELEASE).is_dir()
+    evidence.holds((f"released though {refuted.sum()} cells are refuted: {where}", is_out and refuted.any()))
     verdict = False if refuted.any() or not is_kept else None if undecided.any() else True
     for key, own in {
         "min_width_required": needed,

@@ -185,6 +185,14 @@ class Run:
         assert (widths[1] >= least).all()
         return int((widths[0] < least).sum())
 
+    @cached_property
+    def sharp(self) -> int:
+        """Cells whose outer and inner bounds are the same, in a run that looked for sharp ones."""
+        found = pq.read_table(self.folder / "assessment" / "cells.parquet").to_pydict()
+        assert self.config["assessment"] == "sharp"
+        ends = [zip(found[f"{kind}_lower"], found[f"{kind}_upper"], strict=True) for kind in ("outer", "inner")]
+        return sum(outer == inner for outer, inner in zip(*ends, strict=True))
+
     @property
     def least(self) -> int:
         return int(self.config["risk"]["min_width"])
@@ -354,6 +362,15 @@ PATTERN: dict[str, Callable[..., bool]] = {
         lambda run, above, cells, share, threshold, most, highest: is_limited(
             run, above, cells, share, threshold, highest, most
         )
+    ),
+    r"The bounds of all of them are sharp: the least and the largest count that the release allows\.": lambda run: (
+        run.sharp == run.at_risk
+    ),
+    rf"The bounds of {N} of them are sharp: the least and the largest count that the release allows\.": (
+        lambda run, n: number(n) == run.sharp
+    ),
+    rf"Those of the other {N} are bracketed by an outer and an inner interval\.": lambda run, n: (
+        number(n) == run.at_risk - run.sharp > 0
     ),
     rf"Undecided cells: {N}\.": lambda run, n: number(n) == run.undecided,
     rf"In the search {N} questions? stayed undecided, let through \(policy “outer”\)\.": lambda run, n: (
@@ -527,7 +544,7 @@ def with_weights(folder: Path, publish: str, programs: int) -> Run:
     return built(folder, publish, table=table, weighted=totals, risk={"small_count": 2, "min_width": 4})
 
 
-def undecided(folder: Path) -> Run:
+def undecided(folder: Path, **more: Any) -> Run:
     """A table that is large for the methods that bound all of it, and too little time for any proof."""
     random = np.random.default_rng(1)
     codes = np.minimum(random.exponential(0.9, (20_000, 5)).astype(int), np.array([4, 5, 4, 4, 3]) - 1)
@@ -536,7 +553,7 @@ def undecided(folder: Path) -> Run:
     risk = {"small_count": 1, "min_width": 2, "undecided": "outer"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(method, "LINEAR_ROWS", 0)
-        return built(folder, "undecided", table={"path": "large.csv"}, risk=risk, release=release)
+        return built(folder, "undecided", table={"path": "large.csv"}, risk=risk, release=release, **more)
 
 
 LIMIT = {"small_count": 2, "min_width": 6, "posterior": {"max_above": 0.5, "threshold": 0.4}}
@@ -563,6 +580,8 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "weights withheld": lambda folder: with_weights(folder, "beside", 0),
     "weights instead": lambda folder: with_weights(folder, "instead", 1000),
     "undecided": undecided,
+    "sharp": lambda folder: built(folder, "sharp", assessment="sharp"),
+    "bracketed": lambda folder: undecided(folder, assessment="sharp", sharp_seconds=0.001),
 }
 
 

@@ -1,0 +1,72 @@
+"""How far bounds of cells came: which are sharp, which are bracketed, and by which methods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.cell_bounds import CellBounds
+
+ByMethod = Mapping[str, int]
+SHARP_SECONDS = 600.0  # of a reference core: what sharp bounds may take, where nothing is said
+
+
+@dataclass(frozen=True, eq=False)
+class EndMethods:
+    """(n, 2) names of the methods that gave the lower and the upper ends of cells, of outer and of inner intervals."""
+
+    outer: npt.NDArray[np.str_]
+    inner: npt.NDArray[np.str_]
+
+    @staticmethod
+    def named(methods: Sequence[str], outer: npt.NDArray[np.uint8], inner: npt.NDArray[np.uint8]) -> EndMethods:
+        """Of (n, 2) places among the names."""
+        names = np.array(methods)
+        return EndMethods(names[outer], names[inner])
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """Of how many cells the bounds are sharp, and how many ends each method gave, outer and inner ones.
+
+    met   ends at which the two intervals meet: sharp bounds; a cell is sharp where both of its ends are
+    open  ends at which they do not: the sharp bound lies between the two
+    """
+
+    cells: int
+    sharp: int
+    met: Mapping[str, ByMethod]
+    open: Mapping[str, ByMethod]
+
+    @staticmethod
+    def of(bounds: CellBounds, by: EndMethods) -> Sharpness:
+        """Counted over all cells."""
+        meets, named = bounds.outer == bounds.inner, {"outer": by.outer, "inner": by.inner}
+        met, open_ = (
+            {kind: dict(Counter(names[ends].tolist())) for kind, names in named.items()} for ends in (meets, ~meets)
+        )
+        return Sharpness(len(bounds), int(bounds.exact.sum()), met, open_)
+
+    @property
+    def text(self) -> str:
+        """In a sentence or two."""
+        said = f"{self.sharp:,} of {self.cells:,} cell{'s' * (self.cells != 1)} sharp"
+        if self.met["outer"]:
+            said += f"; ends that meet: {_told(self.met)}"
+        if self.sharp < self.cells:
+            said += f"; {self.cells - self.sharp:,} bracketed; ends that do not meet: {_told(self.open)}"
+        return said
+
+
+def _told(ends: Mapping[str, ByMethod]) -> str:
+    """`outer by collapse 12; inner by walk 10, true table 2`."""
+    return ", ".join(f"{kind} by {_listed(by)}" for kind, by in ends.items())
+
+
+def _listed(by: ByMethod) -> str:
+    most_first = sorted(by.items(), key=lambda pair: (-pair[1], pair[0]))
+    return " and ".join(f"{name} ({number:,})" for name, number in most_first)
