@@ -374,6 +374,7 @@ def _judge_bounds(case: Case) -> None:
     outer, inner = (np.array([one[kind] for one in told["cells"]]) for kind in ("outer", "inner"))
     assert status == 0
     assert sorted(places) == case.at_risk.tolist()
+    assert ("sharpness" in told) == (table.SHARP in case.asked)
     assert ((outer[:, 0] <= low) & (low <= inner[:, 0]) & (inner[:, 1] <= high) & (high <= outer[:, 1])).all()
 
 
