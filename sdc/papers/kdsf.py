@@ -10,7 +10,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import most_parsimonious
 from sdc.papers import pictures
 from sdc.papers.item import Item, Value
-from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources
+from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources, prefix
 from sdc.report.lattice import most_dangerous
 
 _TABLE_3 = """ACDEF 3, ABCDE 5, ABDEF 6, BCDEF 9, ACDE 10, ABCEF 10, ABCDF 10, ADEF 12, ABDE 12, BDEF 20, ABDF 20,
@@ -83,12 +83,11 @@ def _equation_10(sources: Sources) -> Value:
 
 
 def _prefixes(_: Sources) -> Value:
-    found = {w: api.ordered_release(CZECH, min_width=w, small_count=SMALL_COUNT, extend=False) for w in range(6, 10)}
-    return {f"width {w}": one.release.sub_tables_with_total for w, one in found.items()}
+    return {f"width {w}": prefix(w).sub_tables_with_total for w in range(6, 10)}
 
 
 def _left_out(sources: Sources) -> Value:
-    release = sources.ordered.release
+    release = sources.ordered
     return _by_size(_named(t) for t in range(len(sources.widths)) if t not in release)
 
 
@@ -117,7 +116,7 @@ def _annealed_cps(sources: Sources) -> Value:
 
 
 def _utility(sources: Sources) -> Value:
-    found = {"ordered": sources.ordered.release, "decomposable": sources.annealed.release}
+    found = {"ordered": sources.ordered, "decomposable": sources.annealed.release}
     return {name: release.sub_tables_with_total for name, release in found.items()}
 
 
@@ -139,7 +138,7 @@ ITEMS = (
         _widths,
         checked={turned(letters): width for letters, width in PRINTED_WIDTHS.items()},
         why=REVERSED,
-        draw=lambda sources, _: pictures.query_space(sources.widths, sources.ordered.release),
+        draw=lambda sources, _: pictures.query_space(sources.widths, sources.ordered),
     ),
     Item(
         "kdsf-equation-10",
@@ -159,7 +158,7 @@ ITEMS = (
         "Ordered marginals: sub-tables of the longest releasable prefix, of 64 with the grand total.",
         {f"width {w}": 60 for w in range(6, 10)},
         _prefixes,
-        draw=lambda sources, _: pictures.bounds(sources.ordered.release),
+        draw=lambda sources, _: pictures.bounds(sources.ordered),
     ),
     Item(
         "kdsf-left-out",
@@ -170,7 +169,7 @@ ITEMS = (
         _left_out,
         checked=_by_size(map(turned, LEFT_OUT)),
         why=REVERSED,
-        draw=lambda sources, _: pictures.matrix(sources.ordered.release),
+        draw=lambda sources, _: pictures.matrix(sources.ordered),
     ),
     Item(
         "kdsf-decomposable",

@@ -20,7 +20,6 @@ from sdc.model.table import Table
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import DecomposableRelease
-from sdc.search.ordered import OrderedRelease
 from sdc.server.judge import Judge, surveyed
 from sdc.server.rules import rules_of
 from sdc.server.simulation import Course, Opening, Queries, simulated
@@ -116,9 +115,8 @@ class Sources:
         return api.critical_widths(CZECH, small_count=SMALL_COUNT)
 
     @cached_property
-    def ordered(self) -> OrderedRelease:
-        """The longest releasable prefix of the Czech list."""
-        return api.ordered_release(CZECH, min_width=WIDTH, small_count=SMALL_COUNT, extend=False)
+    def ordered(self) -> Release:
+        return prefix(WIDTH)
 
     @cached_property
     def annealed(self) -> DecomposableRelease:
@@ -148,6 +146,11 @@ PRIORS = {"saturated": 0.22, WITHOUT_SECOND_ORDER: 0.67, CONDITIONAL: 0.11}
 
 RULES = ("myopic", "one_step", "one_step_frontier")
 """Of [KDSF] section 4 and [CACM]."""
+
+
+def prefix(width: int) -> Release:
+    """The longest prefix of the Czech list by critical width that may go out."""
+    return api.ordered_release(CZECH, min_width=width, small_count=SMALL_COUNT, extend=False).release
 
 
 def all_ways(schema: Schema, dimension: int) -> Release:
