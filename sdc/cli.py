@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -193,6 +194,7 @@ def assess(
 ) -> None:
     """Is a release safe, and which cells say so."""
     from sdc import api
+    from sdc.model.sharpness import Sharpness
     from sdc.storage.results import assessment_facts
 
     limit = posterior_limit(law, threshold, max_above, max_probability)
@@ -208,6 +210,8 @@ def assess(
             posterior_limit=limit,
             executor=executor,
         )
+    if not release and (own := about.assessed(small_count)) is not None:
+        answer = replace(answer, sharpness=Sharpness.of(*own))
     facts = assessment_facts(answer, data.schema)
     if as_json:
         print_json(facts)
@@ -215,6 +219,8 @@ def assess(
     print(VERDICTS[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
+    if answer.sharpness is not None:
+        print(f"sharp bounds  of the run: {answer.sharpness.text}")
     if answer.likely is not None:
         print(f"likely        {answer.likely.text}")
     for witness in facts["witnesses"]:

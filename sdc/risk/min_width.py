@@ -123,7 +123,8 @@ class MinWidth:
 
         What the release makes likely does not change.
         """
-        answer = self.assess(bounds)
+        total = judgement.knowledge.total  # no cell is wider; so it is said where there is none
+        answer = self.assess(bounds, Others(0, (total, total)))
         likely = None if answer.verdict is Verdict.UNSAFE else judgement.assessment.likely
         return replace(judgement, assessment=_with_limit(answer, likely), bank=bank)
 

@@ -118,6 +118,14 @@ def test_an_assessment_that_is_not_sharp_says_nothing_of_methods(proven: Build) 
     assert Subject.open(str(proven.folder.path)).assessed(1) is None
 
 
+def test_without_an_at_risk_cell_nothing_is_to_be_sharp(tmp_path: Path) -> None:
+    found = open_build(config(tmp_path, table={"path": str(tmp_path / "t.csv"), "variables": ["A", "B"]}))
+    run_all(found, IN_PROCESS)
+    told = json.loads((found.folder.stage("assessment") / "assessment.json").read_text())
+    assert (told["at_risk_cells"], told["sharpness"]["cells"]) == (0, 0)
+    assert verify(found.folder.path).failures == ()
+
+
 def test_progress_says_how_many_cells_are_sharp(build: Build) -> None:
     said: list[str] = []
     with heard(EventText(said.append, STEP)):
@@ -265,6 +273,17 @@ def test_bounds_of_a_sharp_run_are_those_that_it_has(build: Build) -> None:
     assert lines[-1].startswith(f"{bounds.exact.sum()} of {len(bounds)} cells sharp; ")
     kinds = ["sharp" if exact else "bracketed" for exact in bounds.exact.tolist()]
     assert [line.split("]")[2].split()[0] for line in lines[2:-1]] == kinds
+
+
+def test_an_answer_about_a_sharp_run_says_how_sharp_its_bounds_are(build: Build, proven: Build) -> None:
+    told = json.loads(sdc("assess", build.folder.path, "--json").stdout)["sharpness"]
+    bounds = bounds_of(build)
+    assert (told["cells"], told["sharp"]) == (len(bounds), bounds.exact.sum())
+    assert (
+        f"sharp bounds  of the run: {told['sharp']} of {told['cells']} cells" in sdc("assess", build.folder.path).stdout
+    )
+    for words in ((proven.folder.path,), (build.folder.path, "--release", "A*B")):
+        assert "sharpness" not in json.loads(sdc("assess", *words, "--json").stdout)
 
 
 def test_sharp_bounds_of_a_run_go_on_from_what_it_has(proven: Build) -> None:
