@@ -1,15 +1,14 @@
 """Random streams of requests on the Czech table: after every step what is public, and what cannot be, by brute force.
 
-    python tests/benchmarks/streams.py [streams [rule ...]]
+    python tests/benchmarks/streams.py [streams]
 
 For each rule every state is safe by exact bounds of all at-risk cells, and its unreleasable frontier is that of all 64
 sub-tables. Under myopic, one_step and one_step_frontier nothing can be added in the end, when all was asked for from
 fewer variables to more; and of states on the way whatever myopic could release then, by brute force, is released by
-these rules when its parts are asked for first, which a server decides in one stream of `EVERY`. What brute force has
-said of a release is kept for all streams and rules. Of the larger releases that the frontiers ask about, bounds are
-found where they do not follow: whatever is within a safe release is safe, for with less released no bounds are
-narrower. Of one stream in `EVERY` all are found. Two processes, some twelve minutes for 2,000 streams a rule, and 200
-of simulatable, which draws tables.
+these rules when its parts are asked for first. What brute force has said of a release is kept for all streams
+and rules. Of the larger releases that the frontiers ask about, bounds are found where they do not follow: whatever is
+within a safe release is safe, for with less released no bounds are narrower. Of one stream in `EVERY` all are found.
+Two processes, some twelve minutes for 2,000 streams a rule, and 200 of simulatable, which draws tables.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.min_width import MinWidth
 from sdc.server.judge import Judge, surveyed
-from sdc.server.rules import STEPS, Rule, rules_of
+from sdc.server.rules import Rule, rules_of
 from sdc.server.simulation import Queries, replayed
 from sdc.server.state import State
 from sdc.server.trial import DEFAULTS, rule_sets_of
@@ -68,7 +67,7 @@ def main() -> None:
     streams, rows = int(sys.argv[1]) if len(sys.argv) > 1 else STREAMS, list[list[object]]()
     # processes that live as long as all rules: what one has found of a release serves every rule
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        for rule in sys.argv[2:] or ("myopic", *DEFAULTS):
+        for rule in ("myopic", *DEFAULTS):
             count = max(1, streams // FEWER.get(rule, 1))
             size = -(-count // (4 * PROCESSES))
             parts = [range(first, min(first + size, count)) for first in range(0, count, size)]
@@ -116,9 +115,7 @@ def checked(rule: str, numbers: range) -> Counted:
         found.not_maximal += world.can_grow(last)
         found.ends[last.sub_tables] += 1
         for state in [states[k] for k in LOOKED] if every else []:
-            left = [t for t in range(64) if world.is_releasable(state.released, t)]
-            is_reached = world.is_reached if number % EVERY else world.is_reached_by_server
-            reached = [is_reached(state, t, rules) for t in left]
+            reached = [world.is_reached(state, t, rules) for t in range(64) if world.is_releasable(state.released, t)]
             found.reachable += len(reached)
             found.not_reached += reached.count(False)
     found.seconds = time.monotonic() - begun
@@ -146,17 +143,7 @@ class World:
         return subtable not in release and self._follows(release, subtable)
 
     def is_reached(self, state: State, subtable: SubTable, rules: tuple[Rule, ...]) -> bool:
-        """Whether the rules, by what they allow, release it when its parts are asked for first."""
-        released = state.released
-        for part in UPWARDS:
-            if st.is_within(part, subtable) and part not in released:
-                if not all(STEPS[rule.name].allows(released, part) for rule in rules):
-                    return False
-                released = released.add(part)
-        return True
-
-    def is_reached_by_server(self, state: State, subtable: SubTable, rules: tuple[Rule, ...]) -> bool:
-        """The same of a server that decides each of these requests."""
+        """Whether a server with these rules releases it when its parts are asked for first."""
         asked = [(t, "all") for t in UPWARDS if st.is_within(t, subtable)]
         return subtable in replayed(self.judge.anew(state.released), state, asked, rules)[-1].state.released
 

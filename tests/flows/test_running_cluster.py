@@ -298,6 +298,7 @@ if [ "$1" = --test-only ] || [ "$1" = --hold ]; then
 fi
 cp "$1" "$JOBS/$$.sh"
 setsid bash "$JOBS/$$.sh" >"$JOBS/$$.log" 2>&1 &
+echo "$! RUNNING None" >>"$JOBS/queue"
 echo "Submitted batch job $!"
 """
 SCANCEL = """#!/usr/bin/env bash
