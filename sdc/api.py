@@ -30,7 +30,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
-from sdc.search.capabilities import FORBID, LIMIT, REQUIRE, ZEROS, require_together
+from sdc.search.capabilities import FORBID, LIMIT, REQUIRE, ZEROS, require_together, require_used
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
@@ -57,6 +57,7 @@ __all__ = [
     "PosteriorLimit",
     "assess",
     "best_release",
+    "bisection_release",
     "cell_bounds",
     "controlled_rounding",
     "critical_widths",
@@ -209,7 +210,6 @@ def ordered_release(
     *,
     min_width: int,
     small_count: int = 2,
-    extend: bool = True,
     accept_undecided: bool = False,
     refute_cells: int = 16,
     budget: Budget | None = None,
@@ -218,13 +218,20 @@ def ordered_release(
 ) -> OrderedRelease:
     """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
 
-    Without `extend` the longest releasable prefix of the list ordered by critical width ([KDSF] 5.2). Critical widths
-    below `min_width` are not listed where there are more than 20 variables.
+    Critical widths below `min_width` are not listed where there are more than 20 variables.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     policy = Policy.OUTER if accept_undecided else Policy.REFUSE
-    settings = replace(_settings(table, MinWidth(small_count, min_width), effort), policy=policy, extend=extend)
+    settings = replace(_settings(table, MinWidth(small_count, min_width), effort), policy=policy)
     return release_search(table, settings, settings.widths(table), on_step).ordered.run()
+
+
+def bisection_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
+    """The longest prefix of the list ordered by critical width that may go out, by bisection ([KDSF] 5.2).
+
+    Settings as for `find_release`. NothingReleasableError where not even the first of the list may go out.
+    """
+    return find_release(table, "bisection", min_width=min_width, **settings)
 
 
 def decomposable_release(
@@ -284,7 +291,6 @@ def find_release(
     steps: int = 200_000,
     annealing: Annealing | None = None,
     start: str | None = None,
-    extend: bool = True,
     accept_undecided: bool = False,
     weights: Mapping[str, float] | None = None,
     demand: Mapping[str, float] | None = None,
@@ -303,7 +309,7 @@ def find_release(
     on_round: Callable[[SearchState], None] = lambda state: None,
     on_simulated: Callable[[SimulatedStep], None] = lambda step: None,
 ) -> FoundRelease:
-    """The release that a method finds: ordered, decomposable, best or simulatable; errors as for its own verb.
+    """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
     demand           how often each sub-table is asked for, which is added to its weight
     require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
@@ -312,22 +318,24 @@ def find_release(
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
 
     annealing        all settings of the chains, instead of seed, chains and steps
-    extend, accept_undecided  as of `ordered_release`; of "best" too
+    accept_undecided  whether what nothing could decide may go out
     draws, share  of "simulatable": tables drawn for each decision, and how many of them may break the criterion; `seed`
                   is theirs too
 
-    ConfigError for an unknown method, or one that does not work with what is given beside it.
+    ConfigError for an unknown method, or one that does not work with what is given beside it or has no use for it.
     """
     require_method(method)
     given = {ZEROS: table.zeros, LIMIT: posterior_limit, REQUIRE: require, FORBID: forbid}
     require_together(method, *(name for name, value in given.items() if value))
+    searching: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "draws": draws, "share": share}
+    searching |= {"annealing": annealing, "start": start, "breadth": breadth, "questions": questions}
+    require_used(method, (name for name, value in searching.items() if value != _DEFAULTS.get(name)))
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     annealing = annealing or Annealing(CoolingSchedule(steps), chains, seed)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     settings = replace(
         _settings(table, criterion, effort, annealing, start, weights),
         policy=Policy.OUTER if accept_undecided else Policy.REFUSE,
-        extend=extend,
         simulation=Simulation(draws, share, seed),
         demand=demand or {},
         require=require,
@@ -336,6 +344,9 @@ def find_release(
     )
     widths = no_widths() if method == "decomposable" else settings.widths(table)
     return release_search(table, settings, widths, on_step, on_round, on_simulated).run(method)
+
+
+_DEFAULTS = find_release.__kwdefaults__ or {}
 
 
 def risk_utility_curve(
@@ -379,7 +390,7 @@ def _settings(
     """What the verbs leave to be set, with the floor that the table wants."""
     floor = floor_of(None, len(table.schema), criterion.min_width)
     chains, named = annealing or Annealing(), _by_kind(weights or {})
-    return SearchSettings(criterion, Policy.REFUSE, effort, True, floor, chains, start, *named)
+    return SearchSettings(criterion, Policy.REFUSE, effort, floor, chains, start, *named)
 
 
 def _by_kind(weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:

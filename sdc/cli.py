@@ -297,10 +297,10 @@ def release(
     subject: SubjectPath,
     method: Annotated[
         str | None,
-        typer.Option(help="ordered, decomposable, best of both, or simulatable: refusals tell nothing"),
+        typer.Option(help="ordered, bisection, decomposable, best of two, or simulatable: refusals tell nothing"),
     ] = None,
     min_width: MinWidth = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of annealing and draws; ordered needs none.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of annealing and draws.")] = None,
     chains: Annotated[int | None, typer.Option(min=1, max=1024, help="Annealing chains.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Proposals of each annealing chain.")] = None,
     start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,

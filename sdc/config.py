@@ -29,7 +29,7 @@ from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.table import MAX_TOTAL
 from sdc.run_format import TOTAL
-from sdc.search.capabilities import CAPABILITIES, METHODS, refusals, require_together
+from sdc.search.capabilities import CAPABILITIES, METHODS, SETTINGS_OF, refusals, require_together, unused
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
@@ -108,9 +108,9 @@ Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
-CurveMethod: TypeAlias = Literal["ordered", "decomposable", "best"]
+CurveMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best"]
 Format: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
-SearchMethod: TypeAlias = Literal["ordered", "decomposable", "best", "simulatable"]
+SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "simulatable"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Category = Annotated[Text, BeforeValidator(_category)]
 PlainText = Annotated[Text, AfterValidator(_readable)]
@@ -507,8 +507,9 @@ class ReleaseConfig(Section):
     method: Annotated[
         SearchMethod,
         Field(
-            description="how the release is searched: ordered, decomposable, best: the better of both, or simulatable: "
-            "by decisions that tell nothing of the table"
+            description="how the release is searched: ordered: grown along the list by critical width; bisection: the "
+            "longest prefix of that list; decomposable: by annealing; best: the better of ordered and decomposable; or "
+            "simulatable: by decisions that tell nothing of the table"
         ),
     ] = "ordered"
     require: Annotated[
@@ -551,14 +552,6 @@ class ReleaseConfig(Section):
             "default 200, or 2000 with a breadth of 1"
         ),
     ] = None
-    extend: Annotated[
-        StrictBool,
-        Field(
-            description="true or false: the release grows by what can be added, as far as questions are allowed; else "
-            "an ordered one is the longest prefix of its list, found by bisection, and best extends neither; a "
-            "decomposable release is never extended, it would not stay decomposable"
-        ),
-    ] = True
     refute_cells: Annotated[
         NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
     ] = 16
@@ -698,7 +691,7 @@ class CurveConfig(Section):
     methods: Annotated[
         tuple[CurveMethod, ...],
         AfterValidator(_not_empty),
-        Field(description="a list of ordered, decomposable and best"),
+        Field(description="a list of ordered, bisection, decomposable and best"),
     ] = ("ordered", "decomposable")
     max_above: Annotated[
         tuple[Share, ...],
@@ -1187,6 +1180,14 @@ class BuildConfig(Section):
     @model_validator(mode="after")
     def _works_together(self) -> BuildConfig:
         if said := "; ".join(refusals(self.asked)):
+            raise ValueError(said)
+        return self
+
+    @model_validator(mode="after")
+    def _settings_are_of_a_search(self) -> BuildConfig:
+        default = dict(ReleaseConfig())
+        given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
+        if said := unused(self.release.method, given, () if self.curve is None else self.curve.methods):
             raise ValueError(said)
         return self
 

@@ -91,6 +91,12 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         for section, value in ASKED[name].items():
             joined = isinstance(value, dict) and isinstance(found.get(section), dict)
             found = found | {section: found[section] | value if joined else value}
+    searches = {"bisection", *(["decomposable"] if "curve" in asked else [])}
+    if "bisection" in asked:
+        kept = {
+            key: value for key, value in found["release"].items() if {*table.SETTINGS_OF.get(key, searches)} & searches
+        }
+        found = found | {"release": kept}
     return found
 
 

@@ -23,6 +23,7 @@ VERBS = [
     "PosteriorLimit",
     "assess",
     "best_release",
+    "bisection_release",
     "cell_bounds",
     "controlled_rounding",
     "critical_widths",
@@ -242,7 +243,9 @@ def test_names_are_escaped_on_the_page() -> None:
     assert "<i>" not in page
 
 
-@pytest.mark.parametrize("verb", ["ordered_release", "decomposable_release", "best_release", "simulatable_release"])
+@pytest.mark.parametrize(
+    "verb", ["ordered_release", "bisection_release", "decomposable_release", "best_release", "simulatable_release"]
+)
 def test_a_width_below_one_is_refused_everywhere(verb: str, czech: Table) -> None:
     with pytest.raises(InputError, match="min_width is 0; give at least 1, or nothing is protected"):
         getattr(sdc, verb)(czech, min_width=0)

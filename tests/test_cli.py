@@ -1185,7 +1185,7 @@ FAULTS = [
     ),
     in_config(
         "an unknown method",
-        r"release\.method = 'greedy': should be 'ordered', 'decomposable', 'best' or 'simulatable'",
+        r"release\.method = 'greedy': should be 'ordered', 'bisection', 'decomposable', 'best' or 'simulatable'",
         sections={"release": {"method": "greedy"}},
     ),
     # annealing: no chains, no steps, negative temperatures, a faulty start, weights for unknown variables

@@ -97,7 +97,7 @@ def test_release_is_that_of_the_build(folder: Path, said: Say, subject: str) -> 
 
 @pytest.mark.parametrize("method", ["decomposable", "best"])
 def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> None:
-    """Those of the chains too: schedule, cycles, patience, tempering, rounds, and whether it is extended."""
+    """Those of the chains too: schedule, cycles, patience, tempering and rounds."""
     content = yaml.safe_load((folder / "build.yaml").read_text())
     chains = {
         "steps": 300,
@@ -108,14 +108,14 @@ def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> No
         "tempering": True,
         "start_temperature": 9.0,
     }
-    content["release"] |= {"method": method, "annealing": chains, "extend": False}
+    content["release"] |= {"method": method, "annealing": chains}
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
     build = open_build(config)
     taken = Subject.open(str(config)).search(method, {}, {})
     own = build.settings()
     assert taken["annealing"] == own.annealing
-    assert (taken["extend"], taken["accept_undecided"]) == (False, False)
+    assert taken["accept_undecided"] is False
     run_all(build, IN_PROCESS)
     assert said("release", config)["frontier"] == search_of(build.folder.path)["frontier"]
 

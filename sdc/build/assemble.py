@@ -36,7 +36,6 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 class SearchSettings:
     """All that a search for a release depends on beside the table.
 
-    extend       whether the release grows by what can be added, or is the longest prefix of the ordered list
     floor        only critical widths that reach it are listed, see `floor_of`
     start        the graph that chains start from, as '[a,b] [b,c]'; none without edges
     by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1
@@ -51,7 +50,6 @@ class SearchSettings:
     criterion: MinWidth
     policy: Policy
     effort: Effort
-    extend: bool
     floor: int
     annealing: Annealing
     start: str | None
@@ -137,7 +135,7 @@ def release_search(
     wishes = settings.wished(table.schema)
     chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round, wishes)
     simulatable = SimulatableSearch(inquiry, settings.simulation, weights, on_simulated, wishes)
-    ordered = OrderedSearch(inquiry, widths, settings.extend, on_step, wishes, weights)
+    ordered = OrderedSearch(inquiry, widths, on_step, wishes, weights)
     return ReleaseSearch(ordered, chains, simulatable)
 
 

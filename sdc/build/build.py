@@ -259,7 +259,6 @@ class Build:
             self.criterion,
             self.policy,
             Effort(budget, release.refute_cells, release.cells_per_slice, executor),
-            release.extend,
             self.floor,
             Annealing(
                 schedule,

@@ -195,11 +195,11 @@ class _Projection:
         every = is_small(self.table.schema) or config.seconds_to_sharpen is not None
         refined = at_risk if every else config.release.refute_cells
         draws = -(-config.release.simulatable.draws // DRAWS_PER_UNIT)
-        chains = {"ordered": 1, "simulatable": draws}.get(config.release.method, config.release.annealing.chains)
+        runs = dict.fromkeys(("decomposable", "best"), config.release.annealing.chains) | {"simulatable": draws}
         recodes = 2 * config.remedies.variables if config.remedies else 0
         draws = config.posterior.chains if config.posterior and _may_draw(config) else 0
         units = {"widths": self.sweep.units, "remedies": recodes, "posterior": draws}
-        units |= dict.fromkeys(("search", "curve"), chains)
+        units |= dict.fromkeys(("search", "curve"), runs.get(config.release.method, 1))
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
 
     def _way(self, name: str) -> str:
@@ -267,6 +267,8 @@ class _Projection:
     @property
     def _questions(self) -> int:
         """The most that a search for a release asks; of curves, of each of their points."""
+        if self.build.config.release.method == "bisection":
+            return len(self.table.schema)  # of a list of 2^K at most
         return self.build.settings().wishes.questions_for(len(self._at_risk))
 
     def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:

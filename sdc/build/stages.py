@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sdc.build.assemble import release_search, utility_of_release
+from sdc.build.assemble import SearchSettings, release_search, utility_of_release
 from sdc.build.bounded import keeping
 from sdc.build.build import Build
 from sdc.build.describe import (
@@ -53,10 +53,11 @@ from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
 from sdc.run_format import BAD_RECORDS, EARLIER, METADATA, RELEASE, SHA256
 from sdc.search.blockers import blockers
+from sdc.search.capabilities import SETTINGS_OF
 from sdc.search.curve import CurveSearch, LikelyCurve
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
-from sdc.search.ordered import SearchStep
+from sdc.search.ordered import SearchStep, ordered_list
 from sdc.search.redesign import redesign
 from sdc.search.remedies import remedies
 from sdc.storage import results
@@ -404,6 +405,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         graph=found.graph,
         trace=found.trace,
         best_reason=found.reason,
+        listed=_listed(build, wanted),
         simulated=found.simulated,
         utility=utility.facts,
         curve=results.read_curve(build.folder.stage("curve")) if config.curve else (),
@@ -428,6 +430,13 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         declared=build.before.declared,
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
+
+
+def _listed(build: Build, wanted: SearchSettings) -> tuple[st.SubTable, ...]:
+    """The list that a bisection asked about."""
+    if build.config.release.method != "bisection":
+        return ()
+    return ordered_list(build.widths, build.criterion.min_width, wanted.wished(build.table.schema))
 
 
 def _read_redesigns(build: Build) -> list[dict[str, Any]]:
@@ -552,8 +561,7 @@ _NOT_REPORTED: dict[str, Any] = {**_ELSEWHERE, "name": True}
 def _search_settings(config: BuildConfig) -> dict[str, Any]:
     """What the search depends on: each on settings of its own."""
     # what does not change a stage must not be in its key, or a rerun would do the work again
-    used = {"ordered": None, "decomposable": "annealing", "best": "annealing", "simulatable": "simulatable"}
-    unused = {"annealing", "simulatable"} - {used[config.release.method]}
+    unused = {name for name in ("annealing", "simulatable") if config.release.method not in SETTINGS_OF[name]}
     return config.release.model_dump(mode="json", exclude=unused)
 
 

@@ -28,7 +28,7 @@ from sdc.risk.criterion import Budget
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, EARLIER, MANIFEST, SEARCH
-from sdc.search.capabilities import ZEROS, require_together
+from sdc.search.capabilities import ZEROS, require_together, require_used, unused
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
 from sdc.storage.certificate import Certificate, read_certificate
@@ -164,14 +164,16 @@ class Subject:
         return folder.stage(stage), certificate
 
     def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
-        """How `sdc.find_release` searches: as given, else as the config has it, else by default."""
+        """How `sdc.find_release` searches: as given, else as the config has it, else by default.
+
+        ConfigError where something is given that the method has no use for.
+        """
         found: dict[str, Any] = {"weights": dict(weights)}
         if self.build is not None:
             release = self.config.release
             settings, chains = self.build.settings(), release.annealing
             found |= {
                 "start": chains.start,
-                "extend": release.extend,
                 "accept_undecided": self.build.policy is Policy.OUTER,
             }
             if method == "simulatable":
@@ -183,7 +185,10 @@ class Subject:
             found |= {"require": settings.require, "forbid": settings.forbid, "demand": settings.demand}
             found |= {name: getattr(settings.wishes, name) for name in ("best_subset", "breadth", "questions")}
             found["weights"] = {**release.weights.variables, **release.weights.sub_tables, **weights}
-        return found | {name: value for name, value in given.items() if value is not None}
+        own = {name: value for name, value in given.items() if value is not None}
+        require_used(method, own)
+        # of a config what its own method uses, another may not
+        return {name: value for name, value in found.items() if not unused(method, [name])} | own
 
     @property
     def budget(self) -> Budget:

@@ -123,7 +123,7 @@ def _questions(table: Table, kind: Kind) -> float:
     listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criterion.min_width), 0, 0)
     inquiry = Inquiry(table, kind.criterion, effort=Effort(cells_per_slice=kind.cells_per_slice))
     wishes = Wishes(breadth=kind.wishes.breadth, questions=QUESTIONS)
-    OrderedSearch(inquiry, listed, True, lambda step: ends.append(time.perf_counter()), wishes).run()
+    OrderedSearch(inquiry, listed, lambda step: ends.append(time.perf_counter()), wishes).run()
     return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
 
 

@@ -150,7 +150,7 @@ RULES = ("myopic", "one_step", "one_step_frontier")
 
 def prefix(width: int) -> Release:
     """The longest prefix of the Czech list by critical width that may go out."""
-    return api.ordered_release(CZECH, min_width=width, small_count=SMALL_COUNT, extend=False).release
+    return api.bisection_release(CZECH, min_width=width, small_count=SMALL_COUNT).release
 
 
 def all_ways(schema: Schema, dimension: int) -> Release:

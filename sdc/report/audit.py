@@ -12,7 +12,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sdc.model import subtable as st
-from sdc.report import chains, curve, exposure, figures, first_page, graphs, likely, likely_curve, sections, utility
+from sdc.report import (
+    chains,
+    curve,
+    exposure,
+    figures,
+    first_page,
+    graphs,
+    likely,
+    likely_curve,
+    prefixes,
+    sections,
+    utility,
+)
 from sdc.report.blockers import blockers, redesigns, remedies
 from sdc.report.evidence import Audit
 from sdc.report.lattice import levels, most_dangerous_chain
@@ -89,8 +101,11 @@ def _values(audit: Audit) -> dict[str, Any]:
         "simulated": [
             (st.label(step.added, audit.table.schema), step) for step in audit.simulated[: sections.MOST_STEPS]
         ],
+        "method": sections.method(audit),
         "course": sections.course(audit),
-        "bisection": sections.bisection(audit),
+        "bisection": (asked := prefixes.rows(audit)),
+        "prefixes": prefixes.figure(audit) if asked else "",
+        "on_list": prefixes.listed(audit),
         "added": sections.added(audit),
         "border": (border := sections.border(audit))[: sections.MOST_STEPS],
         "border_total": len(border),

@@ -17,7 +17,7 @@ MOST_SERIES = 12
 MOST_FLAT = 8
 WIDEST_RATIO = 30
 APART = 33.0  # points between two figures on an axis, so that they do not touch
-COLOURS = {"ordered": "#1f5f96", "decomposable": "#c2570c", "best": "#b4bfca"}
+COLOURS = {"ordered": "#1f5f96", "bisection": "#2c7a51", "decomposable": "#c2570c", "best": "#b4bfca"}
 OTHER = "#51606f"
 DASHES = (None, "8 4", "2 4", "10 3 2 3")
 LEFT, TOP, HEIGHT, KEYS, KEY = 70.0, 44.0, 330.0, 4, 260.0
@@ -150,10 +150,12 @@ def _stroke(places: Sequence[tuple[float, float]], method: str, dash: str | None
 
 
 def _mark(method: str, x: float, y: float, title: str) -> Markup:
-    """A circle for ordered, a square for decomposable, nothing more than the broad line for best."""
+    """Circle: ordered. Triangle: bisection. Square: decomposable. Nothing more than the broad line: best."""
     colour = COLOURS.get(method, OTHER)
     tooltip = [svg.element("title", title)] if title else []
     if method == "decomposable":
         return svg.element("rect", *tooltip, x=x - 4, y=y - 4, width=8, height=8, stroke=colour, class_="point")
+    if method == "bisection":
+        return svg.element("path", *tooltip, d=f"M{x:.1f} {y - 5:.1f}l5 9l-10 0z", stroke=colour, class_="point")
     radius = 4.5 if method == "best" else 4
     return svg.element("circle", *tooltip, cx=x, cy=y, r=radius, stroke=colour, class_="point")

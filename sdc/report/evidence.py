@@ -40,6 +40,7 @@ class Audit:
     policy            "refuse": undecided counts as unsafe; "outer": it is let through
     bounds            of every at-risk cell under the release
     graph             the decomposable graph that was found, with the trace of the chains that found it
+    listed            of the method "bisection" the list whose prefixes were asked about
     best_reason       of the method "best": why the one that won did; of "simulatable": what it costs
     simulated         decisions of the method "simulatable"
     utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
@@ -78,6 +79,7 @@ class Audit:
     bounds: CellBounds
     graph: DecomposableGraph | None = None
     trace: tuple[TraceRow, ...] = ()
+    listed: tuple[SubTable, ...] = ()
     best_reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
     utility: Mapping[str, int | float | str | bool] | None = None
@@ -101,6 +103,11 @@ class Audit:
     sources: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     implied: StructuralZeros = NO_ZEROS
+
+    @cached_property
+    def on_list(self) -> frozenset[SubTable]:
+        """What is `listed`."""
+        return frozenset(self.listed)
 
     @cached_property
     def published(self) -> Release:

@@ -241,6 +241,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Section]:
         "all-simulated": ("Decisions that tell nothing", values["simulated"]),
         "all-chains": ("Annealing chains", values["traces"]),
         "all-search": ("Sub-tables added", values["added"].rows),
+        "all-list": ("The list", values["on_list"]),
         "all-border": ("Unreleasable frontier", values["border"]),
         "all-blockers": ("Cells that stopped most", values["blockers"]),
         "all-remedies": ("Recodes that were tried", values["remedies"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import comb, prod
@@ -16,7 +16,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.report import exposure, figures, graphs
+from sdc.report import exposure, figures, graphs, prefixes
 from sdc.report.evidence import Audit
 from sdc.report.lattice import Level, most_dangerous, released
 from sdc.report.published import PublishedTable
@@ -85,7 +85,6 @@ class StepRow:
     answer: str
     min_width: tuple[int, int]
     undecided: int
-    figure: Markup
 
 
 @dataclass(frozen=True)
@@ -179,6 +178,25 @@ def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTab
     )
 
 
+def method(audit: Audit) -> str:
+    """Which method ran, and what it does."""
+    ran = f"The method that ran is “{audit.method}”"
+    if not audit.assessment.at_risk_cells:
+        return f"{ran}; no cell is at risk, and nothing had to be searched."
+    return f"{ran}{_METHODS.get(audit.method, '')}."
+
+
+_METHODS = {
+    "ordered": ": what is required goes first, then all candidates are asked about at once, and where they may not go "
+    "out a release grows by those of them that fit, in an order by critical width and weight",
+    "bisection": ": the longest prefix of the list by critical width that may go out, and nothing else ([KDSF] 5.2)",
+    "decomposable": ": the best release of a decomposable graph that annealing found ([KDSF] 5.1)",
+    "best": ": the better of what “ordered” finds and of what “decomposable” finds, where that may go out and with "
+    "what could be added to it",
+    "simulatable": ": a release that grows by decisions that tell nothing of the table",
+}
+
+
 def course(audit: Audit) -> list[str]:
     """What was asked, in the order in which it was, each kind of question called what it was."""
     phases = dict.fromkeys(step.phase for step in audit.search_steps)
@@ -186,20 +204,14 @@ def course(audit: Audit) -> list[str]:
 
 
 def _required(audit: Audit, steps: Sequence[SearchStep]) -> str:
-    passed = sum(_passed(audit, step) for step in steps)
+    passed = sum(prefixes.passed(audit, step) for step in steps)
     return f"About what is required {len(steps):,} questions were asked, of which {passed:,} were accepted."
 
 
 def _everything(audit: Audit, steps: Sequence[SearchStep]) -> str:
     said = {True: "releasable", False: "refuted", None: "undecided"}[steps[0].answer]
-    said += ", and let through" * (steps[0].answer is None and _passed(audit, steps[0]))
+    said += ", and let through" * (steps[0].answer is None and prefixes.passed(audit, steps[0]))
     return f"All {steps[0].length:,} candidates were asked about at once, in one question: {said}."
-
-
-def _prefixes(audit: Audit, steps: Sequence[SearchStep]) -> str:
-    longest = max((step.length for step in steps if _passed(audit, step)), default=0)
-    found = f"the longest accepted has {longest:,} candidates" if longest else "none was accepted"
-    return f"By bisection the longest prefix of the candidates was looked for that may go out: {found}."
 
 
 def _additions(audit: Audit, steps: Sequence[SearchStep]) -> str:
@@ -216,59 +228,37 @@ def _additions(audit: Audit, steps: Sequence[SearchStep]) -> str:
 _COURSE = {
     "required": _required,
     "everything": _everything,
-    "bisection": _prefixes,
+    "bisection": prefixes.said,
     "growth": _additions,
     "extension": _additions,
 }
-
-
-def bisection(audit: Audit) -> list[StepRow]:
-    """The prefixes asked about, in order, with the lengths that were still open."""
-    steps = [step for step in audit.search_steps if step.phase == "bisection"]
-    # the first question is about the half of what is open, rounded up
-    limit = max([min(2 * steps[0].length, len(audit.widths)), *[s.length for s in steps]]) if steps else 0
-    return list(_bisection(audit, steps, limit))
-
-
-def _bisection(audit: Audit, steps: Sequence[SearchStep], limit: int) -> Iterator[StepRow]:
-    # the search keeps questions and answers; what was still open before each follows from these
-    low, high = 0, limit
-    for k, step in enumerate(steps[:MOST_STEPS], 1):
-        passed = _passed(audit, step)
-        yield _step(audit, k, step, figures.bracket(low, high, step.length, limit, answer(step)))
-        low, high = (max(low, step.length), high) if passed else (low, min(high, step.length))
 
 
 def added(audit: Audit) -> Added:
     """The sub-tables tried beside a release, each by its last answer."""
     steps = [step for step in audit.search_steps if step.phase in ("growth", "extension")]
     last = _last_answers(audit, steps)
-    refused = [step for step in last.values() if not _passed(audit, step)]
-    passed = [step for step in steps if _passed(audit, step)]
+    refused = [step for step in last.values() if not prefixes.passed(audit, step)]
+    passed = [step for step in steps if prefixes.passed(audit, step)]
     return Added(
         len(last),
         sum(step.answer is False for step in refused),
         sum(step.answer is None for step in refused),
         len(last) - len(refused),
-        tuple(_step(audit, k, step, Markup("")) for k, step in enumerate(passed[:MOST_STEPS], 1)),
+        tuple(_step(audit, k, step) for k, step in enumerate(passed[:MOST_STEPS], 1)),
     )
-
-
-def _passed(audit: Audit, step: SearchStep) -> bool:
-    return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
 
 
 def _last_answers(audit: Audit, steps: Sequence[SearchStep]) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
     # a refusal of several together says nothing of each; the search asked again with fewer
-    settled = [step for step in steps if len(step.added) == 1 or _passed(audit, step)]
+    settled = [step for step in steps if len(step.added) == 1 or prefixes.passed(audit, step)]
     return {t: step for step in settled for t in step.added}
 
 
-def _step(audit: Audit, k: int, step: SearchStep, figure: Markup) -> StepRow:
-    return StepRow(
-        k, step.length, few(step.added, audit.table.schema), answer(step), step.min_width, step.undecided_cells, figure
-    )
+def _step(audit: Audit, k: int, step: SearchStep) -> StepRow:
+    label = few(step.added, audit.table.schema)
+    return StepRow(k, step.length, label, answer(step), step.min_width, step.undecided_cells)
 
 
 @dataclass(frozen=True)
@@ -289,7 +279,7 @@ def border(audit: Audit) -> list[BorderRow]:
     found = [t for t in outside if all(child in audit.release for child in st.children(t))]
     rows = sorted(found, key=lambda t: (known.get(t, -1), -st.dimension(t), t))
     return [
-        BorderRow(st.label(t, audit.table.schema), known.get(t), _reason(last.get(t), known.get(t), audit))
+        BorderRow(st.label(t, audit.table.schema), known.get(t), _reason(t, last.get(t), known.get(t), audit))
         for t in rows
     ]
 
@@ -316,11 +306,13 @@ def _unjoined(audit: Audit) -> list[st.SubTable]:
     return [1 << u | 1 << v for u, v in pairs if not audit.graph.has_edge(u, v)]
 
 
-def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
+def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: Audit) -> str:
     # not listed because it does not reach the floor, and so not the required width
     is_below_floor = width is None and audit.widths.floor <= audit.min_width and step is None
     if is_below_floor or (width is not None and width < audit.min_width):
         return f"refuted: its critical width is below {audit.min_width}"
+    if subtable in audit.on_list:
+        return "after the prefix on the list"
     if step is None:
         return "not tried" if audit.graph is None else "not joined in the graph that was found, and not tried alone"
     if step.answer is False:
@@ -330,7 +322,7 @@ def _reason(step: SearchStep | None, width: int | None, audit: Audit) -> str:
 
 def answer(step: SearchStep) -> str:
     """`yes`, `no` or `undecided`."""
-    return {True: "yes", False: "no", None: "undecided"}[step.answer]
+    return prefixes.ANSWERS[step.answer]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A release by the method asked for: ordered, decomposable, the better of both extended, or simulatable."""
+"""A release by the method asked for: ordered, bisection, decomposable, the better of two extended, or simulatable."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import smallest_graph
+from sdc.search.bisection import BisectionSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
@@ -21,14 +22,14 @@ from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
-METHODS = ("ordered", "decomposable", "best", "simulatable")
+METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoundRelease(Found):
     """A release with the judgement that accepted it, and how it was found.
 
-    method    "ordered", "decomposable", "best" or "simulatable"
+    method    one of `METHODS`
     value     its utility by the weights of the search
     steps     questions put to the criterion, see `SearchStep`
     graph     the best decomposable graph where chains were run; with "best" the release may be another one
@@ -72,8 +73,8 @@ class ReleaseSearch:
         if method == "simulatable":
             # before all that looks at the table: what is decided there would tell of it
             return self.by_simulation()
-        if method in ("ordered", "best"):
-            self.ordered.require_monotone()
+        if method in ("ordered", "bisection", "best"):
+            self.ordered.require_monotone(method)
         if not len(self.ordered.inquiry.bank.at_risk):
             return self._everything(method)
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
@@ -106,8 +107,10 @@ class ReleaseSearch:
             return self.by_annealing(resume)
         if method == "ordered":
             return self.by_order()
+        if method == "bisection":
+            return self.by_bisection()
         annealed = self.by_annealing(resume) if self.can_anneal() else None
-        if annealed and self.ordered.extend and fits_a_worker(self.ordered.inquiry.table):
+        if annealed and fits_a_worker(self.ordered.inquiry.table):
             return _better(*self._grown_side_by_side(annealed), annealed)
         return self.best_of(self.by_order(), annealed)
 
@@ -119,6 +122,14 @@ class ReleaseSearch:
         found = replace(self.ordered, inquiry=inquiry).run()
         value, reason = self._value(found.release), self._left(found.unasked)
         return FoundRelease(found.judgement, "ordered", value, found.steps, reason=reason)
+
+    def by_bisection(self, known: FoundRelease | None = None) -> FoundRelease:
+        """The longest prefix of the list; the feasible tables known of another release are tried again."""
+        inquiry, ordered = self._inquiry(), self.ordered
+        if known is not None:
+            inquiry.resume(known.judgement)
+        found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes).run()
+        return FoundRelease(found.judgement, "bisection", self._value(found.release), found.steps)
 
     def _left(self, unasked: int) -> str | None:
         """What to say where not all candidates were asked about."""
@@ -166,11 +177,11 @@ class ReleaseSearch:
         return all(map(wishes.allows, smallest.cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
 
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
-        """The one of higher rank, after the decomposable one too was extended, where the ordered search extends."""
+        """The one of higher rank, after the decomposable one too was extended."""
         if annealed is None:
             reason = " ".join(filter(None, (_alone(ordered, self._is_wished), ordered.reason)))
             return replace(ordered, method="best", reason=reason)
-        return _better(ordered, self.extended(annealed) if self.ordered.extend else annealed, annealed)
+        return _better(ordered, self.extended(annealed), annealed)
 
     @property
     def _is_wished(self) -> bool:

@@ -71,7 +71,7 @@ REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
-METHODS = ("ordered", "best", "decomposable", "simulatable")
+METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
 FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
@@ -100,6 +100,15 @@ OPTIONS = {"redesign": "sdc why --redesign", "publish": "sdc release --out"}
 OF_CONFIGS = tuple(name for name in VERBS if name != "magnitude")
 
 
+SETTINGS_OF = {
+    **dict.fromkeys(("breadth", "questions"), ("ordered", "best")),
+    **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
+    "seed": ("decomposable", "best", "simulatable"),
+    **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
+}
+"""Settings of a search as configs, commands and Python name them, and the methods that use them."""
+
+
 def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
@@ -119,6 +128,7 @@ CAPABILITIES = {one.name: one for one in _listed()}
 
 WORKS: dict[str, tuple[str, ...]] = {
     "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "bisection": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
     "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
     "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
@@ -175,7 +185,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("best", "decomposable", "simulatable"),
         BEFORE,
-        "what was published before is judged by the ordered search alone; choose ordered",
+        "what was published before is judged by the ordered search and by bisection alone; choose one of them",
     ),
     (("curve", "remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
     (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
@@ -190,17 +200,17 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         BEFORE,
         (LIMIT,),
-        "the ordered search alone judges together with what was published before, and it knows no limit; leave one out",
+        "what judges together with what was published before knows no limit; leave one out",
     ),
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
     ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
-        ("decomposable", "simulatable"),
+        ("bisection", "decomposable", "simulatable"),
         ("remedies",),
         "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
     ),
     (
-        ("ordered", "best"),
+        ("ordered", "bisection", "best"),
         (LIMIT,),
         f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
     ),
@@ -269,6 +279,24 @@ def refusals(names: Iterable[str]) -> Iterator[str]:
 def require_together(*names: str) -> None:
     """ConfigError with every refusal where not all of these work together."""
     if said := "; ".join(refusals(names)):
+        raise ConfigError(said)
+
+
+def unused(method: str, given: Iterable[str], others: Iterable[str] = ()) -> str:
+    """Why bisection refuses settings that neither it nor another search beside it uses; empty where there are none."""
+    searches = {method, *others}
+    named = [name for name in given if not {*SETTINGS_OF.get(name, searches)} & searches]
+    if method != "bisection" or not named:
+        return ""
+    return (
+        f"release.method = bisection with {', '.join(named)}: it asks about prefixes of one list, and draws, grows and "
+        "adds nothing; leave out what it has no use for, or choose another method"
+    )
+
+
+def require_used(method: str, given: Iterable[str]) -> None:
+    """ConfigError with what `unused` says."""
+    if said := unused(method, given):
         raise ConfigError(said)
 
 

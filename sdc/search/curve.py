@@ -55,7 +55,9 @@ class CurveSearch:
         for method in self.methods:
             require_method(method)
             if method == "simulatable":
-                raise ConfigError("the curve has no method simulatable; choose ordered, decomposable or best")
+                raise ConfigError(
+                    "the curve has no method simulatable; choose ordered, bisection, decomposable or best"
+                )
         points = [point for small_count in sorted(set(self.small_counts)) for point in self._points(small_count)]
         return tuple(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
 
@@ -91,6 +93,9 @@ class CurveSearch:
         if both or "ordered" in self.methods:
             with suppress(ReleaseError):  # not even the grand total
                 found["ordered"] = search.by_order(known.get("ordered"))
+        if "bisection" in self.methods:
+            with suppress(ReleaseError):
+                found["bisection"] = search.by_bisection(known.get("bisection"))
         if (both or "decomposable" in self.methods) and search.can_anneal():
             found["decomposable"] = search.by_annealing()
         if both and "ordered" in found:

@@ -1,4 +1,4 @@
-"""Ordered marginals ([KDSF] 5.2): what is wished first, then by the ordered list, as far as questions are allowed."""
+"""A release that grows along the ordered list: what is wished first, then the list, as far as questions are allowed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
 class SearchStep:
     """One question put to the criterion while searching.
 
-    phase      "required"; "everything", all candidates at once; "bisection", for the longest prefix of them; "growth"
-               from what is required, or from the grand total; "extension" of a release that another search found
+    phase      "required"; "everything", all candidates at once; "growth" from what is required, or from the grand
+               total; "extension" of a release that another search found; "bisection", a prefix of the list
     length     candidates asked about, where these are all or a prefix; else sub-tables released so far
     added      the sub-tables tried together; none where they are all candidates or a prefix
     answer     True releasable, False refuted, None undecided
@@ -68,35 +68,27 @@ class OrderedSearch:
     """Releases what is wished, and then by the ordered list; what the inquiry's policy does not accept is refused.
 
     The list has what is worth most for the room that it takes first: by weight times critical width, of equal weights
-    that is the order of [KDSF] 5.2. Every release on the way has the judgement that accepted it, and ends with it: what
-    was proven is not asked again, so no budget that is spent later can take it back. `on_step` hears of every question
-    asked.
+    that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. Every release on the way has the judgement
+    that accepted it, and ends with it: what was proven is not asked again, so no budget that is spent later can take it
+    back. `on_step` hears of every question asked.
     """
 
     inquiry: Inquiry
     widths: CriticalWidths
-    extend: bool = True
     on_step: Callable[[SearchStep], None] = lambda step: None
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
     _steps: list[SearchStep] = field(default_factory=list, init=False)
 
     def run(self) -> OrderedRelease:
-        """The required sub-tables, and what grows from them as far as it can; or without `extend` the longest prefix.
+        """The required sub-tables, and what grows from them as far as it can.
 
-        First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. A prefix is
-        the required sub-tables with the first of the list. ReleaseError where not even the grand total may be public,
-        where required sub-tables do not fit, or where the list was cut above the width asked for; ConfigError where the
-        criterion is not monotone: then a refused prefix says nothing of a longer one.
+        First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. ReleaseError
+        where not even the grand total may be public, where required sub-tables do not fit, or where the list was cut
+        above the width asked for; ConfigError where the criterion is not monotone: then what is refused says nothing of
+        what is larger.
         """
-        self._steps.clear()
-        self.require_monotone()
-        candidates = self._candidates()
-        required = fitting(self.required(), self.wishes, self.inquiry.table.schema)
-        start = required.judgement if required else self._grand_total()
-        self.inquiry.resume(start)
-        if not self.extend:
-            return self._found(self._bisect(start.release, candidates) or start, required)
+        candidates, required, start = self._begun()
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
         if (everything := self._asked_first(start.release, candidates, "everything")) is not None:
             return self._found(everything, required)
@@ -109,6 +101,16 @@ class OrderedSearch:
         self.require_monotone()
         self.inquiry.resume(judgement)
         return self._grown(judgement, self._candidates(), "extension", None)
+
+    def _begun(self) -> tuple[tuple[SubTable, ...], Required | None, Judgement]:
+        """The candidates, what became of the required sub-tables, and the judgement of what comes before all others."""
+        self._steps.clear()
+        self.require_monotone()
+        candidates = self._candidates()
+        required = fitting(self.required(), self.wishes, self.inquiry.table.schema)
+        start = required.judgement if required else self._grand_total()
+        self.inquiry.resume(start)
+        return candidates, required, start
 
     @property
     def _most(self) -> int:
@@ -199,33 +201,13 @@ class OrderedSearch:
             yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
 
     def _candidates(self) -> tuple[SubTable, ...]:
-        """What may be released, in the order of the list.
-
-        Whoever has all one-way sub-tables can have none whose critical width is smaller than asked.
-        """
-        required, widths = self.inquiry.criterion.min_width, self.widths
-        if widths.floor > required:
-            raise ReleaseError(
-                f"critical widths are known from the floor {widths.floor} on, the minimum width is {required}; "
-                f"set the floor to at most {required}"
-            )
-        listed = self.wishes.allowed(widths.reaching(required) or tuple(widths.sub_tables.tolist()))
+        """What may be released, in the order of the list."""
+        listed = ordered_list(self.widths, self.inquiry.criterion.min_width, self.wishes)
         if self.weights is None or self.weights == Weights.equal(len(self.inquiry.table.schema)):
             return listed
-        width, weights = widths.by_sub_table(), self.weights
+        width, weights = self.widths.by_sub_table(), self.weights
         # sorting is stable: of the same product that comes first which the list has first
         return tuple(sorted(listed, key=lambda t: -weights.of_sub_table(t) * width[t]))
-
-    def _bisect(self, start: Release, candidates: Sequence[SubTable]) -> Judgement | None:
-        """The longest prefix that is accepted beside the start; None where there is none."""
-        longest, releasable, refused = None, 0, len(candidates) + 1
-        while refused - releasable > 1:
-            middle = (releasable + refused) // 2
-            if (accepted := self._asked_first(start, candidates[:middle], "bisection")) is not None:
-                longest, releasable = accepted, middle
-            else:
-                refused = middle
-        return longest
 
     def _asked_first(self, start: Release, first: Sequence[SubTable], phase: str) -> Judgement | None:
         """The judgement of the first candidates beside the start, where it is accepted."""
@@ -282,7 +264,22 @@ class OrderedSearch:
             )
         return judgement
 
-    def require_monotone(self) -> None:
+    def require_monotone(self, method: str = "ordered") -> None:
         """ConfigError where a refusal says nothing of larger releases."""
         if not self.inquiry.criterion.monotone:
-            require_together("ordered", LIMIT)
+            require_together(method, LIMIT)
+
+
+def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tuple[SubTable, ...]:
+    """The sub-tables that reach the minimum width and are not forbidden: by decreasing critical width ([KDSF] 5.2).
+
+    Ties come by decreasing dimension, then by number. Whoever has all one-way sub-tables can have none whose critical
+    width is smaller; where these do not reach it themselves all sub-tables are listed. ReleaseError where the list was
+    cut above the width.
+    """
+    if widths.floor > min_width:
+        raise ReleaseError(
+            f"critical widths are known from the floor {widths.floor} on, the minimum width is {min_width}; "
+            f"set the floor to at most {min_width}"
+        )
+    return wishes.allowed(widths.reaching(min_width) or tuple(widths.sub_tables.tolist()))

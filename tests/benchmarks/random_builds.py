@@ -28,7 +28,7 @@ from sdc.run_format import SEARCH_FILE
 from sdc.verify.run_folder import verify
 
 LEAST_CELLS, MOST_CELLS = 257, 1500
-METHODS = ("ordered", "ordered", "best", "decomposable")
+METHODS = ("ordered", "bisection", "best", "decomposable")
 
 
 def main() -> None:
@@ -97,11 +97,9 @@ def write_build(random: np.random.Generator, folder: Path) -> dict[str, Any]:
         "risk": {"min_width": int(random.integers(1, 7)), "small_count": int(random.integers(1, 4))},
         "release": {
             "method": str(random.choice(METHODS)),
-            "extend": bool(random.random() < 0.8),
             "refute_cells": int(random.choice([0, 2, 16])),
             "seconds_per_cell": float(10 ** random.uniform(-4, 0.3)),
             "seconds": float(10 ** random.uniform(-3, 1.3)),
-            "annealing": {"chains": 2, "steps": 2000},
         },
         "execution": {"cluster": "in-process"},
         "output": {"folder": str(folder / "runs")},

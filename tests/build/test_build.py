@@ -346,7 +346,7 @@ def redone(statuses: dict[str, str]) -> list[str]:
         ({"release": {"seconds_per_cell": 0.1}}, ["search", "assessment", "confidential", "release"]),
         ({"release": {"seconds": 60.0}}, ["search", "assessment", "confidential", "release"]),
         ({"risk": {"undecided": "outer"}}, ["search", "assessment", "confidential", "release"]),
-        ({"release": {"extend": False}}, ["search", "assessment", "confidential", "release"]),
+        ({"release": {"method": "bisection"}}, ["search", "assessment", "confidential", "release"]),
         ({"widths": {"floor": 2}}, ["widths", "search", "assessment", "confidential", "release"]),
         ({"table": {"partitions": 3}}, NAMES),
         ({"table": {"variables": ["F", "E", "D", "C", "B", "A"]}}, NAMES),
@@ -807,7 +807,7 @@ def test_what_refusals_tell(config: Config) -> None:
 
 
 NARROWED = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
-SETTINGS = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), True, 0, Annealing(), None, {}, {})
+SETTINGS = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), 0, Annealing(), None, {}, {})
 
 
 def test_refusals_narrow_what_is_left() -> None:

@@ -85,7 +85,7 @@ def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
     risk = {"small_count": 2, "min_width": WIDTH}
     without = [{"of": ["B", "E"]}]
     first = built(config(czech_folder, "first", [], risk=risk, release={"require": pair, "forbid": without}))
-    alone = built(config(czech_folder, "alone", [], risk=risk, release={"require": [other], "extend": False}))
+    alone = built(config(czech_folder, "alone", [], risk=risk, release={"require": [other], "method": "bisection"}))
     assert verify(first.folder.path).verified
     assert verify(alone.folder.path).verified
     folder = str(first.folder.stage("release"))
@@ -324,7 +324,7 @@ def test_what_is_not_in_the_ledger_is_not_published(czech_folder: Path, monkeypa
     file = config(czech_folder, "first", [], ledger="led")
     build = open_build(file)
     assert build.publications is not None  # read before another release is recorded
-    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "extend": False}))
+    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "method": "bisection"}))
     with pytest.raises(InputError, match=r"has 1 entries, and this release was judged together with 0, .*; run again"):
         run_all(build, IN_PROCESS)
     assert not build.folder.stage("release").exists()
@@ -493,7 +493,7 @@ def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(cze
     second = open_build(config(czech_folder, "second", [], ledger="led", release={"breadth": 1}))
     assert second.publications is not None
     shutil.copy(copy, czech_folder / "led")
-    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "extend": False}))
+    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "method": "bisection"}))
     with pytest.raises(ReleaseError, match=r"never had the head .*; nothing is released"):
         run_all(second, IN_PROCESS)
     judged = second.publications.ledger
@@ -547,7 +547,7 @@ def test_a_ledger_is_made_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"release": {"method": "best"}}, "is judged by the ordered search alone"),
+        ({"release": {"method": "best"}}, "is judged by the ordered search and by bisection alone"),
         ({"curve": {"min_width": [3]}}, "earlier with curve: it is not judged together"),
         ({"remedies": {}}, "earlier with remedies: it is not judged together"),
         ({"earlier": [{"entry": 1}]}, "earlier has entry 1, and no ledger is named"),
@@ -569,7 +569,7 @@ def test_an_earlier_folder_that_does_not_fit_is_refused(czech_folder: Path) -> N
 
 
 def test_the_report_says_what_was_published_before(czech_folder: Path) -> None:
-    first = built(config(czech_folder, "first", [], release={"require": ["A*B"], "extend": False}))
+    first = built(config(czech_folder, "first", [], release={"require": ["A*B"], "method": "bisection"}))
     second = built(config(czech_folder, "second", [{"folder": str(first.folder.stage("release"))}]))
     page = (second.folder.stage("confidential") / "report.html").read_text()
     assert "published before" in page

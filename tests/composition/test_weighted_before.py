@@ -77,7 +77,7 @@ def test_a_release_with_totals_is_refused_before_any_work(tmp_path: Path, publis
         return tmp_path / f"{name}.yaml"
 
     weighted = {"path": "t.csv", "variables": ["A", "B", "C"], "weight": "w"}
-    release = {"require": ["B*C"], "extend": False, "forbid": ["A*B", "A*C"]}
+    release = {"require": ["B*C"], "method": "bisection", "forbid": ["A*B", "A*C"]}
     first = open_build(config("first", table=weighted, weighted={"round": 500, "publish": publish}, release=release))
     run_all(first, IN_PROCESS)
     assert "weighted_total" in next(first.folder.stage("release").glob("*_B-C.csv")).read_text()

@@ -165,7 +165,7 @@ def test_a_refusal_passes_through_the_flow_unchanged(prefect_server: None, tmp_p
     from flows.release_build import release_build
 
     config = write_config(
-        tmp_path, risk={"min_width": 2000}, execution={"cluster": "in-process"}, release={"extend": False}
+        tmp_path, risk={"min_width": 2000}, execution={"cluster": "in-process"}, release={"method": "bisection"}
     )
     with pytest.raises(ReleaseError, match="minimum width 2000 is not reached even when only the grand total 1841"):
         release_build(config)

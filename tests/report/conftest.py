@@ -64,6 +64,12 @@ def czech_steps(schema: Schema) -> Iterator[SearchStep]:
         yield SearchStep("growth", 59, tuple(added), False, (0, 5), 0)
 
 
+def bisected(audit: Audit) -> Audit:
+    """An audit whose release was found by bisection."""
+    listed = tuple(audit.widths.sub_tables.tolist())
+    return replace(audit, method="bisection", listed=listed, search_steps=tuple(bisection_steps()))
+
+
 def bisection_steps() -> Iterator[SearchStep]:
     """Over 64 sub-tables, ending at 60."""
     for length, answer, width in ((32, True, 30), (48, True, 12), (56, True, 9), (60, True, 9), (62, False, 3)):

@@ -33,7 +33,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
-from tests.report.conftest import bisection_steps
+from tests.report.conftest import bisected
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
@@ -294,11 +294,15 @@ def test_sections_of_an_annealed_build(decomposable: Audit) -> None:
 
 
 def test_a_bisection_is_drawn(czech: Audit) -> None:
-    page = Page(render(replace(czech, search_steps=tuple(bisection_steps()))))
+    page = Page(render(bisected(czech)))
+    assert "The method that ran is “bisection”: the longest prefix of the list by critical width" in page.text
     assert (
-        "the longest prefix of the candidates was looked for that may go out: the longest accepted has 60" in page.text
+        "Of the list of 64 sub-tables the longest prefix that may go out was looked for by bisection, in 6" in page.text
     )
-    assert "bisection" in page.ids
+    assert "questions: it is the first 60." in page.text
+    assert {"bisection", "prefixes", "list"} <= {*page.ids}
+    assert "3 56 B*C*E*F 12 ● releasable [9, 9] 0" in page.text
+    assert "60 A*B*C*D*E 9 yes 61 A*B*C*E*F 6 no" in page.text
     assert "release grew" not in page.text
 
 
@@ -368,10 +372,7 @@ def test_iteration_that_did_not_converge_is_said_plainly(wide: Audit) -> None:
 def test_long_searches_stay_small(large: Audit, wide: Audit) -> None:
     """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
     added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
-    steps = tuple(
-        SearchStep(("bisection", "extension")[k > 500], k, (s,) if k > 500 else (), k % 2 > 0, (3, 7), 0)
-        for k, s in enumerate(added)
-    )
+    steps = tuple(SearchStep("extension", k, (s,), k % 2 > 0, (3, 7), 0) for k, s in enumerate(added))
     assert len(render(replace(large, search_steps=steps)).encode()) < 3_000_000
     assert len(wide.trace) == 40_000
     assert len(render(wide).encode()) < 3_000_000

@@ -7,13 +7,12 @@ import re
 import shutil
 import subprocess
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sdc.report.audit import Audit, render
-from tests.report.conftest import bisection_steps
+from tests.report.conftest import bisected
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = (
@@ -77,10 +76,20 @@ def dumped(page: Path, profile: Path, *more: str) -> str:
 @pytest.mark.parametrize("name", ["czech", "undecided", "large"])
 def test_page_in_a_browser(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     audit: Audit = request.getfixturevalue(name)
-    bisected = replace(audit, search_steps=(*bisection_steps(), *audit.search_steps))
-    (tmp_path / "page.html").write_text(render(bisected), encoding="utf-8")
+    (tmp_path / "page.html").write_text(render(bisected(audit)), encoding="utf-8")
     document = dumped(tmp_path / "page.html", tmp_path / "profile")
-    for key in ("verdict", "frontier-grid", "lattice", "chain", "bisection", "histogram", "exposed", "cell-table"):
+    for key in (
+        "verdict",
+        "frontier-grid",
+        "lattice",
+        "chain",
+        "bisection",
+        "prefixes",
+        "list",
+        "histogram",
+        "exposed",
+        "cell-table",
+    ):
         assert f'id="{key}"' in document
     assert document.count("<svg") == document.count("</svg>") >= 4
 

@@ -562,7 +562,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "one person": lambda folder: built(folder, "one", risk={"small_count": 1, "min_width": 3}),
     "nobody at risk": lambda folder: built(folder, "none", table={"path": "czech.csv", "variables": ["A", "B", "C"]}),
     "the total alone": lambda folder: built(folder, "total", risk={"small_count": 2, "min_width": 1800}),
-    "a prefix": lambda folder: built(folder, "prefix", release={"extend": False}),
+    "a prefix": lambda folder: built(folder, "prefix", release={"method": "bisection"}),
     "decomposable": lambda folder: built(folder, "decomposable", release={"method": "decomposable"}),
     "best": lambda folder: built(folder, "best", release={"method": "best"}),
     "simulatable": lambda folder: built(folder, "simulatable", release={"method": "simulatable"}),
@@ -592,6 +592,39 @@ def test_each_sentence_of_the_first_page_is_so(name: str, tmp_path: Path) -> Non
     wrong = [sentence for sentence in page.sentences if not holds(run, sentence)]
     assert not wrong
     assert len(page.sentences) >= 15
+    ran = run.document("search/search.json")["method"]
+    assert said_of(run, "method").startswith(f"The method that ran is “{ran}”")
+    assert (ran == "bisection") == ('id="prefixes"' in (run.folder / "confidential" / "report.html").read_text())
+
+
+def said_of(run: Run, paragraph: str) -> str:
+    """What a paragraph of the report says, by its id."""
+    text = (run.folder / "confidential" / "report.html").read_text()
+    found = re.search(rf'<p id="{paragraph}">(.*?)</p>', text, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_what_is_said_of_a_bisection_is_so(tmp_path: Path) -> None:
+    """Beside the widths and the search's own record: the list, each prefix with its last sub-table, the longest one."""
+    run = RUNS["a prefix"](tmp_path)
+    widths = pq.read_table(run.folder / "widths" / "widths.parquet").to_pydict()
+    listed = [(s, w) for s, w in zip(widths["sub_table"], widths["critical_width"], strict=True) if w >= 6]
+    steps = run.document("search/search.json")["steps"]
+    longest = max(step["length"] for step in steps if step["answer"])
+    assert [int(said) for said in re.findall(r"\d+", said_of(run, "course"))] == [len(listed), len(steps), longest]
+    text = (run.folder / "confidential" / "report.html").read_text()
+    table = text[text.index('<table id="bisection">') :]
+    cells = [re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", table[: table.index("</table>")])]
+    for number, step in enumerate(steps, 1):
+        label, width = listed[step["length"] - 1]
+        row = cells[8 * number : 8 * number + 7]
+        assert row[:4] == [str(number), str(step["length"]), label, str(width)]
+        assert row[5] == f"[{step['min_width'][0]}, {step['min_width'][1]}]"
+    on_list = text[text.index('id="list"') :]
+    first = re.findall(r"<tr><td.*?</tr>", on_list[: on_list.index("</table>")])
+    expected = [[str(k), s, str(w), "yes" if k <= longest else "no"] for k, (s, w) in enumerate(listed, 1)]
+    assert [[re.sub(r"<.*?>", "", c) for c in re.findall(r"<t[dh].*?</t[dh]>", row)] for row in first] == expected
 
 
 def test_a_sentence_that_is_not_so_is_found_out(tmp_path: Path) -> None:

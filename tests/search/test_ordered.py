@@ -91,11 +91,6 @@ def test_steps_are_told_and_kept(czech: Table) -> None:
     assert growth[0].length == 0
 
 
-def test_without_extension_the_prefix_is_the_release(czech: Table) -> None:
-    found = ordered_release(czech, min_width=3, extend=False)
-    assert all(step.phase == "bisection" for step in found.steps)
-
-
 def test_a_floor_above_the_width_is_refused(czech: Table) -> None:
     search = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech, floor=7))
     with pytest.raises(ReleaseError, match=r"from the floor 7 on, the minimum width is 6; set the floor to at most 6"):
@@ -172,10 +167,9 @@ def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) ->
 
 
 def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Release, Release]:
-    """What was accepted: all at once or the longest prefix, and what grew."""
+    """What was accepted: all at once, and what grew."""
     steps = list(steps)
-    first = [*of_phase(steps, "everything"), *of_phase(steps, "bisection")]
-    length = max((step.length for step in first if step.answer), default=0)
+    length = max((step.length for step in of_phase(steps, "everything") if step.answer), default=0)
     growth = [t for s in of_phase(steps, "growth") if s.answer for t in s.added]
     return Release.of(candidates[:length]), Release.of(growth)
 

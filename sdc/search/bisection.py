@@ -1,0 +1,57 @@
+"""Ordered marginals as published ([KDSF] 5.2): the longest prefix of the list by critical width that may go out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sdc.model import subtable as st
+from sdc.model.errors import NothingReleasableError
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.risk.criterion import Judgement
+from sdc.search.ordered import OrderedRelease, OrderedSearch, ordered_list
+
+
+@dataclass(eq=False)
+class BisectionSearch(OrderedSearch):
+    """The list, the longest prefix that may go out, and nothing else: no sub-table is tried that is not of a prefix.
+
+    A prefix goes out with all that is within it, for of equal widths a child comes after its parent, and with what is
+    required, which is judged first. The list is by critical width alone, whatever sub-tables weigh.
+    """
+
+    def run(self) -> OrderedRelease:
+        """The longest prefix that is accepted, by bisection: of n sub-tables at most 1 + log2 n questions.
+
+        Of two prefixes the shorter is safe where the longer is, so each question halves the lengths that are open.
+        NothingReleasableError where not even the first of the list may go out and nothing is required; else as
+        `OrderedSearch.run`.
+        """
+        listed, required, start = self._begun()
+        longest = self._longest(start.release, listed)
+        if longest is None and listed and required is None:
+            raise self._nothing(listed[0])
+        return self._found(longest or start, required)
+
+    def _candidates(self) -> tuple[SubTable, ...]:
+        return ordered_list(self.widths, self.inquiry.criterion.min_width, self.wishes)
+
+    def _longest(self, start: Release, listed: Sequence[SubTable]) -> Judgement | None:
+        """The longest prefix that is accepted beside the start; None where there is none."""
+        longest, releasable, refused = None, 0, len(listed) + 1
+        while refused - releasable > 1:
+            middle = (releasable + refused) // 2
+            if (accepted := self._asked_first(start, listed[:middle], "bisection")) is not None:
+                longest, releasable = accepted, middle
+            else:
+                refused = middle
+        return longest
+
+    def _nothing(self, first: SubTable) -> NothingReleasableError:
+        name = st.label(first, self.inquiry.table.schema)
+        said = "does not keep" if self._steps[-1].answer is False else "is not shown to keep"
+        return NothingReleasableError(
+            f"no prefix of the list may go out: already its first sub-table {name} {said} the minimum width "
+            f"{self.inquiry.criterion.min_width}; ask for a smaller one, or choose ordered, which tries every sub-table"
+        )

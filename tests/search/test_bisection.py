@@ -1,0 +1,153 @@
+"""The longest prefix of the list by critical width: as published, beside a scan of all prefixes; what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import log2
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as some
+from typer.testing import CliRunner
+
+import sdc
+from sdc.cli import app
+from sdc.executor import IN_PROCESS, Executor
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, NothingReleasableError
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.criterion import Budget
+from sdc.risk.critical_width import critical_widths
+from sdc.search.ordered import ordered_list
+from sdc.search.wishes import Wishes
+from sdc.storage.certificate import Certificate, write_certificate
+from sdc.storage.results import write_search
+from tests.judge import TooManyTablesError, exact, ranges
+from tests.strategies import CZECH_CSV, dense_counts, inquiry_of, scattered, small_tables
+
+AT_SIX = [(31, True, 64), (46, True, 26), (54, True, 14), (58, True, 9), (60, True, 9), (61, False, 5)]
+AT_NINE = [(30, True, 68), (45, True, 30), (53, True, 17), (57, True, 9), (59, True, 9), (60, True, 9)]
+ASKED = {6: AT_SIX, 7: AT_NINE, 8: AT_NINE, 9: AT_NINE}
+"""Of the Czech table by the width asked for: length of each prefix asked about, whether it is safe, its min width."""
+
+
+@pytest.mark.parametrize("min_width", ASKED)
+def test_the_published_czech_release(min_width: int, czech: Table) -> None:
+    """[KDSF] 5.2: 60 sub-tables with the total at 6 to 9, all but ABCDEF, ABCDF, BCDEF and ABCEF (REFERENCE 2)."""
+    found = sdc.bisection_release(czech, min_width=min_width)
+    out = {st.parse(text, czech.schema) for text in ("A*B*C*D*E*F", "A*B*C*D*F", "B*C*D*E*F", "A*B*C*E*F")}
+    assert {t for t in range(64) if t not in found.release} == out
+    assert found.release.sub_tables_with_total == 60
+    assert found.assessment.min_width == (9, 9)
+    assert [(step.length, step.answer, step.min_width[0]) for step in found.steps] == ASKED[min_width]
+    assert {step.phase for step in found.steps} == {"bisection"}
+
+
+def judged(table: Table, release: Release) -> int:
+    """The least width of an at-risk cell, by all tables that agree with the release."""
+    counts = dense_counts(table)
+    public = [(), *map(st.members, release.frontier)]
+    found = ranges(counts.shape, [fact for axes in public for fact in exact(counts, axes)], 300_000)
+    return min(high - low for cell, (low, high) in found.items() if 0 < counts[cell] <= 2)
+
+
+def scan(table: Table, listed: Sequence[int]) -> list[int]:
+    """Of every prefix of the list, from the empty one on, its min width."""
+    return [judged(table, Release.of([st.GRAND_TOTAL, *listed[:length]])) for length in range(len(listed) + 1)]
+
+
+@given(small_tables(max_records=3, max_cells=12), some.integers(1, 4), some.booleans())
+@settings(max_examples=40, deadline=None)
+def test_it_is_the_longest_of_all_prefixes(table: Table, min_width: int, forbids: bool) -> None:
+    """Judged one after the other by enumeration: min widths never grow, and the last wide enough is found."""
+    assume(len(table.at_risk(2)) and table.total >= min_width)
+    wishes = Wishes(forbid=(0b11,) if forbids else ())
+    listed = ordered_list(critical_widths(table), min_width, wishes)
+    try:
+        widths = scan(table, listed)
+    except TooManyTablesError:
+        return
+    assert widths == sorted(widths, reverse=True)
+    longest = max((k for k, width in enumerate(widths) if width >= min_width), default=None)
+    forbidden = ["*".join(table.schema.names[:2])] if forbids else []
+    if not longest and listed:
+        with pytest.raises(NothingReleasableError):
+            sdc.bisection_release(table, min_width=min_width, forbid=forbidden)
+        return
+    found = sdc.bisection_release(table, min_width=min_width, forbid=forbidden)
+    assert found.release == Release.of([st.GRAND_TOTAL, *listed[: longest or 0]])
+    assert len(found.steps) <= 1 + log2(len(listed) + 1)
+
+
+def test_no_question_is_about_anything_but_a_prefix(czech: Table) -> None:
+    """At 10 other sub-tables could be added to the longest prefix, and are not tried."""
+    found = sdc.bisection_release(czech, min_width=10)
+    listed = critical_widths(czech).reaching(10)
+    assert found.release == Release.of(listed[:54])
+    assert found.release.sub_tables < sdc.ordered_release(czech, min_width=10).release.sub_tables
+    assert not any(step.added for step in found.steps)
+
+
+def test_weights_count_in_the_utility_and_not_in_the_list(czech: Table) -> None:
+    plain, valued = (sdc.bisection_release(czech, min_width=10, weights=weights) for weights in ({}, {"A*B*C*D*F": 99}))
+    assert plain.steps == valued.steps
+    assert sdc.bisection_release(czech, min_width=10, weights={"B": 2}).value > plain.value
+
+
+def test_prefixes_go_out_beside_what_is_required(czech: Table) -> None:
+    """A sub-table of the end of the list comes first; the prefix then ends earlier."""
+    found = sdc.bisection_release(czech, min_width=10, require=["A*B*C*F"])
+    assert found.required is not None
+    assert st.parse("A*B*C*F", czech.schema) in found.release
+    steps = [step for step in found.steps if step.phase == "bisection"]
+    longest = max(step.length for step in steps if step.answer)
+    listed = critical_widths(czech).reaching(10)
+    assert found.release == Release.of([*listed[:longest], st.parse("A*B*C*F", czech.schema)])
+    inquiry = inquiry_of(czech, 10)
+    assert inquiry.ask(found.release.add(listed[longest])).assessment.releasable is False
+
+
+def test_the_same_bytes_whatever_the_workers(two_workers: Executor, tmp_path: Path) -> None:
+    """Of a table beyond exact methods, with its certificate."""
+    table, written = scattered(), []
+    for executor in (IN_PROCESS, two_workers):
+        found = sdc.bisection_release(table, min_width=3, executor=executor, budget=Budget(0.3, 0.001))
+        folder = tmp_path / str(len(written))
+        folder.mkdir()
+        write_search(found, table.schema, folder)
+        write_certificate(Certificate(table.digest, found.release, 2, 3, found.proof), table.schema, folder)
+        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert written[0] == written[1]
+    assert {step["answer"] for step in json.loads(written[0]["search.json"])["steps"]} > {True}
+
+
+# What it refuses
+
+
+def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
+    with pytest.raises(NothingReleasableError, match=r"^no prefix of the list may go out: already its first sub-table"):
+        sdc.bisection_release(czech, min_width=1500)
+    done = CliRunner().invoke(app, ["release", str(CZECH_CSV), "--method", "bisection", "--min-width", "1500"])
+    assert isinstance(done.exception, NothingReleasableError)
+    assert done.exception.status == 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"seed": 3},
+        {"chains": 2},
+        {"steps": 100},
+        {"start": "[A,B]"},
+        {"draws": 7},
+        {"share": 0.1},
+        {"breadth": 2},
+        {"questions": 9},
+    ],
+)
+def test_settings_that_mean_nothing_to_it(given: dict[str, int], czech: Table) -> None:
+    with pytest.raises(ConfigError, match=rf"^release.method = bisection with {next(iter(given))}: it asks about"):
+        sdc.bisection_release(czech, min_width=6, **given)
