@@ -19,7 +19,7 @@ KEPT_MARGINALS, KEPT_BYTES = 300, 256 * MIB  # measured: marginals at the at-ris
 CELL_BYTES = 16  # measured: of a cell and variable while they are read, kept and looked up, of 23 million of them
 MARGINAL_BYTES = 130  # measured: of a cell while a marginal is made of it, or an outer bound
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
-SWEEPING_BYTES = 120 * MIB  # measured: kernels of a sweep, and what reads parts
+SWEEPING_BYTES = 200 * MIB  # measured: kernels of a sweep, 117, and what reading parts leaves, 70
 COLUMN_BYTES = 24  # of a cell while a column of it is read from a part
 
 

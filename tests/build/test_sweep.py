@@ -166,10 +166,10 @@ def test_what_does_not_fit_is_read_in_parts() -> None:
 
 def test_a_part_that_is_too_large_for_a_worker() -> None:
     """As large as the whole table in memory, at most; the refusal says how many parts would do."""
-    table, allowed = table_of(8_000_000, 16), 400 * MIB
+    table, allowed = table_of(8_000_000, 16), 480 * MIB
     with pytest.raises(
         ConfigError,
-        match=r"that reads the table in parts needs 601 MiB, 400 MiB are allowed; set table\.partitions to 6 or",
+        match=r"that reads the table in parts needs 681 MiB, 480 MiB are allowed; set table\.partitions to 6 or",
     ):
         needs.sweep_memory(table, 0, allowed, 1)
     assert needs.sweep_memory(table, 0, allowed, 6)[1]
@@ -179,7 +179,7 @@ def test_a_part_that_is_too_large_for_a_worker() -> None:
 
 def test_a_sweep_alone_asks_for_less_than_a_build(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     build, table = open_build(config(execution={"workers": 2, "cluster": "local"})), table_of(8_000_000, 16)
-    monkeypatch.setitem(vars(build), "memory", 400 * MIB)
+    monkeypatch.setitem(vars(build), "memory", 480 * MIB)
     monkeypatch.setitem(vars(build), "own_memory", 4096 * MIB)
     with pytest.raises(ConfigError, match="the build does not fit: "):
         build.require_memory(table)
