@@ -39,17 +39,17 @@ def papers_command(
 
     Status 1 where one differs for no known reason.
     """
-    from sdc.api import require_new
     from sdc.papers.item import Standing
-    from sdc.papers.papers import WORDS, chosen, computed, facts, numbers, write
+    from sdc.papers.papers import WORDS, chosen, computed, facts, new_folder, numbers, write
     from sdc.papers.sources import Sources
 
     items, sources = chosen(only or []), Sources(data)
-    if out is not None:
-        require_new(out.absolute())
-    found = computed(items, sources, pictures=out is not None, say=_say)
-    if out is not None:
-        write(found, out)
+    if out is None:
+        found = computed(items, sources, say=_say)
+    else:
+        with new_folder(out) as into:
+            found = computed(items, sources, pictures=True, say=_say)
+            write(found, into)
     if as_json:
         print_json(facts(found))
     else:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sdc.api import require_new
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, RunFolderError
 from sdc.papers import cacm, dft, dks, kdsf
 from sdc.papers.item import Item, Outcome, Standing, written
 from sdc.papers.references import references
@@ -79,14 +80,27 @@ def facts(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A new folder to write in, there whole when the block ends well, or not at all.
+
+    ConfigError where it exists already or cannot be made, before the block begins.
+    """
+    folder = out.absolute()
+    require_new(folder)
+    try:
+        with RunFolder(folder.parent).writing(folder.name) as into:
+            yield into
+    except RunFolderError as error:
+        reason = getattr(error.__cause__, "strerror", None) or error
+        raise ConfigError(f"--out {out} cannot be written: {reason}; name another folder") from error
+
+
 def write(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """The page and the document in a new folder, whole or not at all; ConfigError as `require_new`."""
-    out = folder.absolute()
-    require_new(out)
-    with RunFolder(out.parent).writing(out.name) as into:
-        (into / PAGE).write_text(page(outcomes), encoding="utf-8")
-        text = json.dumps(facts(outcomes), indent=1, ensure_ascii=False)
-        (into / DOCUMENT).write_text(text + "\n", encoding="utf-8")
+    """The page and the document in a folder."""
+    (folder / PAGE).write_text(page(outcomes), encoding="utf-8")
+    text = json.dumps(facts(outcomes), indent=1, ensure_ascii=False)
+    (folder / DOCUMENT).write_text(f"{text}\n", encoding="utf-8")
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
