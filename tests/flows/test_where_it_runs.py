@@ -174,18 +174,28 @@ def test_chains_are_tasks_of_workers(release: Seen) -> None:
 
 
 @pytest.fixture(scope="module")
-def sharp(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    """A build whose bounds are sought with sharp ends, on two workers."""
+def bisected(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """A build by the published method, whose bounds are then sought with sharp ends, on two workers."""
     from flows.release_build import release_build
 
+    method = {"method": "bisection", "require": [{"all": 2}], "seconds": 0.2}
     execution = {"cluster": "local", "workers": 2}
     with seen() as found:
-        release_build(str(large(tmp_path_factory.mktemp("sharp"), execution=execution)))
+        made = release_build(str(large(tmp_path_factory.mktemp("bisected"), release=method, execution=execution)))
+        found.build = open_build(Path(made["run_folder"]).parents[2] / "c.yaml")
     return found
 
 
-def test_sharp_bounds_are_tasks_of_workers(sharp: Seen) -> None:
-    sharp.assert_on_workers("assessment", "seek", least=2)
+def test_questions_of_bisection_are_tasks_of_workers(bisected: Seen) -> None:
+    """Of each prefix that is asked about, all that is computed of its cells."""
+    assert "bisection" in {step.phase for step in bisected.build.found.steps}
+    for function in {function for stage, function in bisected.asked if stage == "search"}:
+        bisected.assert_on_workers("search", function)
+    assert sum(stage == "search" for stage, _ in bisected.asked) > 1
+
+
+def test_sharp_bounds_are_tasks_of_workers(bisected: Seen) -> None:
+    bisected.assert_on_workers("assessment", "seek", least=2)
 
 
 def test_workers_read_parts_of_sparse_parquet(release: Seen) -> None:
