@@ -124,7 +124,7 @@ class Program:
     def steps(self) -> int:
         """What one step towards an optimum takes, in 0.1 ms of a reference core, and a share of the rounding."""
         rows, cells = len(self.totals), len(self.truth)
-        return 1 + (rows**3 + 40 * cells * len(self.sizes)) // 300_000
+        return 10 + (rows**3 + 40 * cells * len(self.sizes)) // 300_000
 
     @cached_property
     def centre(self) -> Reals:

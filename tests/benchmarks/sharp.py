@@ -18,8 +18,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from itertools import combinations
+from collections.abc import Callable, Mapping
+from itertools import combinations, groupby
 
 import numpy as np
 from side_by_side import ROOT, check, data_file, machine, say, show
@@ -156,8 +156,11 @@ def workers() -> None:
     table = read_table(data_file("nltcs_cells.parquet"))
     cells, known = table.codes[table.at_risk(SMALL_COUNT)][::8], Knowledge.of(table, all_ways(table, 2))
 
+    units: dict[str, SharpPart] = {}
+
     def work(executor: Executor) -> SharpBounds:
-        return sharp_bounds(table, known, cells, seconds=60, executor=executor)
+        note = lambda part, progress: units.update({part.key: part})  # noqa: E731
+        return sharp_bounds(table, known, cells, seconds=60, executor=executor, on_part=note)
 
     with open_executor(ExecutionConfig(workers=1)) as one, open_executor(ExecutionConfig(workers=2)) as two:
         found, times = [], []
@@ -173,6 +176,18 @@ def workers() -> None:
         f"\n{len(cells)} cells of nltcs: {times[0]:.1f} s in process, {times[4]:.1f} s one worker, {times[3]:.1f} s two"
     )
     say(f"  {times[4] / times[3]:.2f} times as fast, warm ({machine()})")
+    say(f"  by the steps of the units alone: {balance(units):.2f} times, whatever else the machine does")
+
+
+def balance(units: Mapping[str, SharpPart]) -> float:
+    """Steps of all units to those of the busier of two workers, who take the units of each wave in turn."""
+    whole = longest = 0
+    for _, wave in groupby(sorted(units), lambda key: key.split("-")[0]):
+        busy = [0, 0]
+        for steps in (int(units[key].arrays["steps"][0]) for key in wave):
+            busy[busy[1] < busy[0]] += steps
+        whole, longest = whole + sum(busy), longest + max(busy)
+    return whole / longest
 
 
 CHOICES: dict[str, Callable[[], None]] = {

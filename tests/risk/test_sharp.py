@@ -17,7 +17,7 @@ from tests.bounds.test_agreement import KINDS, SIZES, random_release, random_tab
 from tests.profiles import scaled
 from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, shown_by
 
-CASES, MOST_TABLES = scaled(2_400), 20_000
+CASES, MOST_TABLES = scaled(2_000), 20_000
 
 
 def sought(table: Table, release: Release, **settings: Any) -> SharpBounds:
