@@ -72,7 +72,10 @@ def sweep(
     watch_port: WatchPort = None,
     as_json: Json = False,
 ) -> None:
-    """The critical widths alone, on the config's cluster; a later build takes table and widths over."""
+    """The critical widths alone, on the config's cluster.
+
+    A later build takes table and widths over.
+    """
     result = _through_flow("width_sweep", config, data, workers, watch, watch_port)
     if as_json:
         print_json(result)

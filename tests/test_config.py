@@ -59,6 +59,8 @@ def test_defaults(file: Path) -> None:
             "partitions": 1,
         },
         "risk": {"min_width": 3, "small_count": 2, "undecided": "refuse", "posterior": None},
+        "assessment": "proven",
+        "sharp_seconds": None,
         "release": {
             "method": "ordered",
             "require": (),

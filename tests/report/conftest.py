@@ -19,7 +19,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.report.audit import Audit
 from sdc.risk.criterion import Assessment, Witness
-from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.curve import CurvePoint
@@ -66,8 +66,9 @@ def czech_steps(schema: Schema) -> Iterator[SearchStep]:
 
 def bisected(audit: Audit) -> Audit:
     """An audit whose release was found by bisection."""
-    listed = tuple(audit.widths.sub_tables.tolist())
-    return replace(audit, method="bisection", listed=listed, search_steps=tuple(bisection_steps()))
+    widths = critical_widths(audit.table)
+    listed = tuple(widths.sub_tables.tolist())
+    return replace(audit, method="bisection", widths=widths, listed=listed, search_steps=tuple(bisection_steps()))
 
 
 def bisection_steps() -> Iterator[SearchStep]:
