@@ -238,7 +238,8 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
     told = Counter[str]()
     for number in range(200):
         rng = np.random.default_rng([17, number, *night])
-        counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3] if number % 10 else [2, 2, 2])
+        # of larger totals all tables of eight cells are too many to list
+        counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3]) if number % 10 else rng.choice([0, 0, 1, 1, 2], [2, 2, 2])
         if not counts.sum():
             continue
         variables, criterion = counts.ndim, MinWidth(int(rng.integers(1, 3)), int(rng.integers(1, 4)))

@@ -67,12 +67,19 @@ def stopped(cluster: Cluster) -> Iterator[None]:
 @contextmanager
 def read_only(cluster: Cluster, url: str) -> Iterator[None]:
     name = make_url(url).database
-    end = f"SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{name}'"
-    cluster.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    cluster.execute("postgres", end)
+    set_for_all(cluster, name, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     yield
-    cluster.execute("postgres", f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    set_for_all(cluster, name, f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+
+def set_for_all(cluster: Cluster, name: str | None, setting: str) -> None:
+    """A setting that every connection has from now on: none may begin before it is made and go on after it."""
+    cluster.execute("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    end = f"SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{name}'"
     cluster.execute("postgres", end)
+    cluster.execute("postgres", setting)
+    cluster.execute("postgres", end)
+    cluster.execute("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
 
 def ask(client: TestClient, *names: str) -> Any:
