@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from sdc.api import require_new
 from sdc.model.errors import ConfigError, RunFolderError
+from sdc.page_templates import page_templates
 from sdc.papers import cacm, dft, dks, kdsf
 from sdc.papers.item import Item, Outcome, Standing, written
 from sdc.papers.references import references
@@ -29,13 +28,7 @@ WORDS = {
     Standing.UNEXPLAINED: "differ for no known reason",
 }
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("sdc", "report"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = page_templates("sdc.report")
 
 
 def chosen(names: Sequence[str]) -> list[Item]:

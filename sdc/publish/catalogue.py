@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
+from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
 from sdc.run_format import CATALOGUE, INDEX, PUBLIC_KEY, SHA256, SIGNATURE, SUB_TABLE, SUMS
@@ -31,12 +30,7 @@ _CONTEXT = {
     "spdx": "http://spdx.org/rdf/terms#",
     "foaf": "http://xmlns.com/foaf/0.1/",
 }
-_TEMPLATES = jinja2.Environment(
-    autoescape=True,
-    loader=jinja2.PackageLoader("sdc.publish", "."),
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-)
+_TEMPLATES = page_templates("sdc.publish")
 
 
 def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -8,10 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sdc.model import subtable as st
+from sdc.page_templates import page_templates
 from sdc.report import (
     chains,
     curve,
@@ -34,15 +34,7 @@ from sdc.report.verdict import verdict
 
 __all__ = ["Audit", "render"]
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("sdc", "report"),
-    # names of variables and categories come from the data, and may hold anything
-    autoescape=True,
-    # a value that the template asks for and nobody gives is a fault, not an empty line in an audit
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = page_templates("sdc.report")
 _TEMPLATES.filters |= {"number": sections.number, "amount": chains.amount, "shorten": exposure.shorten}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from sdc.page_templates import page_templates
 from sdc.report import svg
 from sdc.report.plot import PAGE, Plot, short, ticks
 from sdc.report.sections import number
@@ -25,13 +25,7 @@ BARS = (
 
 Facts = Mapping[str, Any]
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("sdc", "report"),
-    autoescape=True,  # names come from files, and may hold anything
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = page_templates("sdc.report")
 _TEMPLATES.filters["number"] = number
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,6 +23,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError, SdcError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.page_templates import page_templates
 from sdc.report import svg
 from sdc.report.plot import Plot, ticks
 from sdc.server.answers import FORMATS, Answer, Shape, pieces
@@ -46,14 +46,7 @@ MEANINGS = {
     Status.OPEN: ("open", "not known to be unreleasable"),
 }
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("sdc.server", "templates"),
-    # names of variables and categories come from the data, and may hold anything
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = page_templates("sdc.server", "templates")
 _TEMPLATES.filters["called"] = lambda name, labels: labels.variable(name)
 _TEMPLATES.filters["number"] = "{:,}".format
 # a long label breaks after a star, and nowhere else
