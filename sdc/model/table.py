@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,23 +25,23 @@ MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hun
 CELLS_PER_CHUNK = 1 << 20
 
 
-class Cells:
+class Cells(ABC):
     """The non-zero cells of a table and their counts, so many at a time: in memory, or read from where they are."""
 
     schema: Schema
 
+    @abstractmethod
     def __len__(self) -> int:
         """Number of non-zero cells."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def total(self) -> int:
         """N, the number of records."""
-        raise NotImplementedError
 
+    @abstractmethod
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
         """(n, variables) codes and (n,) counts, 2^20 cells or so many at a time."""
-        raise NotImplementedError
 
     def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
         """Chunks with all cells that have a code from `first` to `last` of the first variable, and some others."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -179,9 +180,7 @@ class _Work:
     def found(self, units: Sequence[SharpUnit], told: Callable[[int], SharpProgress]) -> Iterator[Found]:
         """What units find, in their order, as far as the steps go: where these end does not depend on who works."""
         self.waves += 1
-        keys = [
-            f"{self.waves:05}-{unit.method}-{unit.effort}-{unit.variables:x}-{n:05}" for n, unit in enumerate(units)
-        ]
+        keys = [_key(self.waves, unit, number) for number, unit in enumerate(units)]
         kept = [_read(self.kept.get(key), unit) for key, unit in zip(keys, units, strict=True)]
         missing = [unit for unit, known in zip(units, kept, strict=True) if known is None]
         fresh = iter(self.executor.run(seek, self.table, missing) if missing else ())
@@ -360,7 +359,7 @@ class _Search:
             return
         label, sharp = METHODS.index(step.method), len(self.cells) - int(self.open.any(axis=1).sum())
         name = f"{step.method}, effort {step.effort + 1}" if step.effort else step.method
-        tell = lambda done: SharpProgress(len(self.cells), sharp, name, done, len(asked))  # noqa: E731
+        tell = partial(SharpProgress, len(self.cells), sharp, name, parts=len(asked))
         tables: dict[int, list[Differences]] = {}
         for (part, piece, _), found in zip(asked, work.found([unit for *_, unit in asked], tell), strict=False):
             part.meet(piece, found.outer, label)
