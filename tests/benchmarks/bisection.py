@@ -12,13 +12,16 @@ import os
 import sys
 import time
 
+from side_by_side import ROOT, check, data_file, machine, say, show
+
 import sdc
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.model.table import Table
 from sdc.search.best import FoundRelease
 from sdc.search.ordered import SearchStep
-from tests.benchmarks.side_by_side import check, data_file, machine, say, show
+
+sys.path.append(str(ROOT))
 from tests.strategies import czech
 
 WORKERS = {"one": 1, "two": 2}
