@@ -11,12 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
+from sdc.ingest.reading import read_table
+from sdc.risk.critical_width import critical_widths
+from sdc.storage.results import read_widths
 from tests.conftest import ROOT
 from tests.folders import contents
 from tests.listening import listened_to, status_of
@@ -52,14 +58,14 @@ class OnSlurm:
         (self.folder / "build.yaml").write_text(yaml.safe_dump(content))
         (self.folder / "slurm.yaml").write_text(yaml.safe_dump(CLUSTER | cluster))
 
-    def started(self, *words: str) -> subprocess.Popen[str]:
+    def started(self, *words: str, command: str = "run") -> subprocess.Popen[str]:
         environment = os.environ | {
             "SLURM_CONF": str(self.slurm.conf),
             "PYTHONPATH": str(ROOT),
             "PREFECT_HOME": str(made_home(self.folder / "prefect")),
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "sdc.cli", "run", "build.yaml", *words],
+            [sys.executable, "-m", "sdc.cli", command, "build.yaml", *words],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -120,6 +126,23 @@ def test_its_dashboard_is_seen_by_whoever_has_the_key_alone(on_slurm: OnSlurm) -
     wait_until(lambda: status_of(address) == 200)
     assert status_of(f"{address.rpartition('/')[0]}x/status") == 403
     on_slurm.ended(build)
+
+
+def test_a_sweep_of_what_no_worker_holds(on_slurm: OnSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs read the table part by part, and find the widths of a sweep in this process."""
+    rng = np.random.default_rng(40)
+    sizes = (12, 10, 8, 8, 6, 5, 4, 3, 3)
+    columns = {f"v{n}": rng.integers(0, size, 6_000_000).astype(np.uint8) for n, size in enumerate(sizes)}
+    pq.write_table(pa.table(columns), on_slurm.folder / "records.parquet")
+    table = {"path": "records.parquet", "partitions": 16}
+    config = {"name": "large", "table": table, "risk": {"min_width": 3}}
+    on_slurm.write(config, memory_per_worker="480MiB")
+    on_slurm.ended(on_slurm.started(command="sweep"))
+    assert "widths: the table does not fit a worker, which reads it in parts, 16 of them" in on_slurm.said
+    monkeypatch.chdir(on_slurm.folder)
+    (found,) = Path("runs").glob("*/*/widths")
+    here = read_table("records.parquet")
+    assert read_widths(found).by_sub_table() == critical_widths(here).by_sub_table()
 
 
 def test_a_job_that_is_cancelled(

@@ -210,11 +210,19 @@ def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
         assert {(time.hour, time.minute) for time in local} <= {(2, 0), (22, 0)}
         assert max(local) - min(local) > timedelta(days=1)
 
-        run = client.create_flow_run_from_deployment(deployment.id)
-        worker = command("prefect", "worker", "start", "--pool", "sdc", "--run-once")
-        assert worker.returncode == 0, worker.stderr
-        ended = client.read_flow_runs(flow_run_filter=FlowRunFilter(id={"any_": [run.id]}))[0]
-        assert ended.state.is_completed(), worker.stderr
+        widths = client.read_deployment_by_name("width-sweep/weekly-widths")
+        for asked in (widths, deployment):
+            run = client.create_flow_run_from_deployment(asked.id)
+            worker = command("prefect", "worker", "start", "--pool", "sdc", "--run-once")
+            assert worker.returncode == 0, worker.stderr
+            ended = client.read_flow_runs(flow_run_filter=FlowRunFilter(id={"any_": [run.id]}))[0]
+            assert ended.state.is_completed(), worker.stderr
+            records = open_build(Path("build.yaml")).folder.records()
+            assert "search" not in records or asked is deployment
+    assert {name: record.status for name, record in records.items() if name in ("table", "widths")} == {
+        "table": "reused",
+        "widths": "reused",
+    }
     assert (open_build(Path("build.yaml")).folder.stage("release") / "datapackage.json").exists()
 
 
