@@ -60,7 +60,8 @@ def find(table: Table, knowledge: Knowledge, cells: Codes, widths: Ints, *, node
     The count goes down as far as it can (and need), then up by the rest, each time from the true table.
     Deterministic, and a cell's answer does not depend on the others. ReleaseError where `can_search` says no.
     """
-    search, counts = _search(table, knowledge), table.count_at(cells)
+    search = _search(table, knowledge, Differences.none(len(table.schema)))
+    counts = table.count_at(cells)
     keys = table.schema.keys.pack(cells)
     # down first: how far that goes says how far up is left to go, and no further than to 0 whatever is wanted
     down = search.shifted(keys, -np.minimum(counts, widths), np.full(len(keys), nodes), tries)
@@ -71,16 +72,38 @@ def find(table: Table, knowledge: Knowledge, cells: Codes, widths: Ints, *, node
 
 
 def shift(
-    table: Table, knowledge: Knowledge, cells: Codes, changes: Counts, *, nodes: int, tries: range = ALL
+    table: Table,
+    knowledge: Knowledge,
+    cells: Codes,
+    changes: Counts,
+    *,
+    nodes: int,
+    tries: range = ALL,
+    base: Differences | None = None,
 ) -> Moved:
     """Feasible tables that move each of (n, variables) cells by its (n,) change, in records, or as far as was found.
 
+    base  one difference that makes a feasible table, at which walks begin; None for the true one. Changes and
+          differences are from the true one all the same
+
     Else as `find`; ReleaseError as there.
     """
-    search, counts = _search(table, knowledge), table.count_at(cells)
-    allowed = np.full(len(cells), nodes)
-    found = search.shifted(table.schema.keys.pack(cells), np.maximum(changes, -counts), allowed, tries)
-    return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
+    base = Differences.none(len(table.schema)) if base is None else base
+    search, by = _search(table, knowledge, base), np.maximum(changes, -table.count_at(cells))
+    place = table.schema.keys.matching(base.cells, cells)
+    by[place >= 0] -= base.changes[place[place >= 0]]
+    found = search.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
+    differences = _from(base, found.differences, table) if len(base) else found.differences
+    return Moved(_checked(differences, table, knowledge), int(found.nodes.sum()))
+
+
+def _from(base: Differences, found: Differences, table: Table) -> Differences:
+    """Differences from the table at the base as differences from the true one."""
+    number = len(found)
+    of = np.concatenate([found.of, np.repeat(np.arange(number), len(base.changes))])
+    cells = np.concatenate([found.cells, np.tile(base.cells, (number, 1))])
+    changes = np.concatenate([found.changes, np.tile(base.changes, number)])
+    return Differences.summed(number, of, cells, changes, table.schema)
 
 
 def _checked(differences: Differences, table: Table, knowledge: Knowledge) -> Differences:
@@ -100,15 +123,21 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
     return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
 
 
+def _search(table: Table, knowledge: Knowledge, base: Differences) -> _Walker:
+    walker = _walker(table, knowledge)
+    walker.begin_at(table.schema.keys.pack(base.cells), base.changes)
+    return walker
+
+
 @lru_cache(maxsize=2)
-def _search(table: Table, knowledge: Knowledge) -> _Walker:
+def _walker(table: Table, knowledge: Knowledge) -> _Walker:
     # units of one round come to a process one by one, each with a copy of what is known
     return _Walker(table, knowledge)
 
 
 def forget() -> None:
     """Drops what the searches of this process share."""
-    for kept in (_search, _totals, _columns):
+    for kept in (_walker, _totals, _columns):
         kept.cache_clear()
 
 
@@ -130,8 +159,24 @@ class _Walker:
                 f"{len(table.schema)} variables with {table.schema.cells} cells are too many for basic moves (at most "
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
-        self._schema, self._work = table.schema, _new_work(table, knowledge)
-        walk_cell_kernel.fill(self._work, table.schema.keys.pack(table.codes), table.counts)
+        self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
+        self._work, self._changed = _new_work(table, knowledge), np.zeros(0, np.int64)
+        self._put(self._keys, self._counts)
+
+    def begin_at(self, keys: Ints, changes: Ints) -> None:
+        """Has walks begin at the table that (n,) changes of (n,) cells make of the true one."""
+        if len(self._changed) or len(keys):
+            # what is kept of a cell follows from it and its neighbours
+            walk_cell_kernel.forget_near(self._work, np.concatenate([self._changed, keys]))
+            self._changed = keys
+            self._put(np.concatenate([self._keys, keys]), np.concatenate([self._counts, changes]))
+
+    def _put(self, keys: Ints, counts: Ints) -> None:
+        """Has these counts, of cells that may be given twice, be the table."""
+        # a quarter full at most, so that a probe mostly ends at its first slot
+        slots = 1 << int(4 * len(keys) + 1).bit_length()
+        self._work = self._work._replace(keys=np.full(slots, EMPTY), counts=np.zeros(slots, np.int64))
+        walk_cell_kernel.add(self._work, keys, counts)
 
     def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
@@ -163,8 +208,7 @@ class _Walker:
 def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
     """Room for the search of a table under what is known of it, with nothing in the table yet."""
     schema, release = table.schema, knowledge.essential
-    # a quarter full at most, so that a probe mostly ends at its first slot
-    slots, bits = 1 << int(4 * len(table) + 1).bit_length(), (schema.cells - 1).bit_length()
+    bits = (schema.cells - 1).bit_length()
     frontier = [element for element in release.frontier if KeySpace(_sizes(schema, element)).cells <= MAX_TOTALS]
     totals = [_totals(table, element) for element in frontier]
     return WalkWork(
@@ -172,8 +216,8 @@ def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
         schema.keys.strides,
         *trie([s for s in knowledge.minimal_unreleased if st.dimension(s) <= MAX_FLIPS]),
         release.listed(len(schema)),
-        keys=np.full(slots, EMPTY),
-        counts=np.zeros(slots, np.int64),
+        keys=np.full(1, EMPTY),
+        counts=np.zeros(1, np.int64),
         totals=np.concatenate([np.zeros(0, np.uint8), *totals]),
         total=np.cumsum([0, *map(len, totals)])[:-1],
         parts=np.array([v for element in frontier for v in st.members(element)], np.int64),

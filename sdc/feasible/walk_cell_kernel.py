@@ -103,11 +103,23 @@ def _slot(keys: Ints, key: Key) -> int:
 
 
 @kernel
-def fill(work: WalkWork, keys: Ints, counts: Ints) -> None:
-    """Puts in the true table: (n,) cells with (n,) counts."""
+def add(work: WalkWork, keys: Ints, counts: Ints) -> None:
+    """Adds (n,) counts to (n,) cells of the table."""
     for i in range(len(keys)):
         place = _slot(work.keys, keys[i])
-        work.keys[place], work.counts[place] = keys[i], counts[i]
+        work.keys[place] = keys[i]
+        work.counts[place] += counts[i]
+
+
+@kernel
+def forget_near(work: WalkWork, keys: Ints) -> None:
+    """Forgets what is kept of (n,) cells and of those that differ from them in one variable."""
+    for i in range(len(keys)):
+        codes = codes_of(keys[i], work.sizes, work.strides)
+        for v in range(len(codes)):
+            for other in range(work.sizes[v]):
+                near = keys[i] + (other - codes[v]) * work.strides[v]
+                work.weighed[((near * SCATTER) & work.bits[0]) >> work.bits[1]] = EMPTY
 
 
 @inner

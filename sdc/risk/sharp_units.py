@@ -26,6 +26,7 @@ from sdc.risk.units import component_table
 # Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
 COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 250
 NODES_A_STEP = 2  # of walks
+RELEASED_A_STEP = 3  # of a walk from a table found: what is kept of cells near it is made anew
 WALKS = (walk.FIRST, walk.OTHERS, walk.FIRST, walk.OTHERS)  # tries by effort; the last two go on from a table found
 WALK_NODES = 5_000  # most of a walk
 FIRST_SEARCH, MORE_SEARCH = 1 << 14, 8  # steps of branch and bound for an end, and how many times more each time
@@ -98,32 +99,13 @@ def _shuttle(part: Table, unit: SharpUnit) -> Found:
 
 
 def _walk(part: Table, unit: SharpUnit) -> Found:
-    start = part if unit.base is None else _at(part, unit.base)
     row, end = np.nonzero(unit.wanted)
     cells = unit.cells[row]
-    changes = unit.outer[row, end] - start.count_at(cells)
-    moved = walk.shift(start, unit.knowledge, cells, changes, nodes=WALK_NODES, tries=WALKS[unit.effort])
-    return Found(unit.outer, _from(part, unit.base, moved.differences), 1 + moved.nodes // NODES_A_STEP)
-
-
-def _at(part: Table, base: Differences) -> Table:
-    """The feasible table that a difference makes of the true one."""
-    codes, counts = np.concatenate([part.codes, base.cells]), np.concatenate([part.counts, base.changes])
-    first, group = part.schema.keys.distinct(codes)
-    total = np.zeros(len(first), np.int64)
-    np.add.at(total, group, counts)
-    return Table.of(part.schema, codes[first], total).with_zeros(part.zeros)
-
-
-def _from(part: Table, base: Differences | None, found: Differences) -> Differences:
-    """Differences from the table at the base as differences from the true one."""
-    if base is None or not len(found):
-        return found
-    number = len(found)
-    of = np.concatenate([found.of, np.repeat(np.arange(number), len(base.changes))])
-    cells = np.concatenate([found.cells, np.tile(base.cells, (number, 1))])
-    changes = np.concatenate([found.changes, np.tile(base.changes, number)])
-    return Differences.summed(number, of, cells, changes, part.schema)
+    changes = unit.outer[row, end] - part.count_at(cells)
+    tries = WALKS[unit.effort]
+    moved = walk.shift(part, unit.knowledge, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
+    begun = 0 if unit.base is None else len(row) * len(unit.knowledge.release.frontier) // RELEASED_A_STEP
+    return Found(unit.outer, moved.differences, 1 + begun + moved.nodes // NODES_A_STEP)
 
 
 def _linear_program(part: Table, unit: SharpUnit) -> Found:

@@ -67,7 +67,7 @@ def eight() -> None:
 
 def nltcs() -> None:
     table = read_table(data_file("nltcs_cells.parquet"))
-    report("nltcs, all pairs", table, all_ways(table, 2), 180)
+    report("nltcs, all pairs", table, all_ways(table, 2), 150)
 
 
 def cps13() -> None:

@@ -135,7 +135,7 @@ def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Relea
     first = found_for(table, release)
     found_for(table, release, slice(None, None, -1), width=1)
     assert_same(found_for(table, release).differences, first.differences)
-    walk._search.cache_clear()
+    walk._walker.cache_clear()
     again = found_for(table, release)
     assert_same(again.differences, first.differences)
     assert again.nodes == first.nodes
