@@ -29,7 +29,7 @@ from sdc.model.marginal import as_cells
 from sdc.model.table import Codes, Table
 from sdc.risk.sharp_units import SEEKING, Found, SharpUnit, seek
 from sdc.risk.support import Component, Support
-from sdc.risk.units import batches, cut
+from sdc.risk.units import batches, component_table, cut
 
 METHODS = (
     "true-table",
@@ -187,7 +187,7 @@ class _Work:
         for number, (key, unit, known) in enumerate(zip(keys, units, kept, strict=True), 1):
             if self.left <= 0:
                 return
-            found = next(fresh) if known is None else known
+            found = next(fresh) if known is None else _checked(known, self.table, unit)
             self.left -= found.steps
             if known is None:
                 self.on_part(_written(key, unit, found), told(number))
@@ -211,6 +211,13 @@ def _read(part: SharpPart | None, unit: SharpUnit) -> Found | None:
         return None
     of = part.arrays
     return Found(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
+
+
+def _checked(kept: Found, table: Table, unit: SharpUnit) -> Found:
+    """The same with the feasible tables of it alone: what a worker finds is checked there, what was kept is not."""
+    differences = kept.differences
+    is_feasible = differences.feasible(component_table(table, unit.variables), unit.knowledge)
+    return kept._replace(differences=differences.rows(is_feasible))
 
 
 @dataclass(eq=False)
@@ -299,11 +306,8 @@ class _Part:
 
     def add(self, found: Sequence[Differences], label: int) -> None:
         """Takes over feasible tables."""
-        differences = Differences.concatenated(found)
-        # of a part that was kept this is not known
-        differences = differences.rows(differences.feasible(self.component.frame.table, self.component.knowledge))
         before = self.inner.copy()
-        self.component.add(differences)
+        self.component.add(Differences.concatenated(found))
         self.inner_by[self.inner != before] = label
         self.component.prune()
 
