@@ -102,7 +102,7 @@ def _local(settings: LocalSettings, memory: int, watch: Watch | None) -> Iterato
     from distributed import Client, LocalCluster, Security
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
-    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **({} if settings.dashboard else ALMOST_NO_HTTP)}
+    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **ALMOST_NO_HTTP}
     # keys of this run alone, in memory: another user of this machine can reach the ports, and whoever a scheduler
     # listens to runs code in its workers
     security = Security.temporary()  # type: ignore[no-untyped-call]
@@ -116,7 +116,7 @@ def _local(settings: LocalSettings, memory: int, watch: Watch | None) -> Iterato
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",  # without one Dask takes 8787, and warns where that is taken
-                    scheduler_kwargs={"dashboard": settings.dashboard},
+                    scheduler_kwargs={"dashboard": False},
                     security=security,
                     memory_limit=memory,
                     local_directory=str(scratch),
@@ -130,9 +130,8 @@ def _local(settings: LocalSettings, memory: int, watch: Watch | None) -> Iterato
         ):
             if settings.adaptive:
                 cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
-            shown = watch.SAID if watch else client.dashboard_link if settings.dashboard else None
             try:
-                yield DaskExecutor(client, scratch, settings.most, dashboard=shown)
+                yield DaskExecutor(client, scratch, settings.most, dashboard=watch.SAID if watch else None)
             finally:
                 _kill(cluster)
 

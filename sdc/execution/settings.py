@@ -125,10 +125,6 @@ class LocalSettings(Started):
     memory_per_worker: Annotated[
         Memory, Field(description=f"{SIZE}, or auto: the machine's memory shared by the workers and this process")
     ] = "auto"
-    dashboard: Annotated[
-        StrictBool,
-        Field(description="true or false: Dask's dashboard on 127.0.0.1, open to every user of this machine"),
-    ] = False
 
 
 class SlurmSettings(Started):

@@ -28,7 +28,7 @@ import yaml
 from side_by_side import ROOT, check, machine, say, show
 
 from sdc.build.build import open_build
-from sdc.storage.run_folder import folder_digest, read_json
+from sdc.storage.run_folder import folder_digest
 
 sys.path.append(str(ROOT))
 from tests.prefect_home import PrefectServer, made_home
@@ -136,8 +136,7 @@ def found_in(place: Path) -> list[object]:
     """The memory of the largest worker, how many sub-tables were listed and visited, and the digest of all widths."""
     os.chdir(place)
     build = open_build(Path("build.yaml"))
-    manifest = read_json(build.folder.path / "manifest.json")
-    most = max(stage["worker_mib"] or 0 for stage in manifest["stages"].values())
+    most = max(record.worker_mib or 0 for record in build.folder.records().values())
     widths = build.widths
     return [most, len(widths), widths.visited, folder_digest(build.folder.stage("widths"))[:8]]
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tomllib
-import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from sdc.config import ExecutionConfig
 from sdc.execution import cluster
 from sdc.execution import slurm as slurm_jobs
 from sdc.execution.cluster import check_cluster, open_executor
-from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import NANNY_BYTES, autoscaler, job_script, main, manifest, submitted
 from sdc.execution.settings import (
     KINDS,
@@ -253,16 +251,6 @@ def test_an_adaptive_local_cluster(tmp_path: Path, czech: Table) -> None:
     with open_executor(ExecutionConfig(cluster=str(file))) as executor:
         assert executor.workers == 2
         assert list(executor.run(memory_limit, czech, range(4))) == [1 << 30] * 4
-
-
-def test_a_dashboard_where_the_file_asks_for_one(tmp_path: Path) -> None:
-    """On this machine alone, and its link is in the log; by default there is none."""
-    file = write(tmp_path, {"kind": "local", "workers": 1, "memory_per_worker": "1GiB", "dashboard": True})
-    with open_executor(ExecutionConfig(cluster=str(file))) as executor:
-        assert isinstance(executor, DaskExecutor)
-        with urllib.request.urlopen(executor.client.dashboard_link, timeout=30) as page:
-            assert page.status == 200
-        assert executor.client.dashboard_link.startswith("http://127.0.0.1:")
 
 
 # SLURM
