@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 from sdc.events import EXECUTION, tell
 from sdc.execution.connection import SECONDS_BETWEEN_LOOKS, Waiting, require_software, software
 from sdc.executor import Input, Result, Unit
+from sdc.memory import give_back, resident_bytes
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.table import Cells, Table
 from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts, write_memory_form
@@ -224,7 +226,16 @@ def _call(
     # after the table is opened, which only the first task of a worker waits for
     begun = time.perf_counter()
     results = [function(table, unit) for unit in units]
+    _make_room()
     return time.perf_counter() - begun, results
+
+
+def _make_room() -> None:
+    """Has a worker of little memory give back what is free: Dask pauses it for what its process has, used or not."""
+    from distributed import get_worker
+
+    if resident_bytes() > (get_worker().memory_manager.memory_limit or sys.maxsize) // 2:
+        give_back()
 
 
 def _opened(place: str | Place) -> Cells:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sdc.memory import give_back
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -81,7 +82,7 @@ def read_written_table(folder: str | Path) -> Table:
     codes, counts = np.empty((ends[-1], len(schema)), np.uint16), np.empty(ends[-1], np.int64)
     for file, part, begin, end in zip(files, recorded["parts"], ends[:-1], ends[1:], strict=True):
         _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
-    pa.default_memory_pool().release_unused()
+    give_back()
     table = Table(schema, codes, counts, _zeros_of(recorded))
     # totals and cells of the parts agree by now; two parts exchanged or a code changed does not show there
     _check_digest(table, recorded, folder)

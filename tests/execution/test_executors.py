@@ -21,6 +21,7 @@ from sdc.execution.cluster import open_executor
 from sdc.execution.connection import software
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import IN_PROCESS, Executor
+from sdc.memory import resident_bytes
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
@@ -49,6 +50,17 @@ def total_and(table: Table, unit: int) -> tuple[int, int]:
 
 def zeros_of(table: Table, unit: int) -> StructuralZeros:
     return table.zeros
+
+
+def memory_of_small_blocks(table: Table, mib: int) -> int:
+    """The worker's memory in MiB, once it has had so many more in small blocks, the last of which it keeps."""
+    blocks = [np.ones(1 << 13) for _ in range(1 + (mib << 4))]  # 64 KiB each, which the C library does not map
+    KEPT.append(blocks[-1])
+    del blocks
+    return resident_bytes() >> 20
+
+
+KEPT: list[Any] = []
 
 
 def task(table: Table, unit: int) -> tuple[str, int]:
@@ -230,6 +242,14 @@ def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyP
         with pytest.raises(SdcError, match="the Dask scheduler was lost"):
             list(executor.run(rest, czech, [1]))
         monkeypatch.undo()
+
+
+def test_a_worker_keeps_no_memory_that_it_does_not_use(czech: Table) -> None:
+    """Dask would give no unit to one that had four fifths of its memory."""
+    with open_executor(ExecutionConfig(workers=1, memory_per_worker="600MiB")) as one:
+        (full,) = one.run(memory_of_small_blocks, czech, [350])
+        (empty,) = one.run(memory_of_small_blocks, czech, [0])
+    assert full > 400 > 300 > empty
 
 
 def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
