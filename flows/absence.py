@@ -50,7 +50,7 @@ def patience() -> float:
 
 
 def be_patient() -> None:
-    """Has every call of Prefect's client in this process wait for a server that does not answer, and say so.
+    """Has every call of Prefect's client in this process wait for a server that does not answer twice, and say so.
 
     By itself it gives up after a minute without a word, or at once where a client is new.
     """
@@ -72,9 +72,15 @@ def _patient(send: Send) -> Send:
         if PREFECT_CLIENT_MAX_RETRIES.value() == 0:  # nobody wants it tried again
             return send(request, *args, **named)
         waiting: Waiting | None = None
-        while isinstance(answer := _tried(send, request, args, named), str):
+        answer = _tried(send, request, args, named)
+        if isinstance(answer, str) and patience() and not _given_up:
+            # one that is busy for a moment, as with its database, is no matter for anybody
+            time.sleep(SECONDS_BETWEEN_TRIES)
+            answer = _tried(send, request, args, named)
+        while isinstance(answer, str):
             waiting = waiting or Waiting(patience())
             _wait(waiting, answer)
+            answer = _tried(send, request, args, named)
         if waiting is not None:
             _say(f"Prefect's server at {_url()} answers again")
         return answer
