@@ -141,6 +141,39 @@ def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Relea
     assert again.nodes == first.nodes
 
 
+@pytest.mark.parametrize("by", [-2, 2])
+@pytest.mark.parametrize("kind", ["nested", "cyclic", "all-ways", "any"])
+def test_walks_from_a_table_found_are_those_of_that_table(kind: str, by: int) -> None:
+    """And afterwards those from the true one are as before."""
+    tried, rng = 0, np.random.default_rng(7)
+    while tried < 10:
+        table = random_table(rng, SIZES[int(rng.integers(len(SIZES)))], dense=rng.random() < 0.5)
+        release = random_release(rng, kind, len(table.schema))
+        cells, first = every_cell(table.schema), found_for(table, release)
+        for number in {0, len(first.differences) - 1} if len(first.differences) else ():
+            base = first.differences.at(np.array([number]))
+            start = made_of(table, base)
+            changes = start.count_at(cells) - table.count_at(cells) + by
+            found = shift(table, knows(table, release), cells, changes, nodes=NODES, base=base)
+            own = shift(start, knows(start, release), cells, np.full(len(cells), by), nodes=NODES)
+            assert all_made_of(table, found) == all_made_of(start, own)
+            assert found.nodes == own.nodes
+            tried += len(own.differences) > 0
+        assert_same(found_for(table, release).differences, first.differences)
+
+
+def all_made_of(table: Table, found: Moved) -> list[Table]:
+    return [made_of(table, found.differences.at(np.array([i]))) for i in range(len(found.differences))]
+
+
+def made_of(table: Table, difference: Differences) -> Table:
+    """What one difference makes of a table."""
+    cells = every_cell(table.schema)
+    counts = table.count_at(cells)
+    counts[table.schema.keys.matching(cells, difference.cells)] += difference.changes
+    return Table.of(table.schema, cells, counts).with_zeros(table.zeros)
+
+
 @given(informed_tables_and_releases())
 @settings(max_examples=60)
 def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) -> None:
