@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -59,6 +60,9 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
         opened = _kubernetes(settings)
     else:
         opened = _at_address(settings, worker_memory(execution))
+    # a client of Dask that could not be closed is closed when it is collected, with a lock that opening the next one
+    # holds: a collection meanwhile would wait for itself for ever
+    gc.collect()
     with ExitStack() as stack:
         with _named(execution.cluster):
             # only what opening refuses is about the cluster file: the work that follows is outside of `_named`

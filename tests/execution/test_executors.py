@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -250,6 +251,38 @@ def test_a_worker_keeps_no_memory_that_it_does_not_use(czech: Table) -> None:
         (full,) = one.run(memory_of_small_blocks, czech, [350])
         (empty,) = one.run(memory_of_small_blocks, czech, [0])
     assert full > 400 > 300 > empty
+
+
+def test_a_client_that_was_not_closed_does_not_stop_the_next_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask closes it when it is collected, with a lock that it holds while a loop is started."""
+    from distributed.utils import LoopRunner
+
+    was_free = list[bool]()
+
+    class NotClosed:
+        def __init__(self) -> None:
+            self.itself = self  # so that a collection is what ends it
+
+        def __del__(self) -> None:
+            if free := LoopRunner._lock.acquire(blocking=False):
+                LoopRunner._lock.release()
+            was_free.append(free)
+
+    start = LoopRunner._start_unlocked
+
+    def collected_meanwhile(runner: LoopRunner) -> None:
+        gc.collect()
+        start(runner)
+
+    monkeypatch.setattr(LoopRunner, "_start_unlocked", collected_meanwhile)
+    gc.disable()
+    try:
+        NotClosed()
+        with open_executor(ExecutionConfig(workers=1)):
+            pass
+    finally:
+        gc.enable()
+    assert was_free == [True]
 
 
 def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
