@@ -247,10 +247,9 @@ def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyP
 
 def test_a_worker_keeps_no_memory_that_it_does_not_use(czech: Table) -> None:
     """Dask would give no unit to one that had four fifths of its memory."""
-    with open_executor(ExecutionConfig(workers=1, memory_per_worker="600MiB")) as one:
-        (full,) = one.run(memory_of_small_blocks, czech, [350])
-        (empty,) = one.run(memory_of_small_blocks, czech, [0])
-    assert full > 400 > 300 > empty
+    with open_executor(ExecutionConfig(workers=1, memory_per_worker="1GiB")) as one:
+        before, full, after = (next(one.run(memory_of_small_blocks, czech, [mib])) for mib in (0, 450, 0))
+    assert full - before > 400 > 200 > after - before, (before, full, after)
 
 
 def test_a_client_that_was_not_closed_does_not_stop_the_next_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
