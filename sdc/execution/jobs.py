@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
     """What dask-jobqueue is given for each job: one worker process of one thread, which leaves before the wall time."""
     memory = size_in_bytes(settings.memory_per_worker)
     lifetime, stagger = settings.leaving
-    logs = [] if settings.log_folder is None else [f"--output={settings.log_folder}/%x-%j.log"]
+    logs = [] if settings.log_folder is None else [f"--output={quote(str(settings.log_folder))}/%x-%j.log"]
     return {
         "queue": settings.queue,
         "account": settings.account,
@@ -46,7 +47,7 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
         "memory": f"{memory}B",
         "job_mem": f"{-(-(memory + NANNY_BYTES) >> 20)}M",
         "job_name": "sdc-worker",
-        "python": settings.python or sys.executable,
+        "python": quote(settings.python or sys.executable),
         "interface": settings.interface,
         "job_extra_directives": [*logs, *settings.job_extra_directives],
         "job_script_prologue": [

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from sdc.execution.connection import check_workers
@@ -120,7 +121,14 @@ def _certificates(scratch: Path) -> Any:
     """
     from distributed import Security
 
-    security = Security.temporary()  # type: ignore[no-untyped-call]
+    class OfJobs(Security):
+        """The library writes where the workers' files are into the script of a job as it is told."""
+
+        def get_tls_config_for_role(self, role: str) -> dict[str, Any]:
+            told: dict[str, Any] = super().get_tls_config_for_role(role)  # type: ignore[no-untyped-call]
+            return told if role != "worker" else {key: value and quote(value) for key, value in told.items()}
+
+    security = OfJobs.temporary()  # type: ignore[no-untyped-call]
     for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
         path = scratch / f"{name}.pem"
         path.touch(mode=0o600)

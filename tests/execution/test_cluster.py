@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -19,7 +20,16 @@ from sdc.config import ExecutionConfig
 from sdc.execution import cluster
 from sdc.execution import slurm as slurm_jobs
 from sdc.execution.cluster import check_cluster, open_executor
-from sdc.execution.jobs import NANNY_BYTES, autoscaler, job_script, main, manifest, submitted
+from sdc.execution.jobs import (
+    NANNY_BYTES,
+    autoscaler,
+    job_script,
+    job_settings,
+    main,
+    manifest,
+    slurm_library,
+    submitted,
+)
 from sdc.execution.settings import (
     KINDS,
     KubernetesSettings,
@@ -32,6 +42,7 @@ from sdc.execution.settings import (
     worker_memory,
     workers_of,
 )
+from sdc.execution.slurm import _certificates
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
@@ -305,6 +316,22 @@ def test_the_job_of_a_worker(tmp_path: Path) -> None:
 def test_what_is_not_set_is_left_to_slurm(tmp_path: Path) -> None:
     script = job_script(slurm(tmp_path))
     assert not [option for option in ("-p ", "-A ", "--output") if option in script]
+
+
+def test_files_of_a_job_may_have_blanks_in_their_paths(tmp_path: Path) -> None:
+    """The key to the scheduler is in the scratch folder, which is beside the cluster file."""
+    (folder := tmp_path / "a b").mkdir()
+    settings = slurm(folder, python="/opt/s d c/python", log_folder="l o g s")
+    told = job_settings(settings)
+    job = slurm_library().SLURMJob("tls://s:0", "worker", security=_certificates(folder), **told)
+    *script, command = job.job_script().splitlines()
+    words = shlex.split(command)
+    files = {word: words[words.index(word) + 1] for word in words if word.startswith("--tls")}
+    assert words[0] == "/opt/s d c/python"
+    assert len(files) == 3
+    assert all(Path(file).parent == folder and Path(file).is_file() for file in files.values())
+    (logs,) = (line for line in script if "--output" in line)
+    assert shlex.split(logs, comments=False)[1] == f"--output={folder}/l o g s/%x-%j.log"
 
 
 def test_slurm_needs_an_interface_to_listen_on(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ class OnSlurm:
 
 @pytest.fixture
 def on_slurm(slurm: Slurm, tmp_path: Path) -> OnSlurm:
-    return OnSlurm(slurm, tmp_path)
+    (folder := tmp_path / "a folder").mkdir()
+    return OnSlurm(slurm, folder)
 
 
 def test_the_same_bytes_and_nobody_else_can_listen(on_slurm: OnSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
