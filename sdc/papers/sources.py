@@ -127,8 +127,10 @@ class Sources:
     def courses(self) -> dict[str, list[Course]]:
         """The same streams of requests for the Czech table under rules of a server."""
         criterion, weights = MinWidth(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
-        judge = Judge(CZECH, criterion, all_ways(CZECH.schema, 1))
-        opening = Opening(criterion, surveyed(judge, State.first(len(CZECH.schema), judge.released)), 1.0, weights)
+        judge = Judge(CZECH, criterion)
+        opening = Opening(
+            criterion, surveyed(judge, State.first(len(CZECH.schema), all_ways(CZECH.schema, 1))), 1.0, weights
+        )
         rules = {name: rules_of(found) for name, found in rule_sets_of(",".join(RULES), None).items()}
         return simulated(CZECH, opening, rules, Queries("uniform", 1, 128, weights), streams=4, seed=0)
 

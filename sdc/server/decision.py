@@ -91,8 +91,6 @@ class Decider:
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         """The decision on a request; of one that is released the judge asks about more from then on."""
-        # what is public is what is stored, not what was found last: that may never have been
-        self.judge.released = state.released
         if (known := at_once(self.rules, state, subtable)) is not None:
             return known
         question = self._question(state, past, subtable, who)
@@ -107,7 +105,7 @@ class Decider:
         state, subtable = question.state, question.sub_table
         status, finding = state.status(subtable), None
         if status is Status.OPEN:
-            finding = self.judge.ask(subtable, self.seconds)
+            finding = self.judge.ask(state.released, subtable, self.seconds)
             if finding.verdict is Verdict.UNSAFE:
                 state = state.knowing([subtable])
         if status is Status.UNDECIDED or (finding and finding.verdict is Verdict.UNDECIDED):
@@ -117,8 +115,9 @@ class Decider:
         for rule in self.rules:
             if not rule.is_public and (why := rule.objection(question)) is not None:
                 return Decision("refused", rule.name, why, state, finding)
-        self.judge.settle(subtable)
-        return Decision("released", MYOPIC, "it is safe", surveyed(self.judge, state.releasing(subtable)), finding)
+        state = state.releasing(subtable)
+        self.judge.settle(state.released)
+        return Decision("released", MYOPIC, "it is safe", surveyed(self.judge, state), finding)
 
     def _not_released(self, outcome: Outcome, why: str, state: State, finding: Finding | None) -> Decision:
         # to refuse would tell of the table what the drawn ones do not

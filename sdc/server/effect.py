@@ -60,7 +60,7 @@ def effect_of(
     left = None if candidates is None else [t for t in candidates if larger.status(t) is Status.OPEN]
     found = judge.survey(larger, left, most)
     new = larger.knowing(found.unreleasable)
-    verdict = judge.glance(subtable)
+    verdict = judge.glance(state.released, subtable)
     count = int((new.statuses == Status.UNRELEASABLE).sum()) - int((state.statuses == Status.UNRELEASABLE).sum())
     released = tuple(t for t in st.subsets(subtable) if t not in state.released)
     return Effect(

@@ -1,4 +1,4 @@
-"""The judge of a server: what the criterion says of what is released with one sub-table more, and what shows it."""
+"""The judge of a server: what the criterion says of what is public with one sub-table more, and what shows it."""
 
 from __future__ import annotations
 
@@ -48,24 +48,25 @@ class Survey:
 
 
 class Judge:
-    """Holds the table, what is released and the feasible tables found so far, which speak for larger releases too.
+    """Holds the table and the feasible tables found so far, which speak for larger releases too.
 
+    What is public is part of each question: a judge remembers no state.
     ConfigError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
     """
 
-    def __init__(self, table: Table, criterion: MinWidth, released: Release, effort: Effort | None = None) -> None:
+    def __init__(self, table: Table, criterion: MinWidth, effort: Effort | None = None) -> None:
         if not criterion.monotone:
             require_together(LIMIT, "server")
-        self.table, self.criterion, self.released = table, criterion, released
+        self.table, self.criterion = table, criterion
         self._effort, self._bank = effort or Effort(), criterion.bank(table)
         self.executor = self._effort.executor
         self._last: Judgement | None = None
         self.verdicts = Verdicts(len(table.schema), self._is_safe)
 
-    def anew(self, released: Release) -> Judge:
+    def anew(self) -> Judge:
         """A judge of another course of the same table, which shares what is known of releases of a small one."""
-        judge = Judge(self.table, self.criterion, released, self._effort)
+        judge = Judge(self.table, self.criterion, self._effort)
         judge.verdicts = self.verdicts
         return judge
 
@@ -79,41 +80,40 @@ class Judge:
         """What shows the answer to the question that was asked last."""
         return None if self._last is None else self._last.proof
 
-    def support(self) -> Proof:
-        """What is known that shows cells to be able to move under what is released."""
-        return Support(Knowledge.of(self.table, self.released), self._bank).proof()
+    def support(self, public: Release) -> Proof:
+        """What is known that shows cells to be able to move under what is public."""
+        return Support(Knowledge.of(self.table, public), self._bank).proof()
 
-    def require_safe(self, seconds: float) -> None:
-        """NothingReleasableError where what is released is not proven to be safe."""
-        found = self._judged(self.released, Depth.FULL, seconds)
+    def require_safe(self, first: Release, seconds: float) -> None:
+        """NothingReleasableError where what is to be public first is not proven to be safe."""
+        found = self._judged(first, Depth.FULL, seconds)
         if found.verdict is not Verdict.SAFE:
             low, high = found.margin
             raise NothingReleasableError(
-                f"the first release of {self.released.sub_tables} sub-tables is not proven safe (min width {low} to "
+                f"the first release of {first.sub_tables} sub-tables is not proven safe (min width {low} to "
                 f"{high}, required {self.criterion.min_width}); start with less, such as server.start: total"
             )
         self._bank = found.bank
 
-    def ask(self, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
-        """What the criterion says of the release with a sub-table more, within so many seconds of a reference core."""
-        found = self._judged(self.released.add(subtable), depth, seconds)
+    def ask(self, public: Release, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
+        """What the criterion says of what is public with a sub-table more, within seconds of a reference core."""
+        found = self._judged(public.add(subtable), depth, seconds)
         return Finding(found.verdict, found.margin, next(iter(found.assessment.witnesses), None))
 
-    def settle(self, subtable: SubTable) -> None:
-        """The sub-table is released: questions are about more than it from now on."""
-        self.released = self.released.add(subtable)
-        if self._last is not None and self._last.release == self.released:
+    def settle(self, public: Release) -> None:
+        """So much is public from now on: of what was found last what shows it is kept, where that was asked."""
+        if self._last is not None and self._last.release == public:
             self._bank = self._last.bank
 
     def learn(self, proof: Proof, release: Release) -> None:
         """Feasible tables found elsewhere under a release; those that are not feasible under this one are left out."""
         self._bank = self._bank.learnt(proof, Knowledge.of(self.table, release))
 
-    def glance(self, subtable: SubTable) -> Verdict:
+    def glance(self, public: Release, subtable: SubTable) -> Verdict:
         """What is known at once, without a search; exact of a small table."""
         if self.is_exact:
-            return self.ask(subtable, SECONDS_PER_CELL).verdict
-        return self._judged(self.released.add(subtable), Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
+            return self.ask(public, subtable, SECONDS_PER_CELL).verdict
+        return self._judged(public.add(subtable), Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
 
     def _judged(self, release: Release, depth: Depth, seconds: float, refute_cells: int | None = None) -> Judgement:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
@@ -122,13 +122,13 @@ class Judge:
         self._last = self.criterion.judge(self.table, Knowledge.of(self.table, release), self._bank, effort)
         return self._last
 
-    def first_unreleasable(self, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
+    def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
         """UF as critical widths show it: beside all one-way sub-tables none can be public whose width is too small.
 
         Nothing where these are not all public. ReleaseError where the widths given do not go down to the least allowed.
         """
         least, every = self.criterion.min_width, range(len(self.table.schema))
-        if not self.released.contains(Release.of(1 << v for v in every)):
+        if not public.contains(Release.of(1 << v for v in every)):
             return ()
         found = widths or critical_widths(
             self.table, small_count=self.criterion.small_count, floor=least, executor=self.executor

@@ -95,19 +95,21 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     """
     server, table, folder = server_of(build), build.table, folder_of(build)
     released, proof = first_release(server.start, table)
-    judge = Judge(table, build.criterion, released, build.settings(executor).effort)
+    judge = Judge(table, build.criterion, build.settings(executor).effort)
     if proof is not None:
         judge.learn(proof, released)
-    judge.require_safe(build.config.release.seconds)
+    judge.require_safe(released, build.config.release.seconds)
     state = State.first(len(table.schema), released)
-    state = surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(build.widths))
+    state = (
+        surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(released, build.widths))
+    )
     say(f"public first: {released.sub_tables} sub-tables; unreleasable: what contains one of {len(state.unreleasable)}")
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with folder.alone():
         with folder.writing(TABLE) as into:
             write_table(table, into)
         if not is_small(table.schema):
-            keep_evidence(folder, table, build, released, judge.support())
+            keep_evidence(folder, table, build, released, judge.support(released))
         with folder.writing(FIRST) as into:
             write_json(into / STATE, {"key": key_of(build), **_facts(state, build.widths, table)})
 

@@ -136,14 +136,12 @@ def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
 def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
     """The figures of a history as it was, and as it would have been under each rule set."""
     past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
-    judge = Judge(subject.table, subject.criterion, past.states[0].released)
-    judge.require_safe(subject.server.job_seconds)
+    judge = Judge(subject.table, subject.criterion)
+    judge.require_safe(past.states[0].released, subject.server.job_seconds)
     first = surveyed(judge, past.states[0])
     found = dict[str, Any]()
     for name, configs in rule_sets.items():
-        decider = Decider(
-            judge.anew(judge.released), rules_of(configs), subject.server.seconds, weights=subject.weights
-        )
+        decider = Decider(judge.anew(), rules_of(configs), subject.server.seconds, weights=subject.weights)
         one = course(decider, first, lambda k, _: past.requests[k], len(past.requests))
         found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **_facts(one, subject.table.schema)}
     return {

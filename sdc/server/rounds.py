@@ -115,10 +115,10 @@ def _taken(judge: Judge, state: State, order: Sequence[SubTable], seconds: float
     """Those that are safe with all before them."""
     own, released = copy(judge), state.released
     for subtable in order:
-        if subtable in released or own.ask(subtable, seconds).verdict is not Verdict.SAFE:
+        if subtable in released or own.ask(released, subtable, seconds).verdict is not Verdict.SAFE:
             continue
-        own.settle(subtable)
         released = released.add(subtable)
+        own.settle(released)
         yield subtable
 
 

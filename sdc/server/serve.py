@@ -34,7 +34,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         history,
         ready.table,
         ready.first,
-        lambda state, is_patient: Worker(ready.bench, state.released, ready.table, is_patient=is_patient),
+        lambda is_patient: Worker(ready.bench, ready.table, is_patient=is_patient),
         title=build.config.publication.title or build.config.name,
         texts=Texts(build.config.publication, build.config.labels.labels),
         rules=ready.bench.rules,

@@ -71,7 +71,7 @@ class Service:
         history: History,
         table: Table,
         first: State,
-        begin: Callable[[State, bool], Worker],
+        begin: Callable[[bool], Worker],
         *,
         title: str,
         texts: Texts = NO_TEXTS,
@@ -94,13 +94,13 @@ class Service:
         self._fresh, self._fault, self._is_closing = 0.0, "", threading.Event()
         self._is_stale = False  # what is kept of the evidence
         self._begin(first)
-        self._decider, self._certifier, self._effects = (begin(self.state, patient) for patient in (False, True, False))
+        self._decider, self._certifier, self._effects = map(begin, (False, True, False))
         self._threads = [
             threading.Thread(target=self._log, daemon=True),
             threading.Thread(target=self._decide_all, daemon=True),
         ]
-        self._decider.warm()
-        self._effects.warm()
+        self._decider.warm(self.state.released)
+        self._effects.warm(self.state.released)
         for number in self.course.pending:
             self._queue(number)
         for thread in self._threads:

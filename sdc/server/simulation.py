@@ -289,10 +289,10 @@ class Chunk:
 def courses(table: Table, chunk: Chunk) -> list[Course]:
     """The courses of a chunk of streams: a pure function of the table and the chunk."""
     opening, queries = chunk.opening, chunk.queries
-    judge, found = Judge(table, opening.criterion, opening.state.released, opening.effort), list[Course]()
+    judge, found = Judge(table, opening.criterion, opening.effort), list[Course]()
     for number in chunk.numbers:
         # a judge of its own, so that what one stream finds out changes no other, however they are shared out
-        decider = Decider(judge.anew(judge.released), chunk.rules, opening.seconds, weights=opening.weights)
+        decider = Decider(judge.anew(), chunk.rules, opening.seconds, weights=opening.weights)
         found.append(course(decider, opening.state, queries.asks(chunk.seed, number), queries.length))
     return found
 

@@ -223,9 +223,9 @@ def opening_of(build: Build, executor: Executor) -> Opening:
             "name fewer in table.variables"
         )
     settings = build.settings(executor)
-    judge = Judge(build.table, build.criterion, first_release(server.start, build.table)[0], settings.effort)
-    judge.require_safe(server.job_seconds)
-    state = State.first(len(schema), judge.released).knowing(judge.first_unreleasable())
+    judge, (public, _) = Judge(build.table, build.criterion, settings.effort), first_release(server.start, build.table)
+    judge.require_safe(public, server.job_seconds)
+    state = State.first(len(schema), public).knowing(judge.first_unreleasable(public))
     effort = build.settings().effort
     return Opening(build.criterion, surveyed(judge, state), server.seconds, settings.weights(schema), effort)
 

@@ -68,19 +68,19 @@ class Bench:
 class Seat:
     """One worker's table and judge."""
 
-    def __init__(self, bench: Bench, released: Release, table: Table | None = None) -> None:
+    def __init__(self, bench: Bench, table: Table | None = None) -> None:
         self._bench = bench
         self._executor: Executor = IN_PROCESS
-        self._judge = Judge(table or read_written_table(bench.folder), bench.criterion, released, bench.effort)
+        self._judge = Judge(table or read_written_table(bench.folder), bench.criterion, bench.effort)
         if bench.evidence is not None:
             self._judge.learn(*bench.evidence)
         self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)
         at_once = tuple(rule for rule in bench.rules if not isinstance(rule, Batch))
         self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds)
 
-    def ready(self) -> bool:
+    def ready(self, public: Release) -> bool:
         """Whether questions can be asked: kernels are compiled by the first."""
-        self._judge.glance(0)
+        self._judge.glance(public, 0)
         return True
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
@@ -94,22 +94,19 @@ class Seat:
 
     def certify(self, state: State, subtable: SubTable) -> tuple[Finding, Proof | None]:
         """What takes long: the verdict, and of a safe release what shows it."""
-        self._judge.released, self._judge.executor = state.released, self._dask()
-        found = self._judge.ask(subtable, self._bench.job_seconds, Depth.FULL)
+        self._judge.executor = self._dask()
+        found = self._judge.ask(state.released, subtable, self._bench.job_seconds, Depth.FULL)
         return found, self._judge.found if found.verdict is Verdict.SAFE else None
 
     def effect(self, state: State, subtable: SubTable) -> Effect:
-        self._judge.released = state.released
         return effect_of(self._judge, state, subtable, self._bench.order, MOST_IN_AN_EFFECT)
 
     def round(self, state: State, waiting: dict[SubTable, int]) -> tuple[SubTable, ...]:
-        self._judge.released = state.released
         return round_of(self._judge, state, waiting, self._bench.weights, self._bench.seconds)
 
     def proof(self, state: State) -> Proof:
         """What shows, as far as is known, that the release is safe."""
-        self._judge.released = state.released
-        return self._judge.support()
+        return self._judge.support(state.released)
 
     def _dask(self) -> Executor:
         """Opened when it is first needed, and ended with this process."""
@@ -139,7 +136,7 @@ def _end(*_: object) -> None:
         os._exit(0)
 
 
-def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
+def _begin(bench: Bench, is_patient: bool) -> None:
     global _seat
     if is_patient:
         os.nice(PATIENT)
@@ -147,7 +144,7 @@ def _begin(bench: Bench, released: Release, is_patient: bool) -> None:
     # an interrupt at the terminal goes to the whole group; the server ends its workers itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
-    _seat = Seat(bench, released)
+    _seat = Seat(bench)
 
 
 def _call(name: str, *args: Any) -> Any:
@@ -162,9 +159,9 @@ class Worker:
     is_patient  it leaves the processor to the others
     """
 
-    def __init__(self, bench: Bench, released: Release, table: Table, *, is_patient: bool = False) -> None:
-        self._bench, self._released, self._is_patient = bench, released, is_patient
-        self._seat = Seat(bench, released, table) if is_small(table.schema) else None
+    def __init__(self, bench: Bench, table: Table, *, is_patient: bool = False) -> None:
+        self._bench, self._is_patient = bench, is_patient
+        self._seat = Seat(bench, table) if is_small(table.schema) else None
         self._pool: Pool | None = None
         self._lock = threading.Lock()
 
@@ -187,11 +184,11 @@ class Worker:
         if self._seat is not None:
             return ThreadPoolExecutor(1)
         context = get_context("spawn")  # a fork would take over threads and locks
-        return ProcessPoolExecutor(1, context, _begin, (self._bench, self._released, self._is_patient))
+        return ProcessPoolExecutor(1, context, _begin, (self._bench, self._is_patient))
 
-    def warm(self) -> None:
+    def warm(self, public: Release) -> None:
         """Starts it, so that the first question does not wait for that."""
-        self.ask(Seat.ready)
+        self.ask(Seat.ready, public)
 
     def end(self) -> None:
         """Ends it at once, with what it is doing."""

@@ -104,7 +104,7 @@ def checked(rule: str, numbers: range) -> Counted:
     for number in numbers:
         asks = queries.asks(SEED, number)
         asked = [asks(k, world.first) for k in range(LENGTH)] + every
-        decided = replayed(world.judge.anew(world.first.released), world.first, asked, rules)
+        decided = replayed(world.judge.anew(), world.first, asked, rules)
         states = [world.first, *(decision.state for decision in decided)]
         last = states[-1].released
         found.streams += 1
@@ -128,8 +128,8 @@ class World:
     def __init__(self) -> None:
         table = read_table(CZECH)
         truth = BruteForce(table, CRITERION)
-        self.judge = Judge(table, CRITERION, Release.of(1 << v for v in range(6)))
-        self.first = surveyed(self.judge, State.first(6, self.judge.released))
+        self.judge = Judge(table, CRITERION)
+        self.first = surveyed(self.judge, State.first(6, Release.of(1 << v for v in range(6))))
         self.is_safe, self.frontier_by_bounds = truth.is_safe, cache(truth.unreleasable_frontier)
         self.frontier = cache(self._frontier)
         self._below = [sum(1 << t for t in st.subsets(subtable)) for subtable in range(64)]
@@ -145,7 +145,7 @@ class World:
     def is_reached(self, state: State, subtable: SubTable, rules: tuple[Rule, ...]) -> bool:
         """Whether a server with these rules releases it when its parts are asked for first."""
         asked = [(t, "all") for t in UPWARDS if st.is_within(t, subtable)]
-        return subtable in replayed(self.judge.anew(state.released), state, asked, rules)[-1].state.released
+        return subtable in replayed(self.judge.anew(), state, asked, rules)[-1].state.released
 
     def _frontier(self, release: Release) -> set[SubTable]:
         unsafe = [t for t in range(64) if t not in release and not self._follows(release, t)]

@@ -28,14 +28,13 @@ def open_service(
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
     bench = Bench(folder, CRITERION, Effort(), chosen)
     variables = len(table.schema)
-    judge = Judge(table, CRITERION, Release.of(1 << v for v in range(variables)))
-    first = surveyed(judge, State.first(variables, judge.released))
+    first = surveyed(Judge(table, CRITERION), State.first(variables, Release.of(1 << v for v in range(variables))))
     about = {"table": table.digest, "criterion": {"small_count": 2, "min_width": 6}}
     return Service(
         History.open(url or str(folder / "history.db"), about),
         table,
         first,
-        lambda state, _: Worker(bench, state.released, table),
+        lambda _: Worker(bench, table),
         title="Tables",
         rules=chosen,
         slot=slot,

@@ -61,7 +61,7 @@ def truth(czech: Table) -> BruteForce:
 
 @pytest.fixture(scope="module")
 def judge(czech: Table) -> Judge:
-    return Judge(czech, CRITERION, one_way(czech))
+    return Judge(czech, CRITERION)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -70,8 +70,8 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
 ) -> None:
     chosen = rules_of(rules(name))
     for seed in range(2 if name in ("simulatable", "reconstruction") else STREAMS):
-        own = judge.anew(one_way(czech))
-        state = surveyed(own, State.first(6, own.released))
+        own = judge.anew()
+        state = surveyed(own, State.first(6, one_way(czech)))
         for decision in decisions(Decider(own, chosen), state, stream(seed + sum(night), 6, LENGTH)):
             new = decision.state
             assert truth.is_safe(new.released)
@@ -87,8 +87,8 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
 
 
 def test_what_is_direct_and_indirect(czech: Table, judge: Judge) -> None:
-    own = judge.anew(one_way(czech))
-    state = State.first(6, own.released)
+    own = judge.anew()
+    state = State.first(6, one_way(czech))
     decision = Decider(own).decide(state, Past(6), 0b000111, "ada")
     assert decision.outcome == "released"
     found = decision.state
@@ -103,7 +103,7 @@ def test_what_is_direct_and_indirect(czech: Table, judge: Judge) -> None:
 
 def before_a_costly_one(judge: Judge, public: Release) -> tuple[Release, int]:
     """A release, and a sub-table that makes another one unreleasable."""
-    own = judge.anew(public)
+    own = judge.anew()
     state = surveyed(own, State.first(6, public))
     for subtable in range(62, 0, -1):
         costly = [t for t in range(64) if effect_of(own, state, t).newly[1]]
@@ -118,8 +118,8 @@ def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
     steps = dict.fromkeys(("one_step", "one_step_frontier"), 0b1111)
     asked = steps | {"biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
     for name, subtable in asked.items():
-        own = judge.anew(public if subtable == costly else one_way(czech))
-        state = surveyed(own, State.first(6, own.released))
+        own = judge.anew()
+        state = surveyed(own, State.first(6, public if subtable == costly else one_way(czech)))
         strict = {
             "biased": [{"rule": "biased", "most": 0}],
             "value": [{"rule": "value", "least": 100.0}],
@@ -133,15 +133,15 @@ def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
 
 
 def test_requests_of_a_batch_wait(czech: Table, judge: Judge) -> None:
-    own = judge.anew(one_way(czech))
-    state = surveyed(own, State.first(6, own.released))
+    own = judge.anew()
+    state = surveyed(own, State.first(6, one_way(czech)))
     decider = Decider(own, rules_of(ServerConfig.model_validate({"rules": [{"rule": "batch"}]}).rules))
     assert decider.decide(state, Past(6), 0b11, "ada").outcome == "waiting"
 
 
 def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
-    own = judge.anew(one_way(czech))
-    state = surveyed(own, State.first(6, own.released))
+    own = judge.anew()
+    state = surveyed(own, State.first(6, one_way(czech)))
     chosen = rules_of(ServerConfig.model_validate({"rules": [{"rule": "value", "least": 3.0}]}).rules)
     pair = 0b11
     assert Decider(own, chosen).decide(state, Past(6), pair, "ada").rule == "value"
@@ -150,8 +150,8 @@ def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
 
 
 def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce) -> None:
-    own = judge.anew(one_way(czech))
-    state = surveyed(own, State.first(6, own.released))
+    own = judge.anew()
+    state = surveyed(own, State.first(6, one_way(czech)))
     for subtable in (0b111100, 0b11, 0b001111):
         effect = effect_of(own, state, subtable)
         assert effect.is_safe is truth.is_safe(state.released.add(subtable))
@@ -167,17 +167,17 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
 
 def test_a_first_release_must_be_safe(czech: Table) -> None:
     with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
-        Judge(czech, CRITERION, Release.of([63])).require_safe(1.0)
+        Judge(czech, CRITERION).require_safe(Release.of([63]), 1.0)
 
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
     with pytest.raises(ConfigError, match="not monotone"):
-        Judge(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)), one_way(czech))
+        Judge(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)))
 
 
 def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
-    judge = Judge(czech.with_zeros(zeros), CRITERION, one_way(czech))
+    judge = Judge(czech.with_zeros(zeros), CRITERION)
     with pytest.raises(
         ConfigError,
         match="a draw may have records where everybody knows that there are none; leave them out, or leave the rule",
@@ -186,9 +186,9 @@ def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
 
 
 def test_critical_widths_give_the_first_unreleasable(czech: Table, judge: Judge, truth: BruteForce) -> None:
-    own = judge.anew(one_way(czech))
-    assert set(own.first_unreleasable()) == truth.unreleasable_frontier(own.released)
-    assert own.anew(Release.of([])).first_unreleasable() == ()
+    own, public = judge.anew(), one_way(czech)
+    assert set(own.first_unreleasable(public)) == truth.unreleasable_frontier(public)
+    assert own.first_unreleasable(Release.of([])) == ()
 
 
 @given(hs.lists(hs.integers(0, 63), max_size=8), hs.lists(hs.integers(1, 63), max_size=8), hs.integers(0, 63))
@@ -213,7 +213,7 @@ def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> N
     def refused(table: Table, name: str, asked: Sequence[int]) -> tuple[bool, ...]:
         first, outcomes = State.first(6, public), list[str]()
         for subtable in asked:
-            decider = Decider(Judge(table, CRITERION, public), rules_of(rules(name)))
+            decider = Decider(Judge(table, CRITERION), rules_of(rules(name)))
             outcomes.append(decider.decide(first, Past(6), subtable, "ada").outcome)
         return tuple(outcome == "refused" for outcome in outcomes)
 
@@ -268,7 +268,7 @@ def decided_by(
     table: Table, criterion: MinWidth, chosen: tuple[RuleConfig, ...], state: State, subtable: int
 ) -> Decision:
     """The decision, where all that the table tells is known of what is public, and nothing else."""
-    judge = Judge(table, criterion, state.released)
+    judge = Judge(table, criterion)
     known = surveyed(judge, State.first(state.variables, state.released))
     return Decider(judge, rules_of(chosen)).decide(known, Past(1), subtable, "ada")
 
@@ -340,7 +340,7 @@ def test_the_two_steps_by_their_definitions() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: list[int]) -> None:
     """Every release that some order of requests comes to, from the total on; by the decider itself."""
-    shared = Judge(dense(schema_of((2, 2, 2)), counts), MinWidth(2, 2), Release.of([]))
+    shared = Judge(dense(schema_of((2, 2, 2)), counts), MinWidth(2, 2))
 
     def reached(chosen: tuple[RuleConfig, ...]) -> set[Release]:
         found, left = set[Release](), [Release.of([])]
@@ -348,7 +348,7 @@ def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: 
             released = left.pop()
             if released not in found:
                 found.add(released)
-                own = shared.anew(released)
+                own = shared.anew()
                 state, decider = surveyed(own, State.first(3, released)), Decider(own, rules_of(chosen))
                 left += [decider.decide(state, Past(1), t, "ada").state.released for t in range(8)]
         return found
@@ -358,11 +358,11 @@ def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: 
 
 @given(hs.lists(hs.integers(0, 63), max_size=6), hs.integers(1, 63))
 def test_one_step_refuses_nothing_that_comes_with_what_it_allows(czech: Table, released: list[int], asked: int) -> None:
-    judge, rule = Judge(czech, CRITERION, Release.of(released)), rules_of(rules("one_step"))[0]
+    judge, public, rule = Judge(czech, CRITERION), Release.of(released), rules_of(rules("one_step"))[0]
 
     def may_go_out(subtable: int) -> bool:
-        state = State.first(6, judge.released)
+        state = State.first(6, public)
         return rule.objection(Decider(judge)._question(state, Past(1), subtable, "ada")) is None
 
     if may_go_out(asked):
-        assert all(t in judge.released or may_go_out(t) for t in st.subsets(asked))
+        assert all(t in public or may_go_out(t) for t in st.subsets(asked))

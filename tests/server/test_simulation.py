@@ -66,12 +66,12 @@ def truth(czech: Table) -> BruteForce:
 
 @pytest.fixture(scope="module")
 def judge(czech: Table) -> Judge:
-    return Judge(czech, CRITERION, first_release("one-way", czech)[0])
+    return Judge(czech, CRITERION)
 
 
 @pytest.fixture(scope="module")
-def first(judge: Judge) -> State:
-    return surveyed(judge, State.first(6, judge.released))
+def first(czech: Table, judge: Judge) -> State:
+    return surveyed(judge, State.first(6, first_release("one-way", czech)[0]))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_every_state_of_a_course_keeps_the_criterion(
         seen.append(state)
         return asks(k, state)
 
-    own = judge.anew(first.released)
+    own = judge.anew()
     found = course(Decider(own, rules(name)), first, watched, length)
     for state in seen:
         assert truth.is_safe(state.released)
@@ -162,11 +162,9 @@ def test_any_number_of_workers_finds_the_same(czech: Table, opening: Opening, tw
 def test_the_same_requests_by_the_same_rules_are_decided_alike(judge: Judge, first: State) -> None:
     asked = list(stream(5, 6, 60))
     for name in ("myopic", "one_step", "batch"):
-        own = judge.anew(first.released)
+        own = judge.anew()
         decisions = replayed(own, first, iter(asked), rules(name))
-        found = course(
-            Decider(judge.anew(first.released), rules(name)), first, lambda k, _, asked=asked: asked[k], len(asked)
-        )
+        found = course(Decider(judge.anew(), rules(name)), first, lambda k, _, asked=asked: asked[k], len(asked))
         assert [one.outcome for one in decisions] == list(found.outcomes)
         assert [one.state.released.sub_tables for one in decisions] == list(found.released[1:])
 
@@ -211,7 +209,7 @@ def test_a_round_serves_most_interest(seed: int, judge: Judge, first: State, tru
             state = surveyed(judge, state.releasing(subtable))
     asked = generator.choice(np.arange(1, 64), 7, replace=False).tolist()
     waiting = {t: int(n) for t, n in zip(asked, generator.integers(1, 6, 7), strict=True)}
-    own = judge.anew(state.released)
+    own = judge.anew()
     chosen = round_of(own, state, waiting)
     larger = Release.of([*state.released.frontier, *chosen])
     assert own.released == state.released
@@ -225,7 +223,7 @@ def test_a_round_serves_most_interest(seed: int, judge: Judge, first: State, tru
 
 def test_of_many_that_wait_a_good_set_is_taken(judge: Judge, first: State, truth: BruteForce) -> None:
     waiting = {t: 1 + t % 3 for t in range(1, 64, 2)}
-    chosen = round_of(judge.anew(first.released), first, waiting)
+    chosen = round_of(judge.anew(), first, waiting)
     larger = Release.of([*first.released.frontier, *chosen])
     assert truth.is_safe(larger)
     assert all(t in larger or not truth.is_safe(larger.add(t)) for t in waiting)
@@ -237,7 +235,7 @@ def test_a_round_goes_by_weights(judge: Judge, first: State, czech: Table, truth
     def is_safe(state: State, *more: int) -> bool:
         return truth.is_safe(state.released.join(Release.of(more)))
 
-    states = [one.state for one in replayed(judge.anew(first.released), first, [(t, "ada") for t in range(1, 64)], ())]
+    states = [one.state for one in replayed(judge.anew(), first, [(t, "ada") for t in range(1, 64)], ())]
     state, one, other = next(
         (state, a, b)
         for state in reversed(states)  # the last have the fewest that are open
@@ -246,17 +244,17 @@ def test_a_round_goes_by_weights(judge: Judge, first: State, czech: Table, truth
     )
     for heavy in (one, other):
         weights = Weights.of(czech.schema, None, {st.label(heavy, czech.schema): 10.0})
-        assert round_of(judge.anew(state.released), state, {one: 2, other: 2}, weights) == (heavy,)
+        assert round_of(judge.anew(), state, {one: 2, other: 2}, weights) == (heavy,)
 
 
 def test_a_round_of_what_is_decided_releases_nothing(judge: Judge, first: State) -> None:
-    assert round_of(judge.anew(first.released), first, {}) == ()
-    assert round_of(judge.anew(first.released), first, {0b111111: 3, 0b1: 1}) == ()
+    assert round_of(judge.anew(), first, {}) == ()
+    assert round_of(judge.anew(), first, {0b111111: 3, 0b1: 1}) == ()
 
 
 def test_requests_of_a_batch_are_decided_by_rounds(judge: Judge, first: State) -> None:
     asked = [*stream(3, 6, 23)]
-    found = replayed(judge.anew(first.released), first, asked, rules("batch"))
+    found = replayed(judge.anew(), first, asked, rules("batch"))
     sizes = [first.released.sub_tables, *(one.state.released.sub_tables for one in found)]
     grown = {k for k in range(1, len(sizes)) if sizes[k] > sizes[k - 1]}
     assert len(grown) > 0
@@ -270,15 +268,15 @@ def test_requests_of_a_batch_are_decided_by_rounds(judge: Judge, first: State) -
 
 
 def test_a_round_asks_the_other_rules_again_as_a_server_does(judge: Judge, first: State, truth: BruteForce) -> None:
-    state = Decider(judge.anew(first.released)).decide(first, Past(6), 0b000011, "ada").state
+    state = Decider(judge.anew()).decide(first, Past(6), 0b000011, "ada").state
     asked = [(0b000111, "ada"), (0b001011, "bob")]
     assert truth.is_safe(state.released.add(asked[0][0]).add(asked[1][0]))
     both = (*rules("one_step_frontier"), *rules("batch"))
-    found = replayed(judge.anew(state.released), state, asked, both)
+    found = replayed(judge.anew(), state, asked, both)
     # with either public the other has no child on the frontier any more
     assert sorted((one.outcome, one.rule) for one in found) == [("refused", "one_step_frontier"), ("released", "batch")]
     assert found[-1].state.version == state.version + 1
-    assert {one.outcome for one in replayed(judge.anew(state.released), state, asked, rules("batch"))} == {"released"}
+    assert {one.outcome for one in replayed(judge.anew(), state, asked, rules("batch"))} == {"released"}
 
 
 # A history under other rules
@@ -304,7 +302,7 @@ def history(judge: Judge, first: State, czech: Table, asked: list[tuple[int, str
     body: dict[str, Any] = {"released": names(first.released.frontier), "unreleasable": names(first.unreleasable)}
     yield Told(next(seq), "frontier", None, {"version": 0, **body})
     state = first
-    for decision, (subtable, who) in zip(replayed(judge.anew(first.released), first, asked, ()), asked, strict=True):
+    for decision, (subtable, who) in zip(replayed(judge.anew(), first, asked, ()), asked, strict=True):
         number, label = next(seq), st.names(subtable, czech.schema)
         yield Told(number, "request", who, {"sub_table": label})
         yield Told(next(seq), "decision", None, {"request": number, "sub_table": label, "outcome": decision.outcome})
