@@ -20,7 +20,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Budget, Effort
@@ -152,7 +152,12 @@ def assess(
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     criterion = MinWidth(small_count, min_width, posterior_limit)
-    return Inquiry(table, criterion, effort=effort).ask(release_of(table, release)).assessment.named_by(table.schema)
+    return _inquiry(table, criterion, effort).ask(release_of(table, release)).assessment.named_by(table.schema)
+
+
+def _inquiry(table: Table, criterion: MinWidth, effort: Effort) -> Inquiry:
+    """Questions about a table of which nothing else is public."""
+    return Inquiry(table, Knowledge.of(table, NOTHING), criterion, effort=effort)
 
 
 def why(
@@ -177,7 +182,7 @@ def why(
     asked, held = st.parse(sub_table, table.schema), release_of(table, release)
     width = settings.widths(table).by_sub_table().get(asked)
     forbidden = not Wishes.of(table.schema, forbid=forbid).allows(asked)
-    reason = reason_of(Inquiry(table, settings.criterion, effort=effort), held, asked, width)
+    reason = reason_of(_inquiry(table, settings.criterion, effort), held, asked, width)
     return replace(reason, forbidden=forbidden and not reason.released)
 
 
@@ -200,7 +205,7 @@ def redesign(
     from sdc.ingest.hierarchies import hierarchies_of
     from sdc.search.redesign import redesign as redesigned
 
-    inquiry = Inquiry(table, MinWidth(small_count, min_width), effort=Effort(Budget(), executor=executor))
+    inquiry = _inquiry(table, MinWidth(small_count, min_width), Effort(Budget(), executor=executor))
     asked, levels = st.parse(sub_table, table.schema), hierarchies_of(hierarchies, table.schema)
     return redesigned(inquiry, release_of(table, release), asked, levels)
 

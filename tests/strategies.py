@@ -22,7 +22,7 @@ from sdc.model.cell_bounds import Intervals
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table
@@ -312,6 +312,13 @@ DFT_BOUNDS = _MALE + _FEMALE
 """Published bounds under {race x income, income x gender}, in C order."""
 
 
+def unknowing(
+    table: Table, criterion: MinWidth, policy: Policy = Policy.REFUSE, effort: Effort | None = None
+) -> Inquiry:
+    """Questions about a table of which nothing is public yet."""
+    return Inquiry(table, Knowledge.of(table, NOTHING), criterion, policy, effort or Effort())
+
+
 def inquiry_of(
     table: Table,
     min_width: int = 3,
@@ -324,4 +331,4 @@ def inquiry_of(
 ) -> Inquiry:
     """Questions about min width, put to the table."""
     effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
-    return Inquiry(table, MinWidth(small_count, min_width), policy, effort)
+    return unknowing(table, MinWidth(small_count, min_width), policy, effort)

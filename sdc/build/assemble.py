@@ -12,6 +12,7 @@ from sdc.ingest.hierarchies import hierarchies_of
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
@@ -65,7 +66,8 @@ class SearchSettings:
 
     def inquiry(self, table: Table) -> Inquiry:
         """What asks the criterion about the table; InputError for a small count below 1."""
-        return Inquiry(table, self.criterion, self.policy, self.effort, known=self.before.release(table.schema))
+        known = Knowledge.of(table, self.before.release(table.schema))
+        return Inquiry(table, known, self.criterion, self.policy, self.effort)
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""

@@ -20,7 +20,7 @@ from sdc.memory import peak_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criterion import STEPS_PER_SECOND, Effort
 from sdc.risk.critical_width import Above, CriticalWidths, widths_above, widths_of_sub_lattice
@@ -121,7 +121,9 @@ def _questions(table: Table, kind: Kind) -> float:
     variables, ends = range(len(table.schema)), list[float]()
     small = [st.of(kept) for size in (1, 2, 3) for kept in combinations(variables, size)]
     listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criterion.min_width), 0, 0)
-    inquiry = Inquiry(table, kind.criterion, effort=Effort(cells_per_slice=kind.cells_per_slice))
+    inquiry = Inquiry(
+        table, Knowledge.of(table, NOTHING), kind.criterion, effort=Effort(cells_per_slice=kind.cells_per_slice)
+    )
     wishes = Wishes(breadth=kind.wishes.breadth, questions=QUESTIONS)
     OrderedSearch(inquiry, listed, lambda step: ends.append(time.perf_counter()), wishes).run()
     return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0

@@ -182,6 +182,10 @@ class Knowledge:
     def _parts(self) -> dict[SubTable, Knowledge]:
         return {}
 
+    def plus(self, release: Release) -> Knowledge:
+        """What one knows who knows this once a release is out."""
+        return replace(self, release=self.release.join(release))
+
     def contains(self, other: Knowledge) -> bool:
         """Whether whoever knows this knows the other too: then `self | other == self`."""
         return (

@@ -137,3 +137,7 @@ def _sum_below(
 def most_parsimonious(subtable: SubTable, variables: int) -> Release:
     """MPR(T): T and the one-way sub-tables of the variables outside T ([KDSF] section 5.2)."""
     return Release.of([subtable, *(1 << v for v in range(variables))])
+
+
+NOTHING = Release.of([])
+"""No sub-table, not even the grand total."""

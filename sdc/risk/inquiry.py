@@ -24,7 +24,6 @@ from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
 
-NOTHING = Release.of([])
 OnPart: TypeAlias = Callable[[SharpPart, SharpProgress], None]
 MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
@@ -34,23 +33,25 @@ class Inquiry:
     """What a search asks with. What one question finds serves the next; what was proven stays with its judgement.
 
     Questions are best asked from small releases to larger ones: then only what a larger one adds is looked at. A
-    judgement of earlier can be gone back to with `resume`. InputError for a small count below 1.
+    judgement of earlier can be gone back to with `resume`. InputError for a small count below 1, ReleaseError for
+    what is known of another table.
 
+    known   what is public already: every release is judged together with it
     policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
     effort  what all questions together may cost
     spent   steps of its budget that they have taken
-    known   what is public already: every release is judged together with it
     """
 
     table: Table
+    known: Knowledge
     criterion: MinWidth
     policy: Policy = Policy.REFUSE
     effort: Effort = field(default_factory=Effort)
     bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
     spent: int = 0
-    known: Release = NOTHING
 
     def __post_init__(self) -> None:
+        self.known.check_is_of(self.table)
         if self.bank is None:
             self.bank = self.criterion.bank(self.table)
 
@@ -59,8 +60,8 @@ class Inquiry:
         return self.effort.executor
 
     def knows(self, release: Release) -> Knowledge:
-        """What an intruder knows where the release is public."""
-        return Knowledge.of(self.table, release.join(self.known) if self.known != NOTHING else release)
+        """What an intruder knows where the release is public too."""
+        return self.known.plus(release)
 
     def ask(self, release: Release, depth: Depth = Depth.FULL) -> Judgement:
         """The criterion's judgement of a release."""

@@ -18,7 +18,8 @@ from sdc.bounds.integer_system import IntegerSystem
 from sdc.model import subtable as st
 from sdc.model.derived import free_name, with_derived
 from sdc.model.errors import InputError, NotReleasableError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -129,7 +130,7 @@ def suppress_beside(
     _require_few(counts)
     zeros = table.zeros.excluded(subtable, table.schema)
     public = Release.of([*release.frontier, *st.children(subtable)])
-    inquiry = Inquiry(table, criterion, effort=effort)
+    inquiry = Inquiry(table, Knowledge.of(table, NOTHING), criterion, effort=effort)
     if (verdict := inquiry.ask(public).assessment.verdict) is not Verdict.SAFE:
         raise NotReleasableError(
             f"{st.label(subtable, table.schema)} cannot be published beside the release, whatever is withheld: with "
@@ -171,7 +172,7 @@ def _beside(
     name = free_name("what is not withheld", table.schema.names)
     grown = with_derived(table, tuple(st.members(subtable)), coding, Variable(name, labels))
     known = Release.of([*release.frontier, 1 << len(table.schema)])
-    return Inquiry(grown, criterion, effort=effort), known
+    return Inquiry(grown, Knowledge.of(grown, NOTHING), criterion, effort=effort), known
 
 
 class _Intruder:

@@ -198,7 +198,8 @@ class ReleaseSearch:
         inquiry = self.ordered.inquiry
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search = self.ordered
-        alone = Growth(inquiry.criterion, inquiry.policy, effort, search.widths, search.wishes, search.weights)
+        known, (criterion, policy) = inquiry.known.release, (inquiry.criterion, inquiry.policy)
+        alone = Growth(known, criterion, policy, effort, search.widths, search.wishes, search.weights)
         start = Grown(annealed.release, annealed.proof)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, replace(alone, start=start)])
         one, two = (

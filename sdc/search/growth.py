@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sdc.bounds.method import is_small
 from sdc.feasible.proof import Proof
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
@@ -32,8 +33,12 @@ class Grown:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """An ordered search from nothing, or where there is a `start` from a release that was accepted."""
+    """An ordered search from nothing, or where there is a `start` from a release that was accepted.
 
+    known  what is public already
+    """
+
+    known: Release
     criterion: MinWidth
     policy: Policy
     effort: Effort
@@ -50,7 +55,7 @@ def fits_a_worker(table: Table) -> bool:
 
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
-    inquiry = Inquiry(table, growth.criterion, growth.policy, growth.effort)
+    inquiry = Inquiry(table, Knowledge.of(table, growth.known), growth.criterion, growth.policy, growth.effort)
     search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights)
     if growth.start is None:
         found = search.run()

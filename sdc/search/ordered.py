@@ -13,11 +13,11 @@ from sdc.bounds.method import is_small
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.graph import component_with, independence_graph
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.inquiry import NOTHING, Inquiry
+from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.capabilities import LIMIT, require_together
 from sdc.search.found import Found
@@ -250,7 +250,7 @@ class OrderedSearch:
 
     def _grand_total(self) -> Judgement:
         judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total
-        if judgement.verdict is not Verdict.SAFE and self.inquiry.known != NOTHING:
+        if judgement.verdict is not Verdict.SAFE and self.inquiry.known.release != NOTHING:
             raise NothingReleasableError(
                 "what was published before is not shown to keep the minimum width "
                 f"{self.inquiry.criterion.min_width} by itself; nothing more can be released with it"

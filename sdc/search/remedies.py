@@ -13,6 +13,7 @@ from sdc.executor import IN_PROCESS
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -57,7 +58,7 @@ def attempt(table: Table, unit: Attempt) -> Release:
     growth, start, recoded = unit.growth, unit.start, unit.recode.table(table)
     if not len(recoded.at_risk(growth.criterion.small_count)):
         return Release.of([st.full(len(recoded.schema))])
-    inquiry = Inquiry(recoded, growth.criterion, growth.policy, growth.effort)
+    inquiry = Inquiry(recoded, Knowledge.of(recoded, growth.known), growth.criterion, growth.policy, growth.effort)
     inquiry.learn(start.proof, start.release)
     judgement = inquiry.ask(start.release)
     if not inquiry.accepts(judgement):
@@ -104,7 +105,8 @@ def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], inquiry: 
     least = inquiry.criterion.min_width  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
-    return Attempt(recode, Growth(inquiry.criterion, inquiry.policy, inquiry.effort, widths), start)
+    known = recode.release(inquiry.known.release)
+    return Attempt(recode, Growth(known, inquiry.criterion, inquiry.policy, inquiry.effort, widths), start)
 
 
 def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:

@@ -14,7 +14,8 @@ from typing import Any
 from sdc.bounds.method import is_small
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import MAX_VARIABLES
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -110,7 +111,8 @@ def audit(history: History, standard: Standard | None = None, effort: Effort | N
         _require_criterion(standard, about, history.name)
         differences = _differences(standard.table, about, replay)
         is_judged = not differences
-        inquiry = Inquiry(standard.table, standard.criterion, effort=effort or Effort())
+        known = Knowledge.of(standard.table, NOTHING)
+        inquiry = Inquiry(standard.table, known, standard.criterion, effort=effort or Effort())
         failures += differences or replay.unproven(inquiry)
     return Audit(
         entries=len(entries),

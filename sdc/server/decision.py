@@ -10,7 +10,8 @@ from math import log2
 from typing import Literal
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
@@ -142,7 +143,8 @@ class Decider:
         )
 
     def _breaking(self, simulation: Simulation, released: Release, larger: Release) -> int:
-        inquiry = Inquiry(self.judge.table, self.judge.criterion, effort=Effort(executor=self.executor))
+        table, known = self.judge.table, Knowledge.of(self.judge.table, NOTHING)
+        inquiry = Inquiry(table, known, self.judge.criterion, effort=Effort(executor=self.executor))
         return SimulatableSearch(inquiry, simulation).breaking(released, larger)
 
 

@@ -21,7 +21,7 @@ from sdc.bounds.enumeration import enumerate_tables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -58,7 +58,7 @@ def judged(table: Table, release: Release, sharp: Intervals, most_exact: int | N
 
 
 def one(table: Table, release: Release, sharp: Intervals, min_width: int) -> str:
-    asked = Inquiry(table, MinWidth(SMALL_COUNT, min_width), effort=Effort(BUDGET))
+    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, min_width), effort=Effort(BUDGET))
     judgement, bounds = asked.examine(release)
     shown = asked.criterion.proven(table, judgement.knowledge, judgement.proof)
     if not (within(sharp, bounds.outer) and within(bounds.inner, sharp)):

@@ -21,6 +21,8 @@ import yaml
 from side_by_side import data_file, machine, say
 
 from sdc.ingest.reading import read_table
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import DecomposableSearch
@@ -43,7 +45,8 @@ def main() -> None:
 
 def decomposable_best(min_width: int) -> int:
     """Sub-tables of the best decomposable release of four annealing chains."""
-    asked = Inquiry(read_table(data_file("cps13.parquet")), MinWidth(SMALL_COUNT, min_width))
+    table = read_table(data_file("cps13.parquet"))
+    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, min_width))
     return DecomposableSearch(asked).run().release.sub_tables
 
 

@@ -23,6 +23,7 @@ from sdc.intruder.moments import Rows, TrueCounts, at_truth
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.release import NOTHING
 from sdc.model.table import Counts, Table
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
@@ -90,7 +91,9 @@ def moments(table: Table) -> None:
 
 
 def annealing(table: Table) -> None:
-    chains = DecomposableSearch(Inquiry(table, MinWidth(2, 3)), Annealing(CoolingSchedule(STEPS), CHAINS))
+    chains = DecomposableSearch(
+        Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(2, 3)), Annealing(CoolingSchedule(STEPS), CHAINS)
+    )
     curve, points = LikelyCurve(chains, THRESHOLD, LIMITS), []
     took = seconds(lambda: points.extend(curve.run()))
     rows = [
@@ -129,7 +132,8 @@ def simulatable(name: str, table: Table, min_width: int) -> None:
 
 
 def _grown(table: Table, min_width: int, simulation: Simulation) -> int:
-    return SimulatableSearch(Inquiry(table, MinWidth(2, min_width)), simulation).run().release.sub_tables
+    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(2, min_width))
+    return SimulatableSearch(asked, simulation).run().release.sub_tables
 
 
 if __name__ == "__main__":

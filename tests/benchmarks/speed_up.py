@@ -24,7 +24,8 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import critical_widths
@@ -73,7 +74,9 @@ def widths(table: Table, floor: int, executor: Executor) -> tuple[Any, ...]:
 
 def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, ...]:
     """All at-risk cells bounded and certified by walks of moves, as in the assessment stage, nothing known before."""
-    asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor))
+    asked = Inquiry(
+        table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor)
+    )
     _, bounds = asked.examine(release)
     return bounds.outer, bounds.inner
 

@@ -26,7 +26,7 @@ from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.criterion import Effort
 from sdc.risk.critical_width import critical_widths
@@ -62,7 +62,7 @@ def of_prefix(table: Table, known: Knowledge, prefix: int, number: int) -> None:
 
 def of_growth(table: Table) -> None:
     """The cells that stopped each sub-table alone, as marginal cells of the component that it would be in."""
-    asked = Inquiry(table, MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort())
+    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort())
     found = OrderedSearch(asked, critical_widths(table, small_count=SMALL_COUNT)).run()
     stopped = [(cell, t) for cell, sub_tables in blockers(found.steps) for t in sub_tables]
     told: dict[str, list[float]] = {}

@@ -21,12 +21,11 @@ from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.criterion import Assessment, Budget, Effort, Judgement
 from sdc.risk.critical_width import critical_widths
-from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch, SearchStep
 from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
-from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables
+from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables, unknowing
 from tests.strategies import czech as czech_table
 
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
@@ -260,7 +259,7 @@ class TypedCriterion(MinWidth):
 @settings(max_examples=100)
 def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -> None:
     """All but the refused sub-tables and what contains them; one costs two questions a halving."""
-    asked = Inquiry(czech_table(), TypedCriterion(2, 1, refused=refused))
+    asked = unknowing(czech_table(), TypedCriterion(2, 1, refused=refused))
     found = OrderedSearch(asked, critical_widths(czech_table())).run()
     candidates = critical_widths(czech_table()).reaching(1)
     allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
@@ -350,6 +349,6 @@ def halves(table: Counts) -> Counts:
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
-    asked = Inquiry(czech_table(), MinWidth(2, 6, PosteriorLimit(max_above=0.5)))
+    asked = unknowing(czech_table(), MinWidth(2, 6, PosteriorLimit(max_above=0.5)))
     with pytest.raises(ConfigError, match=r"is not monotone: .*choose decomposable or simulatable"):
         OrderedSearch(asked, critical_widths(czech_table())).run()

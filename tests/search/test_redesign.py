@@ -15,9 +15,9 @@ from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.search.redesign import candidates, redesign
+from tests.strategies import unknowing
 
 LEVELS = {"place": ["land", "region", "place"]}
 SCHEMA = Schema(
@@ -45,7 +45,7 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     table = nested([count + 1 if k % 4 == 0 else count for k, count in enumerate(counts)])
     if not len(table.at_risk(2)):
         return
-    inquiry, asked = Inquiry(table, MinWidth(2, width)), st.parse("place*sex*ill", SCHEMA)
+    inquiry, asked = unknowing(table, MinWidth(2, width)), st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
     found = redesign(inquiry, before, asked, [(0, 1, 2)])
     best = None

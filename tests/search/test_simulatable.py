@@ -21,14 +21,13 @@ from sdc.model.graph import decompose
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep, Simulation
 from sdc.utility.measures import Weights
 from tests import judge
-from tests.strategies import dense, inquiry_of, knows, schema_of
+from tests.strategies import dense, inquiry_of, knows, schema_of, unknowing
 
 FEW = Simulation(draws=12, share=0.1)
 
@@ -37,7 +36,7 @@ def decisions_of(table: Table, criterion: MinWidth, simulation: Simulation = FEW
     """All decisions, whether or not the true table breaks the criterion in the end."""
     steps: list[SimulatedStep] = []
     with suppress(ReleaseError):
-        SimulatableSearch(Inquiry(table, criterion), simulation, on_step=steps.append).run()
+        SimulatableSearch(unknowing(table, criterion), simulation, on_step=steps.append).run()
     return steps
 
 
@@ -154,14 +153,14 @@ def test_candidates_come_in_a_public_order(czech: Table) -> None:
 def test_the_true_table_has_the_last_word() -> None:
     """Drawn ones hardly ever have the one cell that stands alone: what grew is refused, and nothing of it is said."""
     table = dense(schema_of([2, 2, 2]), [400, 0, 0, 0, 0, 0, 0, 1])
-    asked = Inquiry(table, MinWidth(2, 2))
+    asked = unknowing(table, MinWidth(2, 2))
     with pytest.raises(ReleaseError, match=r"breaks the criterion in the true table \(min width 1 to 1, required 2\)"):
         SimulatableSearch(asked, Simulation(20, 0.95)).run()
 
 
 def test_a_limit_that_the_true_table_breaks_is_named(czech: Table) -> None:
     """Its cells are wide enough: what is said is what is not."""
-    asked = Inquiry(czech, MinWidth(2, 6, PosteriorLimit(max_probability=0.01)))
+    asked = unknowing(czech, MinWidth(2, 6, PosteriorLimit(max_probability=0.01)))
     with pytest.raises(ReleaseError, match=r"required 6; under the law released .*0\.0314 \(at most 0\.01 allowed"):
         SimulatableSearch(asked, Simulation(10, 0.4)).run()
 
@@ -174,7 +173,7 @@ def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(czech: Table) -> Non
 
 def test_workers_decide_alike(czech: Table, two_workers: Executor) -> None:
     alone = SimulatableSearch(inquiry_of(czech, 6), FEW).run()
-    inquiry = Inquiry(czech, MinWidth(2, 6), effort=inquiry_of(czech, 6).effort)
+    inquiry = unknowing(czech, MinWidth(2, 6), effort=inquiry_of(czech, 6).effort)
     inquiry.effort = type(inquiry.effort)(executor=two_workers)
     assert SimulatableSearch(inquiry, FEW).run().steps == alone.steps
 
@@ -199,6 +198,6 @@ def test_what_it_does_not_take(czech: Table) -> None:
         SimulatableSearch(inquiry_of(czech.with_zeros(zeros), 6)).run()
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
     with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
-        SimulatableSearch(Inquiry(wide, MinWidth(20, 1))).run()
+        SimulatableSearch(unknowing(wide, MinWidth(20, 1))).run()
     with pytest.raises(ConfigError, match="the curve has no method simulatable"):
         sdc.risk_utility_curve(czech, min_widths=[3], methods=["simulatable"])

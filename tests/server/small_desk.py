@@ -15,11 +15,11 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS
 from sdc.risk.criterion import Witness
-from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.desk import Effect, Explained, Moment, Reply, Request
 from sdc.server.state import State
+from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -31,7 +31,7 @@ class SmallDesk:
         self.title, self.schema, self.records, self.public_id = "Small", table.schema, table.total, "0" * 32
         self.texts = NO_TEXTS
         self.rules: tuple[str, ...] = ("myopic",)
-        self._table, self._inquiry = table, Inquiry(table, criterion)
+        self._table, self._inquiry = table, unknowing(table, criterion)
         one_way = Release.of(1 << v for v in range(len(table.schema)))
         self._state = self._surveyed(State.first(len(table.schema), one_way))
         self._told: list[tuple[Request, Reply, Witness | None]] = []

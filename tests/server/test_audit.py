@@ -21,7 +21,6 @@ from sdc.model.errors import ConfigError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.audit import Standard, audit, check_chain
@@ -30,7 +29,7 @@ from sdc.storage.parquet import write_table
 from tests import judge
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.server.test_history import disarm, execute
-from tests.strategies import dense, schema_of
+from tests.strategies import dense, schema_of, unknowing
 
 CRITERION = MinWidth(2, 6)
 ONE_WAY = Release.of(1 << v for v in range(6))
@@ -42,7 +41,7 @@ class Writer:
     """Writes what a server would, or what a wrong one might."""
 
     def __init__(self, history: History, table: Table, start: Release = ONE_WAY) -> None:
-        self.history, self.schema, self.inquiry = history, table.schema, Inquiry(table, CRITERION)
+        self.history, self.schema, self.inquiry = history, table.schema, unknowing(table, CRITERION)
         self.released, self.unreleasable, self.version = start, set[SubTable](), 0
         self.frontier({"released": self.names(start.frontier), "direct": []})
 
