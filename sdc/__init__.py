@@ -3,7 +3,8 @@
 The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)` has their signatures; those that are
 called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
 `enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages: their verbs are `cell_bounds`,
-`publish_release` and, on the command line, `sdc verify`. `PosteriorLimit` is what limits what is likely.
+`publish_release` and, on the command line, `sdc verify`. `PosteriorLimit` is what limits what is likely,
+`knowledge` is what everybody knows of a table.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = [
     "enumerate",
     "enumerate_tables",
     "find_release",
+    "knowledge",
     "magnitude_table",
     "ordered_release",
     "posterior",
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         decomposable_release,
         enumerate_tables,
         find_release,
+        knowledge,
         magnitude_table,
         ordered_release,
         posterior,

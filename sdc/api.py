@@ -13,7 +13,7 @@ from sdc.bounds.in_units import bounds_in_units
 from sdc.build.assemble import SearchSettings, floor_of, no_widths, release_search
 from sdc.build.bounded import chosen_cells
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import read_table
+from sdc.ingest.reading import read_table, zeros_of
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -22,6 +22,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Budget, Effort
 from sdc.risk.critical_width import critical_widths
@@ -30,7 +31,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
-from sdc.search.capabilities import FORBID, LIMIT, REQUIRE, ZEROS, require_together, require_used
+from sdc.search.capabilities import BEFORE, FORBID, LIMIT, REQUIRE, ZEROS, require_together, require_used
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
@@ -64,6 +65,7 @@ __all__ = [
     "decomposable_release",
     "enumerate_tables",
     "find_release",
+    "knowledge",
     "magnitude_table",
     "ordered_release",
     "posterior",
@@ -78,11 +80,12 @@ __all__ = [
     "why",
 ]
 
-ReleaseLike: TypeAlias = Release | Sequence[str]
-IN_NO_LEDGER = "in no ledger; judged beside nothing published before"
+Public: TypeAlias = Knowledge | Release | Sequence[str]
+"""What is public of a table: what is known of it, or sub-tables, beside which nothing is known."""
+IN_NO_LEDGER = "in no ledger; judged beside nothing published before but what was named"
 
 
-def release_of(table: Table, sub_tables: ReleaseLike) -> Release:
+def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
     """The downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or no sub-table."""
     if isinstance(sub_tables, Release):
         return sub_tables
@@ -91,9 +94,38 @@ def release_of(table: Table, sub_tables: ReleaseLike) -> Release:
     return Release.of(st.parse(text, table.schema) for text in sub_tables)
 
 
+def knowledge(
+    table: Table,
+    release: Release | Sequence[str] = NOTHING,
+    *,
+    structural_zeros: str | Path | StructuralZeros | None = None,
+    hierarchies: Mapping[str, Sequence[str]] | None = None,
+) -> Knowledge:
+    """What everybody knows of a table: sub-tables that are public, and cells that are impossible.
+
+    structural_zeros  these, or a YAML file of patterns, see `sdc.ingest.structural_zeros`
+    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}: in
+                      which coarser category each category is becomes known, as structural zeros
+
+    ReleaseError as `release_of`, InputError where a record is in an impossible cell.
+    """
+    given = structural_zeros if isinstance(structural_zeros, StructuralZeros) else None
+    found = zeros_of(table, None if isinstance(structural_zeros, StructuralZeros) else structural_zeros, hierarchies)
+    return Knowledge.of(table, release_of(table, release), found.join(given or NO_ZEROS))
+
+
+def known_of(table: Table, public: Public) -> Knowledge:
+    """What is known; ReleaseError where it is of another table, and as `release_of`, InputError as `knowledge`."""
+    if not isinstance(public, Knowledge):
+        return Knowledge.of(table, release_of(table, public), NO_ZEROS)
+    public.check_is_of(table)
+    public.zeros.check(table.schema, table.codes, table.counts)
+    return public
+
+
 def cell_bounds(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     *,
     cells: str = "at-risk",
     small_count: int = 2,
@@ -106,13 +138,13 @@ def cell_bounds(
     release or the method does not fit.
     """
     chosen = chosen_cells(table, cells, small_count)
-    known = Knowledge.of(table, release_of(table, release))
+    known = known_of(table, public)
     return bounds_in_units(table, known, chosen, method, executor).named_by(table.schema)
 
 
 def sharp_bounds(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     *,
     cells: str = "at-risk",
     small_count: int = 2,
@@ -130,13 +162,13 @@ def sharp_bounds(
     """
     from sdc.risk.sharp import sharp_bounds as sharpest
 
-    chosen, known = chosen_cells(table, cells, small_count), Knowledge.of(table, release_of(table, release))
+    chosen, known = chosen_cells(table, cells, small_count), known_of(table, public)
     return sharpest(table, known, chosen, seconds=seconds, executor=executor)
 
 
 def assess(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     *,
     min_width: int,
     small_count: int = 2,
@@ -152,17 +184,13 @@ def assess(
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     criterion = MinWidth(small_count, min_width, posterior_limit)
-    return _inquiry(table, criterion, effort).ask(release_of(table, release)).assessment.named_by(table.schema)
-
-
-def _inquiry(table: Table, criterion: MinWidth, effort: Effort) -> Inquiry:
-    """Questions about a table of which nothing else is public."""
-    return Inquiry(table, Knowledge.of(table, NOTHING), criterion, effort=effort)
+    answer = Inquiry(table, known_of(table, public), criterion, effort=effort).ask(NOTHING)
+    return answer.assessment.named_by(table.schema)
 
 
 def why(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     sub_table: str,
     *,
     min_width: int,
@@ -179,16 +207,16 @@ def why(
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     settings = _settings(table, MinWidth(small_count, min_width, posterior_limit), effort)
-    asked, held = st.parse(sub_table, table.schema), release_of(table, release)
+    asked, known = st.parse(sub_table, table.schema), known_of(table, public)
     width = settings.widths(table).by_sub_table().get(asked)
     forbidden = not Wishes.of(table.schema, forbid=forbid).allows(asked)
-    reason = reason_of(_inquiry(table, settings.criterion, effort), held, asked, width)
+    reason = reason_of(Inquiry(table, known, settings.criterion, effort=effort), asked, width)
     return replace(reason, forbidden=forbidden and not reason.released)
 
 
 def redesign(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     sub_table: str,
     hierarchies: Mapping[str, Sequence[str]],
     *,
@@ -205,13 +233,15 @@ def redesign(
     from sdc.ingest.hierarchies import hierarchies_of
     from sdc.search.redesign import redesign as redesigned
 
-    inquiry = _inquiry(table, MinWidth(small_count, min_width), Effort(Budget(), executor=executor))
+    known, effort = known_of(table, public), Effort(Budget(), executor=executor)
+    inquiry = Inquiry(table, known, MinWidth(small_count, min_width), effort=effort)
     asked, levels = st.parse(sub_table, table.schema), hierarchies_of(hierarchies, table.schema)
-    return redesigned(inquiry, release_of(table, release), asked, levels)
+    return redesigned(inquiry, known.release, asked, levels)
 
 
 def ordered_release(
     table: Table,
+    public: Public,
     *,
     min_width: int,
     small_count: int = 2,
@@ -228,19 +258,20 @@ def ordered_release(
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
     policy = Policy.OUTER if accept_undecided else Policy.REFUSE
     settings = replace(_settings(table, MinWidth(small_count, min_width), effort), policy=policy)
-    return release_search(table, settings, settings.widths(table), on_step).ordered.run()
+    return release_search(table, known_of(table, public), settings, settings.widths(table), on_step).ordered.run()
 
 
-def bisection_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
+def bisection_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
     """The longest prefix of the list ordered by critical width that may go out, by bisection ([KDSF] 5.2).
 
     Settings as for `find_release`. NothingReleasableError where not even the first of the list may go out.
     """
-    return find_release(table, "bisection", min_width=min_width, **settings)
+    return find_release(table, public, "bisection", min_width=min_width, **settings)
 
 
 def decomposable_release(
     table: Table,
+    public: Public,
     *,
     min_width: int,
     small_count: int = 2,
@@ -265,28 +296,31 @@ def decomposable_release(
     criterion = MinWidth(small_count, min_width, posterior_limit)
     annealing = Annealing(CoolingSchedule(steps), chains, seed)
     settings = _settings(table, criterion, Effort(executor=executor), annealing, start, weights)
-    return release_search(table, settings, no_widths(), on_round=on_round).decomposable.run()
+    known = known_of(table, public)
+    require_together("decomposable", *_before(known))
+    return release_search(table, known, settings, no_widths(), on_round=on_round).decomposable.run()
 
 
-def best_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
+def best_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
     """The better of the ordered and the decomposable release, each with what can be added to it, and the reason.
 
     Settings as for `find_release`.
     """
-    return find_release(table, "best", min_width=min_width, **settings)
+    return find_release(table, public, "best", min_width=min_width, **settings)
 
 
-def simulatable_release(table: Table, *, min_width: int, **settings: Any) -> FoundRelease:
+def simulatable_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
     """A decomposable release that tells nothing by what it leaves out, with each decision and what that costs.
 
     Settings as for `find_release`. ReleaseError where the true table breaks the criterion in the end, ConfigError for
     structural zeros, InputError for more than 16 variables.
     """
-    return find_release(table, "simulatable", min_width=min_width, **settings)
+    return find_release(table, public, "simulatable", min_width=min_width, **settings)
 
 
 def find_release(
     table: Table,
+    public: Public,
     method: str,
     *,
     min_width: int,
@@ -330,8 +364,9 @@ def find_release(
     ConfigError for an unknown method, or one that does not work with what is given beside it or has no use for it.
     """
     require_method(method)
-    given = {ZEROS: table.zeros, LIMIT: posterior_limit, REQUIRE: require, FORBID: forbid}
-    require_together(method, *(name for name, value in given.items() if value))
+    known = known_of(table, public)
+    given = {ZEROS: known.zeros, LIMIT: posterior_limit, REQUIRE: require, FORBID: forbid}
+    require_together(method, *_before(known), *(name for name, value in given.items() if value))
     searching: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "draws": draws, "share": share}
     searching |= {"annealing": annealing, "start": start, "breadth": breadth, "questions": questions}
     require_used(method, (name for name, value in searching.items() if value != _DEFAULTS.get(name)))
@@ -348,7 +383,7 @@ def find_release(
         wishes=Wishes(best_subset=best_subset, breadth=breadth, questions=questions),
     )
     widths = no_widths() if method == "decomposable" else settings.widths(table)
-    return release_search(table, settings, widths, on_step, on_round, on_simulated).run(method)
+    return release_search(table, known, settings, widths, on_step, on_round, on_simulated).run(method)
 
 
 _DEFAULTS = find_release.__kwdefaults__ or {}
@@ -356,6 +391,7 @@ _DEFAULTS = find_release.__kwdefaults__ or {}
 
 def risk_utility_curve(
     table: Table,
+    public: Public,
     *,
     min_widths: Sequence[int],
     small_counts: Sequence[int] = (2,),
@@ -380,8 +416,15 @@ def risk_utility_curve(
     annealing = Annealing(CoolingSchedule(steps), chains, seed)
     least = MinWidth(small_counts[0], min(min_widths))
     settings = _settings(table, least, effort, annealing, weights=weights)
-    search = release_search(table, settings, settings.widths(table))
+    known = known_of(table, public)
+    require_together("curve", *_before(known))
+    search = release_search(table, known, settings, settings.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
+
+
+def _before(known: Knowledge) -> tuple[str, ...]:
+    """What was published before, as a capability."""
+    return BEFORE[:1] if known.release.variables else ()
 
 
 def _settings(
@@ -421,8 +464,8 @@ def publish_release(
 ) -> str:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
 
-    A table knows of no earlier publication and no ledger: what was published before is not judged with it, and no
-    ledger has it. That is what is returned, in words; where either counts, build by a config with `sdc run`.
+    It is in no ledger, and was judged beside nothing published before but what was named to the search as public. That
+    is what is returned, in words; where more counts, build by a config with `sdc run`.
 
     about   all else that `publication` in a config has, such as period, notes, formats and children
     labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
@@ -442,8 +485,10 @@ def publish_release(
     texts = _texts(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
     # the table that was judged, not the one given: the gate compares the two
     digest = judgement.bank.table.digest
-    certificate = Certificate(digest, known.release, criterion.small_count, criterion.min_width, judgement.proof)
-    cleared = clear(table, certificate, criterion, Policy.REFUSE)
+    certificate = Certificate(
+        digest, known.release, criterion.small_count, criterion.min_width, judgement.proof, known.zeros
+    )
+    cleared = clear(table, known, certificate, criterion, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, texts=texts)
         check_publication(cleared, into, title, texts)
@@ -493,32 +538,32 @@ def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
 
 def suppress(
     table: Table,
+    public: Public,
     sub_table: str,
     *,
     small_count: int,
     min_width: int,
-    beside: ReleaseLike | None = None,
     posterior_limit: PosteriorLimit | None = None,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
 
-    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. With
-    `beside`, a release, every at-risk cell of the whole table is judged for that too as `assess` does, with a limit and
-    a budget where they are given; by itself the sub-table has neither. InputError for too many cells or what is
+    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. Where a
+    sub-table is public, every at-risk cell of the whole table is judged beside that too as `assess` does, with a limit
+    and a budget where they are given; by itself the sub-table has neither. InputError for too many cells or what is
     released already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
     """
     from sdc.rules import suppression
 
-    subtable = st.parse(sub_table, table.schema)
-    if beside is None:
+    subtable, known = st.parse(sub_table, table.schema), known_of(table, public)
+    if known.release == NOTHING:
         counts = table.marginal(subtable).dense
-        zeros = table.zeros.excluded(subtable, table.schema)
+        zeros = known.zeros.excluded(subtable, table.schema)
         return suppression.suppress(counts, small_count, min_width, zeros=zeros)
     criterion = MinWidth(small_count, min_width, posterior_limit)
     effort = Effort(budget or Budget(), executor=executor)
-    return suppression.suppress_beside(table, subtable, release_of(table, beside), criterion, effort)
+    return suppression.suppress_beside(table, known, subtable, criterion, effort)
 
 
 def magnitude_table(
@@ -571,7 +616,7 @@ def require_new(folder: Path) -> None:
 
 def enumerate_tables(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     *,
     limit: int | None = None,
     max_steps: int | None = None,
@@ -584,12 +629,12 @@ def enumerate_tables(
     """
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
-    return enumerate_feasible(table, Knowledge.of(table, release_of(table, release)), limit, max_steps, watch)
+    return enumerate_feasible(table, known_of(table, public), limit, max_steps, watch)
 
 
 def posterior(
     table: Table,
-    release: ReleaseLike,
+    public: Public,
     *,
     law: str = "released",
     alpha: float = 0.5,
@@ -623,7 +668,7 @@ def posterior(
         raise InputError(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
-    known, asked = Knowledge.of(table, release_of(table, release)), chosen_cells(table, cells, small_count)
+    known, asked = known_of(table, public), chosen_cells(table, cells, small_count)
     held, sampling = groups(CellMarginals(table, asked), known, share), Sampling(draws, chains, seed)
     if law == intruder.AVERAGE:
         found = average(table, known, priors or {}, asked, alpha, sampling, executor)

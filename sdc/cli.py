@@ -151,14 +151,13 @@ def bounds(
     as_json: Json = False,
 ) -> None:
     """Bounds of each cell, given a release."""
-    from sdc import api
     from sdc.build.bounded import bounded
     from sdc.storage.results import bounds_facts
 
     which = _once("--cells", cells, "at-risk")
     _check_sharp(sharp, seconds, method)
     about = _read(subject, variables, structural_zeros, "bounds")
-    held = api.release_of(about.table, about.release(release))
+    held = about.public(release)
     with _executor(subject, workers) as executor:
         found, by = bounded(
             about,
@@ -170,7 +169,7 @@ def bounds(
             executor=executor,
             say=lambda line: print(line, file=sys.stderr),
         )
-    facts = bounds_facts(held, found, by, about.table.schema)
+    facts = bounds_facts(held.release, found, by, about.table.schema)
     if as_json:
         print_json(facts)
     else:
@@ -204,7 +203,7 @@ def assess(
     with _executor(subject, workers) as executor:
         answer = api.assess(
             data,
-            about.release(release),
+            about.public(release),
             min_width=min_width,
             small_count=small_count,
             posterior_limit=limit,
@@ -250,7 +249,7 @@ def why_command(
 
     about = _read(subject, variables, structural_zeros, "redesign" if redesign else "why")
     min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
-    held = about.release(release) if release or about.released is not None else about.one_way
+    held = about.public(release) if release or about.released is not None else about.one_way
     if held == about.one_way:
         print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
     with _executor(subject, workers) as executor:
@@ -356,6 +355,7 @@ def release(
     with _executor(subject, workers) as executor:
         found = api.find_release(
             data,
+            about.known,
             method,
             min_width=min_width,
             small_count=small_count,
@@ -405,7 +405,7 @@ def enumerate_command(
     steps, about = UNASKED_STEPS if limit is None else None, _read(subject, variables, structural_zeros, "enumerate")
     with _ended_by_interrupt() as ended:
         watch = Nodes(lambda text: print(text, file=sys.stderr, flush=True), ended)
-        held = about.release(release)
+        held = about.public(release)
         found = api.enumerate_tables(about.table, held, limit=limit, max_steps=steps, watch=watch)
     if ended.is_set():
         print("interrupted: this is what is known so far", file=sys.stderr)
@@ -480,7 +480,7 @@ def posterior_command(
     with _executor(subject, workers) as executor:
         found = api.posterior(
             data,
-            about.release(release),
+            about.public(release),
             law=law,
             alpha=alpha,
             priors=priors,
@@ -492,7 +492,7 @@ def posterior_command(
             share=share,
             executor=executor,
         )
-        bounded = api.cell_bounds(data, about.release(release), cells=cells, small_count=small_count, executor=executor)
+        bounded = api.cell_bounds(data, about.public(release), cells=cells, small_count=small_count, executor=executor)
     facts = posterior_facts(found, bounded, data.schema, threshold)
     if as_json:
         print_json(facts)
@@ -596,7 +596,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float])
         **({} if found.reason is None else {"reason": found.reason}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,
-        "utility": utility_of_release(table, found.release, weights_of(table, weights)).facts,
+        "utility": utility_of_release(table, found.judgement.knowledge, weights_of(table, weights)).facts,
         "assessment": assessment_facts(found.assessment, table.schema),
     }
 

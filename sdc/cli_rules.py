@@ -98,10 +98,10 @@ def suppress(
     beside, table = about.released is not None, _marginal(about, sub_table)
     found = api.suppress(
         about.table,
+        about.public(None) if beside else about.known,
         sub_table,
         small_count=about.small_count(small_count),
         min_width=about.min_width(min_width),
-        beside=about.released,
         posterior_limit=about.limit(None),
         budget=about.budget,
     )

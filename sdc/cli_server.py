@@ -14,6 +14,7 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
+    from sdc.model.knowledge import Knowledge
     from sdc.model.table import Table
     from sdc.server.audit import Standard
 
@@ -153,6 +154,8 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
     """
     from sdc.build.build import open_build
     from sdc.executor import IN_PROCESS
+    from sdc.model.knowledge import Knowledge
+    from sdc.model.release import NOTHING
     from sdc.risk.min_width import MinWidth
     from sdc.server.audit import Standard
 
@@ -162,7 +165,8 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
             raise ConfigError(f"--table {given} has a criterion; leave out --small-count and --min-width")
         build = open_build(checked_path(given))
         build.config.require("audit")
-        return Standard(build.counted(IN_PROCESS).table, build.criterion, given)
+        counted = build.counted(IN_PROCESS)
+        return Standard(counted.table, Knowledge.of(counted.table, NOTHING, counted.zeros), build.criterion, given)
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own
     if not said and given is None:
@@ -174,12 +178,18 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
             f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
             "server's config with --table, or --small-count and --min-width"
         )
-    return Standard(_read(path), MinWidth(small_count, min_width), "the options")
+    return Standard(*_read(path), MinWidth(small_count, min_width), "the options")
 
 
-def _read(path: str) -> Table:
+def _read(path: str) -> tuple[Table, Knowledge]:
+    """A table, and what is known beside what is released of it; of a server's folder as that has it."""
     from sdc.ingest.reading import read_table
+    from sdc.model.knowledge import Knowledge
+    from sdc.model.release import NOTHING
+    from sdc.model.structural_zeros import NO_ZEROS
     from sdc.run_format import SCHEMA
-    from sdc.storage.parquet import read_written_table
+    from sdc.storage.parquet import read_written_table, read_zeros
 
-    return read_written_table(path) if os.path.isfile(os.path.join(path, SCHEMA)) else read_table(path)
+    is_written = os.path.isfile(os.path.join(path, SCHEMA))
+    table = read_written_table(path) if is_written else read_table(path)
+    return table, Knowledge.of(table, NOTHING, read_zeros(path) if is_written else NO_ZEROS)

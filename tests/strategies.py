@@ -24,7 +24,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.criterion import Budget, Effort
 from sdc.risk.inquiry import Inquiry
@@ -58,9 +58,9 @@ def dense_counts(table: Table) -> Counts:
     return counts
 
 
-def knows(table: Table, release: Release) -> Knowledge:
-    """What is known of the table, its structural zeros too, once the release is out."""
-    return Knowledge.of(table, release)
+def knows(table: Table, release: Release, zeros: StructuralZeros = NO_ZEROS) -> Knowledge:
+    """What is known of the table once the release is out."""
+    return Knowledge.of(table, release, zeros)
 
 
 def components(release: Release, variables: int, together: tuple[int, ...] = ()) -> Decomposition:
@@ -175,10 +175,10 @@ def _is_consistent(zeros: StructuralZeros, table: Table) -> bool:
 
 
 @hs.composite
-def informed_tables_and_releases(draw: hs.DrawFn, max_records: int = 8) -> tuple[Table, Release]:
-    """A small table, perhaps with structural zeros, and a release of any kind."""
+def tables_and_knowledge(draw: hs.DrawFn, max_records: int = 8) -> tuple[Table, Knowledge]:
+    """A small table, and of it a release of any kind, perhaps with structural zeros."""
     table, release = draw(tables_and_releases(max_records))
-    return table.with_zeros(draw(structural_zeros(table))), release
+    return table, knows(table, release, draw(structural_zeros(table)))
 
 
 @hs.composite
@@ -204,13 +204,13 @@ def _changes(draw: hs.DrawFn, table: Table) -> Differences:
     return Differences(np.array([0, len(entries)]), cells, np.array([change for _, change in entries], np.int64))
 
 
-def gives_feasible(table: Table, release: Release, cells: Codes, changes: Counts) -> bool:
+def gives_feasible(table: Table, known: Knowledge, cells: Codes, changes: Counts) -> bool:
     """The judge of a difference: each cell once, and the dense table it gives checked marginal by marginal."""
     before = dense_counts(table)
     after = before.copy()
     np.add.at(after, tuple(cells.T), changes)
-    impossible = table.zeros.contains(every_cell(table.schema)).reshape(before.shape)
-    summed = [tuple(v for v in range(before.ndim) if not st.has(element, v)) for element in release.frontier]
+    impossible = known.zeros.contains(every_cell(table.schema)).reshape(before.shape)
+    summed = [tuple(v for v in range(before.ndim) if not st.has(element, v)) for element in known.release.frontier]
     same = all(np.array_equal(before.sum(axis=axes), after.sum(axis=axes)) for axes in summed)
     return same and after.min() >= 0 and not after[impossible].any() and len(np.unique(cells, axis=0)) == len(cells)
 
@@ -221,26 +221,27 @@ def rewritten(subtables: Iterable[int], part: int) -> Release:
     return Release.of(sum(1 << place for place, v in enumerate(kept) if s >> v & 1) for s in subtables)
 
 
-def assert_splits(table: Table, release: Release, proof: Proof) -> None:
+def assert_splits(known: Knowledge, proof: Proof) -> None:
     """The judge of components: all variables, what is released or impossible in one, and a junction tree of them."""
     parts = [part.variables for part in proof.parts]
     assert all(parts)
-    assert st.full(len(table.schema)) == Release.of(parts).variables
-    assert all(any(st.is_within(s, part) for part in parts) for s in [*release.frontier, *table.zeros.subtables])
+    assert st.full(len(known.schema)) == Release.of(parts).variables
+    together = [*known.release.frontier, *known.zeros.subtables]
+    assert all(any(st.is_within(s, part) for part in parts) for s in together)
     assert len(proof.separators) == len(parts) - 1
     for j, separator in enumerate(proof.separators, start=1):
         assert parts[j] & Release.of(parts[:j]).variables == separator
         assert any(st.is_within(separator, earlier) for earlier in parts[:j])
-        assert separator in release
+        assert separator in known.release
 
 
-def shown_by(table: Table, release: Release, cells: Codes, proof: Proof) -> Intervals:
+def shown_by(table: Table, known: Knowledge, cells: Codes, proof: Proof) -> Intervals:
     """(cells, 2) the ends again from what is handed out: each part's cover, its differences one by one, and the tree.
 
     Asserts on the way that all of it is as it should be.
     """
-    assert_splits(table, release, proof)
-    ends = [_shown_by_part(table, release, cells, part) for part in proof.parts]
+    assert_splits(known, proof)
+    ends = [_shown_by_part(table, known, cells, part) for part in proof.parts]
     shown = []
     for row, cell in enumerate(cells):
         between = [_count_at(table, separator, cell) for separator in proof.separators]
@@ -249,14 +250,15 @@ def shown_by(table: Table, release: Release, cells: Codes, proof: Proof) -> Inte
     return np.array(shown, np.int64).reshape(-1, 2)
 
 
-def _shown_by_part(table: Table, release: Release, cells: Codes, part: ComponentProof) -> list[tuple[int, int]]:
+def _shown_by_part(table: Table, known: Knowledge, cells: Codes, part: ComponentProof) -> list[tuple[int, int]]:
     kept = [v for v in range(len(table.schema)) if part.variables >> v & 1]
     inside = table.marginal(part.variables)
-    public = rewritten(release.frontier, part.variables)
+    zeros = known.zeros.within(part.variables)
+    public = knows(inside, rewritten(known.release.frontier, part.variables), zeros)
     assert part.cover is not None
     cover = Release.of(part.cover.cliques)
-    assert all(element in cover for element in public.frontier)
-    assert all(subtable in cover for subtable in inside.zeros.subtables)
+    assert all(element in cover for element in public.release.frontier)
+    assert all(subtable in cover for subtable in zeros.subtables)
     marginals = CellMarginals(inside, cells[:, kept])
     found = explicit_bounds(marginals, part.cover, knows(inside, cover).is_floating).tolist()
     for changed, changes in part.differences:
@@ -313,10 +315,14 @@ DFT_BOUNDS = _MALE + _FEMALE
 
 
 def unknowing(
-    table: Table, criterion: MinWidth, policy: Policy = Policy.REFUSE, effort: Effort | None = None
+    table: Table,
+    criterion: MinWidth,
+    policy: Policy = Policy.REFUSE,
+    effort: Effort | None = None,
+    zeros: StructuralZeros = NO_ZEROS,
 ) -> Inquiry:
     """Questions about a table of which nothing is public yet."""
-    return Inquiry(table, Knowledge.of(table, NOTHING), criterion, policy, effort or Effort())
+    return Inquiry(table, knows(table, NOTHING, zeros), criterion, policy, effort or Effort())
 
 
 def inquiry_of(
@@ -328,7 +334,8 @@ def inquiry_of(
     executor: Executor = IN_PROCESS,
     cells_per_slice: int = CELLS_PER_SLICE,
     policy: Policy = Policy.REFUSE,
+    zeros: StructuralZeros = NO_ZEROS,
 ) -> Inquiry:
     """Questions about min width, put to the table."""
     effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
-    return unknowing(table, MinWidth(small_count, min_width), policy, effort)
+    return unknowing(table, MinWidth(small_count, min_width), policy, effort, zeros)

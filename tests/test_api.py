@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import sdc
-from sdc.model.errors import InputError, ReleaseError
-from sdc.model.release import Release
+from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
@@ -31,6 +33,7 @@ VERBS = [
     "enumerate",
     "enumerate_tables",
     "find_release",
+    "knowledge",
     "magnitude_table",
     "ordered_release",
     "posterior",
@@ -46,6 +49,7 @@ VERBS = [
     "widths",
 ]
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
+EMPTY_CELL = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -70,7 +74,7 @@ def test_a_notebook_in_seven_lines() -> None:
     """The published figures of [KDSF] 5.2, through nothing but the verbs."""
     table = sdc.read_table(CZECH_CSV)
     assert sdc.critical_widths(table).of(0b001111 | 0b100000) == 3
-    found = sdc.ordered_release(table, min_width=6)
+    found = sdc.ordered_release(table, sdc.knowledge(table), min_width=6)
     assert found.release.sub_tables_with_total == 60
     assert sdc.assess(table, found.release, min_width=9).releasable is True
     assert sdc.cell_bounds(table, found.release).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
@@ -79,7 +83,7 @@ def test_a_notebook_in_seven_lines() -> None:
 
 def test_a_limit_on_what_is_likely(czech: Table) -> None:
     limit = sdc.PosteriorLimit(max_probability=0.02)
-    found = sdc.decomposable_release(czech, min_width=6, steps=500, chains=1, posterior_limit=limit)
+    found = sdc.decomposable_release(czech, NOTHING, min_width=6, steps=500, chains=1, posterior_limit=limit)
     assert found.assessment.likely is not None
     assert found.assessment.likely.highest <= 0.02
     assert sdc.assess(czech, found.release, min_width=6, posterior_limit=limit).releasable is True
@@ -87,7 +91,7 @@ def test_a_limit_on_what_is_likely(czech: Table) -> None:
 
 
 def test_decisions_that_tell_nothing(czech: Table) -> None:
-    found = sdc.simulatable_release(czech, min_width=6, draws=10)
+    found = sdc.simulatable_release(czech, NOTHING, min_width=6, draws=10)
     assert found.release.sub_tables == 39
     assert str(found.reason).startswith("Decisions that tell nothing of the table cost 20 sub-tables")
 
@@ -97,6 +101,49 @@ def test_a_release_is_given_by_names_or_as_a_release(czech: Table) -> None:
     release = Release.of(sum(1 << czech.schema.index(v) for v in name.split("*")) for name in FRONTIER)
     assert sdc.cell_bounds(czech, release).outer.tolist() == by_names.outer.tolist()
     assert by_names.exact.all()
+
+
+def test_what_is_impossible_is_given_with_what_is_public(czech: Table, tmp_path: Path) -> None:
+    """195 of the 810 feasible tables have it, and they leave the first at-risk cell [0, 6] instead of [0, 10]."""
+    (tmp_path / "zeros.yaml").write_text('- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}')
+    known = sdc.knowledge(czech, FRONTIER, structural_zeros=tmp_path / "zeros.yaml")
+    assert known == sdc.knowledge(czech, FRONTIER, structural_zeros=EMPTY_CELL) != sdc.knowledge(czech, FRONTIER)
+    assert sdc.cell_bounds(czech, known).outer.tolist() == [[0, 6], [0, 9], [0, 9]]
+    assert sdc.enumerate_tables(czech, known).feasible_tables == 195
+    assert sdc.assess(czech, known, min_width=7).releasable is False
+    released = sdc.find_release(czech, sdc.knowledge(czech, structural_zeros=EMPTY_CELL), "ordered", min_width=7)
+    assert not released.release.contains(known.release)
+    with pytest.raises(InputError, match="structural zeros contradict the data: A = no and B = no"):
+        sdc.knowledge(czech, structural_zeros=StructuralZeros((((0, (0,)), (1, (0,))),)))
+
+
+def test_levels_of_one_variable_are_known_from_a_hierarchy() -> None:
+    table = sdc.read_table(pa.table({"major": ["m", "m", "n"], "detail": ["c", "d", "e"]}))
+    known = sdc.knowledge(table, hierarchies={"industry": ["major", "detail"]})
+    assert known.zeros.labels(table.schema) == ["major = m and detail = e", "major = n and detail = c or d"]
+    with pytest.raises(InputError, match="major"):
+        sdc.knowledge(table, hierarchies={"industry": ["detail", "major"]})
+
+
+def test_a_search_goes_on_from_what_is_public(czech: Table) -> None:
+    found = sdc.ordered_release(czech, ["A*B*C*F"], min_width=6)
+    assert found.release.contains(Release.of([0b100111]))
+    for verb in (sdc.decomposable_release, sdc.simulatable_release, sdc.best_release):
+        with pytest.raises(ConfigError, match="judged by the ordered search and by bisection alone; choose one"):
+            verb(czech, ["A*B*C*F"], min_width=6)
+    with pytest.raises(ConfigError, match="not judged together with what was published before"):
+        sdc.risk_utility_curve(czech, ["A*B*C*F"], min_widths=[6])
+
+
+def test_knowledge_of_another_table_is_refused(czech: Table) -> None:
+    other = Table.of(czech.schema, czech.codes, czech.counts + 2)
+    with pytest.raises(
+        ReleaseError, match=r"what is known is of \d+ records of A, .*; give what is known of this table"
+    ):
+        sdc.cell_bounds(czech, sdc.knowledge(other, FRONTIER))
+    full = Table.of(czech.schema, np.array([[1, 0, 0, 1, 1, 1]]), np.array([czech.total]))
+    with pytest.raises(InputError, match="structural zeros contradict the data"):
+        sdc.cell_bounds(full, sdc.knowledge(czech, FRONTIER, structural_zeros=EMPTY_CELL), cells="all")
 
 
 def test_all_cells_or_those_at_risk(czech: Table) -> None:
@@ -134,30 +181,32 @@ def test_no_at_risk_cell(czech: Table) -> None:
     with pytest.raises(InputError, match=r"no at-risk cell: .* every sub-table may be released"):
         sdc.cell_bounds(ample, ["A"])
     assert sdc.assess(ample, ["A"], min_width=1).releasable
-    assert sdc.ordered_release(ample, min_width=5).release == Release.of([63])
+    assert sdc.ordered_release(ample, NOTHING, min_width=5).release == Release.of([63])
     for method in ("ordered", "decomposable", "best"):
-        found = sdc.find_release(ample, method, min_width=5, forbid=["A*B"])
+        found = sdc.find_release(ample, NOTHING, method, min_width=5, forbid=["A*B"])
         assert found.frontier == ["A*C*D*E*F", "B*C*D*E*F"]
         assert str(found.reason).startswith("No cell is at risk: no count is from 1 to 2")
     # where it took all for that reason, what it refuses elsewhere would tell that a cell is at risk
-    simulated = sdc.find_release(ample, "simulatable", min_width=5, forbid=["A*B"])
+    simulated = sdc.find_release(ample, NOTHING, "simulatable", min_width=5, forbid=["A*B"])
     assert simulated.frontier == ["A*C*D*E*F", "B*C*D*E"]
 
 
 def test_the_decomposable_and_the_best_release(czech: Table) -> None:
     """REFERENCE section 2: 48 with the total up to the width 10, 32 from 11 on; and 60 for the better of both."""
     for min_width, with_total in ((10, 48), (11, 32)):
-        found = sdc.decomposable_release(czech, min_width=min_width, seed=1, chains=2, steps=2000)
+        found = sdc.decomposable_release(czech, NOTHING, min_width=min_width, seed=1, chains=2, steps=2000)
         assert found.release.sub_tables_with_total == with_total
         assert found.assessment.releasable is True
-    assert sdc.decomposable_release(czech, min_width=40, steps=1, start="[A,E]").release.contains(
+    assert sdc.decomposable_release(czech, NOTHING, min_width=40, steps=1, start="[A,E]").release.contains(
         Release.of([0b010001])
     )
-    assert sdc.best_release(czech, min_width=6, chains=1, steps=500).release.sub_tables_with_total == 60
+    assert sdc.best_release(czech, NOTHING, min_width=6, chains=1, steps=500).release.sub_tables_with_total == 60
 
 
 def test_what_counts_more_is_released(czech: Table) -> None:
-    found = sdc.decomposable_release(czech, min_width=40, steps=2000, weights={"B*C*F": 0.1, "B*C*E": 90, "A": 2})
+    found = sdc.decomposable_release(
+        czech, NOTHING, min_width=40, steps=2000, weights={"B*C*F": 0.1, "B*C*E": 90, "A": 2}
+    )
     assert 0b010110 in found.release
     assert found.value > found.release.sub_tables
 
@@ -178,14 +227,14 @@ def test_what_counts_more_is_released(czech: Table) -> None:
 )
 def test_faulty_settings_of_annealing(settings: dict[str, Any], message: str, czech: Table) -> None:
     with pytest.raises(InputError, match=message):
-        sdc.decomposable_release(czech, min_width=6, **settings)
+        sdc.decomposable_release(czech, NOTHING, min_width=6, **settings)
 
 
 def test_a_width_that_nothing_reaches(czech: Table) -> None:
     with pytest.raises(ReleaseError, match=r"minimum width 1842 .* grand total 1841 .*at most 1841"):
-        sdc.ordered_release(czech, min_width=1842)
+        sdc.ordered_release(czech, NOTHING, min_width=1842)
     with pytest.raises(ReleaseError, match=r"minimum width 261 is not reached even when only the one-way.*at most 260"):
-        sdc.decomposable_release(czech, min_width=261)
+        sdc.decomposable_release(czech, NOTHING, min_width=261)
 
 
 # What results say of themselves
@@ -201,7 +250,7 @@ def test_help_and_dir_list_the_verbs_with_their_signatures() -> None:
 
 
 def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
-    found = sdc.ordered_release(czech, min_width=6)
+    found = sdc.ordered_release(czech, NOTHING, min_width=6)
     assert found.frontier == FRONTIER
     widths, bounds = sdc.widths(czech), sdc.cell_bounds(czech, found.release)
     answer = sdc.assess(czech, FRONTIER, min_width=10)
@@ -229,7 +278,7 @@ def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
 
 
 def test_a_result_without_names_says_so(czech: Table) -> None:
-    answer = sdc.ordered_release(czech, min_width=6).assessment
+    answer = sdc.ordered_release(czech, NOTHING, min_width=6).assessment
     with pytest.raises(InputError, match=r"this Assessment has no names of its own; call named_by\(table\.schema\)"):
         answer.to_arrow()
     assert answer._repr_html_().startswith("<p>Assessment: safe")
@@ -248,9 +297,9 @@ def test_names_are_escaped_on_the_page() -> None:
 )
 def test_a_width_below_one_is_refused_everywhere(verb: str, czech: Table) -> None:
     with pytest.raises(InputError, match="min_width is 0; give at least 1, or nothing is protected"):
-        getattr(sdc, verb)(czech, min_width=0)
+        getattr(sdc, verb)(czech, NOTHING, min_width=0)
     with pytest.raises(InputError, match="small_count is 0; give at least 1"):
-        getattr(sdc, verb)(czech, min_width=3, small_count=0)
+        getattr(sdc, verb)(czech, NOTHING, min_width=3, small_count=0)
 
 
 def test_a_width_below_one_is_refused_in_an_assessment(czech: Table) -> None:

@@ -44,7 +44,7 @@ NO_FEATURES = {
     "settings of assessment": ("sharp_seconds",),
 }
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "migrate", "papers"}
-NO_VERBS = {"read_table", "PosteriorLimit"}
+NO_VERBS = {"read_table", "knowledge", "PosteriorLimit"}
 
 
 # The table
@@ -194,11 +194,17 @@ def test_a_command_refuses_a_config_before_its_table_is_read(tmp_path: Path) -> 
 
 def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> None:
     made(tmp_path, (), [0])
-    read = product_of_python.read_table(tmp_path / "table.csv", structural_zeros=tmp_path / "zeros.yaml")
+    read = product_of_python.read_table(tmp_path / "table.csv")
+    nothing, before = product_of_python.knowledge(read), product_of_python.knowledge(read, ["a"])
+    informed = product_of_python.knowledge(read, structural_zeros=tmp_path / "zeros.yaml")
     limit = product_of_python.PosteriorLimit(max_probability=0.5)
-    for method, given, name in (("simulatable", None, table.ZEROS), ("best", limit, table.LIMIT)):
+    for method, known, given, name in (
+        ("simulatable", informed, None, table.ZEROS),
+        ("best", nothing, limit, table.LIMIT),
+        ("best", before, None, "earlier"),
+    ):
         with pytest.raises(ConfigError) as refused:
-            product_of_python.find_release(read, method, min_width=WIDTH, posterior_limit=given)
+            product_of_python.find_release(read, known, method, min_width=WIDTH, posterior_limit=given)
         assert str(refused.value) == refusal(method, name)
 
 

@@ -33,6 +33,7 @@ from sdc.build.stages import STAGES, run_all
 from sdc.config import ExecutionConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import SdcError
+from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.search.best import FoundRelease
@@ -696,7 +697,7 @@ def test_the_published_release(min_width: int, sdc: Sdc) -> None:
 def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) -> None:
     words = ["release", CZECH, "--method", "ordered", "--min-width", "1000"]
     found = sdc(*words, "--out", tmp_path / "public", "--json").document
-    assert found["published"] == "in no ledger; judged beside nothing published before"
+    assert found["published"] == "in no ledger; judged beside nothing published before but what was named"
     assert (found["frontier"], found["sub_tables"], found["sub_tables_with_total"]) == ([[]], 0, 1)
     assert tree(tmp_path / "public") == BESIDE
     total = sdc(*words)
@@ -708,7 +709,8 @@ def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
     answer = sdc(*words)
     assert answer.status == 0
-    assert f"published     {tmp_path / 'public'}, in no ledger; judged beside nothing published before" in answer.out
+    said = "in no ledger; judged beside nothing published before but what was named"
+    assert f"published     {tmp_path / 'public'}, {said}" in answer.out
     stems = [f"{number:03}_{name.replace('*', '-')}" for number, name in enumerate(FRONTIER, start=1)]
     expected = {f"{stem}.{suffix}" for stem in stems for suffix in ("csv", "parquet")}
     assert tree(tmp_path) == {
@@ -756,9 +758,9 @@ def test_a_release_that_is_not_proven_is_not_published(
     write_csv(tmp_path / "table.csv", table_columns(scattered(6)))
     search = api.find_release
 
-    def undecided(table: Table, method: str, **settings: Any) -> FoundRelease:
+    def undecided(table: Table, known: Knowledge, method: str, **settings: Any) -> FoundRelease:
         spent = inquiry_of(table, 3, budget=Budget(1e-4, 1e-4)).ask(all_ways(5, 2))
-        return replace(search(table, method, **settings), judgement=spent)
+        return replace(search(table, known, method, **settings), judgement=spent)
 
     monkeypatch.setattr(api, "find_release", undecided)
     words = ["release", tmp_path / "table.csv", "--method", "ordered", "--min-width", "3", "--out", tmp_path / "public"]

@@ -213,7 +213,7 @@ def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path
     counts, sizes, released = about.table.dense, about.table.schema.sizes, about.released
     assert released is not None
     cells = np.array(every_cell(sizes))
-    facts = [*impossible(map(tuple, cells[about.table.zeros.contains(cells)].tolist()))]
+    facts = [*impossible(map(tuple, cells[about.known.zeros.contains(cells)].tolist()))]
     facts += [fact for known in (*released.frontier, 0b010, 0b100) for fact in exact(counts, members(known))]
     public = zip(exact(counts, (1, 2)), found["cells"], strict=True)
     facts += [fact for fact, row in public if row["count"] is not None]

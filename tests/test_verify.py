@@ -38,11 +38,12 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
 from sdc.model.labels import Labels
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.publish.formats import FORMATS
 from sdc.publish.publication import Texts, write_publication
@@ -79,15 +80,17 @@ KDSF = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 # A run folder
 
 
-def evidence(table: Table, release: Release, small_count: int, min_width: int) -> Certificate:
+def evidence(
+    table: Table, release: Release, small_count: int, min_width: int, zeros: StructuralZeros = NO_ZEROS
+) -> Certificate:
     """An honest certificate of one component: a chordal cover, and the tables that a search finds."""
     cells = table.codes[table.at_risk(small_count)]
-    informed = Release.of([*release.frontier, *table.zeros.subtables])
+    informed = Release.of([*release.frontier, *zeros.subtables])
     cover = graph.perfect_sequence(graph.chordal_cover(informed, len(table.schema)).frontier)
     widths = np.full(len(cells), table.total)
-    found = walk.find(table, knows(table, release), cells, widths, nodes=10**5)
+    found = walk.find(table, knows(table, release, zeros), cells, widths, nodes=10**5)
     whole = ComponentProof(st.full(len(table.schema)), cover, found.differences)
-    return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()))
+    return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()), zeros)
 
 
 def alone(table: Table, cover: Decomposition | None, differences: Differences) -> Proof:
@@ -108,10 +111,12 @@ def with_part(certificate: Certificate, number: int = 0, **changes: Any) -> Cert
     return replace(certificate, proof=replace(certificate.proof, parts=tuple(parts)))
 
 
-def proven(table: Table, release: Release, small_count: int, min_width: int) -> tuple[CellBounds, Certificate]:
+def proven(
+    table: Table, release: Release, small_count: int, min_width: int, zeros: StructuralZeros = NO_ZEROS
+) -> tuple[CellBounds, Certificate]:
     """An honest certificate of the components that a criterion proves the release by, and the bounds it claims."""
-    judgement, bounds = inquiry_of(table, min_width, small_count=small_count).examine(release)
-    return bounds, Certificate(table.digest, release, small_count, min_width, judgement.proof)
+    judgement, bounds = inquiry_of(table, min_width, small_count=small_count, zeros=zeros).examine(release)
+    return bounds, Certificate(table.digest, release, small_count, min_width, judgement.proof, zeros)
 
 
 def record(run: Path) -> None:
@@ -138,10 +143,10 @@ def run(honest: Path, tmp_path: Path) -> Path:
 def forged(
     folder: Path, table: Table, certificate: Certificate, bounds: CellBounds, *, undecided: str = "refuse"
 ) -> Path:
-    """A run folder made of its parts, without release/."""
+    """A run folder made of its parts, without release/; its structural zeros are those of the certificate."""
     for stage in ("table", "search", "assessment"):
         (folder / stage).mkdir(parents=True)
-    write_table(table, folder / "table")
+    write_table(table, folder / "table", zeros=certificate.zeros)
     write_json(folder / "table" / "bad_records.json", {"records": table.total, "set_aside": 0, "reasons": []})
     names = [st.names(element, table.schema) for element in certificate.release.frontier]
     write_json(folder / "search" / "search.json", {"frontier": names})
@@ -436,6 +441,11 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
         certificate_with(another_table),
         r"of another run: its table is [0-9a-f]{12}, this run's [0-9a-f]{12}; nothing is proven",
     ),
+    "structural zeros": (certificate_with(lambda c, t: replace(c, zeros=NEVER)), r"it is of other structural zeros"),
+    "the table's structural zeros": (
+        lambda run: write_table(read_written_table(run / "table"), run / "table", zeros=NEVER),
+        r"it is of other structural zeros",
+    ),
     "a certificate of other variables": (of_other_variables, r"or of another table: .*unknown variable 'U'"),
     "min_width raised": (
         certificate_with(lambda c, t: replace(c, min_width=9)),
@@ -621,11 +631,10 @@ def test_what_no_clique_has_is_free(cover: int, certified: int, tmp_path: Path) 
 def test_a_cover_that_forgets_a_structural_zero(tmp_path: Path) -> None:
     """The explicit bounds are reached only by tables that fill the cell known to be impossible."""
     table, release = czech(), frontier("ABDEF", "ACDEF")
-    informed = table.with_zeros(NEVER)
     honest = evidence(table, release, 2, 10)
-    certificate = replace(with_part(honest, differences=Differences.none(6)), table_digest=informed.digest)
+    certificate = replace(with_part(honest, differences=Differences.none(6)), zeros=NEVER)
     bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
-    failures = verify(forged(tmp_path / "run", informed, certificate, bounds)).failures
+    failures = verify(forged(tmp_path / "run", table, certificate, bounds)).failures
     assert any("the structural zero A = yes and B = no and" in failure for failure in failures)
     assert any("says releasable, but 3 of 3 cells are not proven" in failure for failure in failures)
 
@@ -907,14 +916,13 @@ def test_components_that_forget_a_structural_zero(tmp_path: Path) -> None:
         p for a in (0, 1) for c in (0, 1) for f in (0, 1)
         if not StructuralZeros((p := ((0, (a,)), (2, (c,)), (5, (f,))),)).contains(table.codes).any()
     )  # fmt: skip
-    informed = table.with_zeros(StructuralZeros((pattern,)))
-    told = replace(certificate, table_digest=informed.digest)
-    found = verify(forged(tmp_path / "run", informed, told, bounds))
+    zeros = StructuralZeros((pattern,))
+    found = verify(forged(tmp_path / "run", table, replace(certificate, zeros=zeros), bounds))
     assert found.certified_cells == 0
     assert any("the structural zero A = " in f and f.endswith("within no component") for f in found.failures)
-    honest, certificate = proven(informed, release, 2, 1)
+    honest, certificate = proven(table, release, 2, 1, zeros)
     assert 0b100101 in [part.variables for part in certificate.proof.parts]
-    assert verify(forged(tmp_path / "honest", informed, certificate, honest)).failures == ()
+    assert verify(forged(tmp_path / "honest", table, certificate, honest)).failures == ()
 
 
 @pytest.mark.parametrize("as_difference", [True, False])
@@ -927,16 +935,16 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
     """
     schema = Schema((Variable("A", ("a", "b")), Variable("B", ("all",)), Variable("C", ("no", "yes"))))
     zeros = StructuralZeros((((0, (0,)), (1, (0,)), (2, (1,))),))
-    table = Table.of(schema, np.array([[0, 0, 0], [1, 0, 0], [1, 0, 1]]), np.array([2, 1, 1])).with_zeros(zeros)
+    table = Table.of(schema, np.array([[0, 0, 0], [1, 0, 0], [1, 0, 1]]), np.array([2, 1, 1]))
     release = frontier("A", "C")
-    sharp = cell_bounds(table, knows(table, release), table.codes, "enumeration")
+    sharp = cell_bounds(table, knows(table, release, zeros), table.codes, "enumeration")
     assert (sharp.outer == sharp.counts[:, None]).all()
     cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], np.uint16)
     exchange = Differences(np.array([0, 4]), cells, np.array([-1, 1, 1, -1]))
     apart = Decomposition((0b01, 0b10), (0,))
     part = ComponentProof(0b101, None, exchange) if as_difference else ComponentProof(0b101, apart, Differences.none(2))
     proof = Proof((part, ComponentProof(0b010, None, Differences.none(1))), (0,))
-    found = verify(forged(tmp_path / "run", table, Certificate(table.digest, release, 2, 1, proof), sharp))
+    found = verify(forged(tmp_path / "run", table, Certificate(table.digest, release, 2, 1, proof, zeros), sharp))
     assert found.certified_cells == 0
     assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
     assert not found.verified
@@ -948,28 +956,28 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
 def proven_bounds(table: Table, certificate: Certificate) -> CellBounds:
     """What the certificate supports, by the modules of the search, within the exact bounds."""
     cells = table.codes[table.at_risk(certificate.small_count)]
-    exact = cell_bounds(table, knows(table, certificate.release), cells, "enumeration")
+    exact = cell_bounds(table, certificate.known(table), cells, "enumeration")
     counts = table.count_at(cells)
     moved = walk.reached(only(certificate).differences, cells, counts, table)
-    covered = covering_bounds(CellMarginals(table, cells), knows(table, certificate.release))
+    covered = covering_bounds(CellMarginals(table, cells), certificate.known(table))
     inner = np.stack([np.minimum(moved[:, 0], covered[:, 0]), np.maximum(moved[:, 1], covered[:, 1])], axis=1)
     return CellBounds(cells, counts, exact.outer, inner, "moves")
 
 
 @hs.composite
-def at_risk_cases(draw: hs.DrawFn, min_size: int = 2) -> tuple[Table, Release]:
+def at_risk_cases(draw: hs.DrawFn, min_size: int = 2) -> tuple[Table, Knowledge]:
     cases = tables_and_releases(max_records=6, min_size=min_size)
     table, release = draw(cases.filter(lambda case: (case[0].counts <= 2).any()))
-    return table.with_zeros(draw(structural_zeros(table))), release
+    return table, knows(table, release, draw(structural_zeros(table)))
 
 
 @settings(max_examples=60)
 @given(case=at_risk_cases(), min_width=hs.integers(1, 4))
 def test_exactly_what_the_evidence_supports_is_accepted(
-    case: tuple[Table, Release], min_width: int, tmp_path_factory: pytest.TempPathFactory
+    case: tuple[Table, Knowledge], min_width: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    table, release = case
-    certificate = evidence(table, release, 2, min_width)
+    table, known = case
+    certificate = evidence(table, known.release, 2, min_width, known.zeros)
     bounds = proven_bounds(table, certificate)
     run = forged(tmp_path_factory.mktemp("case") / "run", table, certificate, bounds)
     found = verify(run)
@@ -992,16 +1000,17 @@ def assert_nothing_beyond(sharp: CellBounds, certificate: Certificate, table: Ta
 @settings(max_examples=200)
 @given(case=at_risk_cases(), seed=hs.integers(0, 2**32 - 1))
 def test_no_random_evidence_certifies_beyond_the_sharp_bounds(
-    case: tuple[Table, Release], seed: int, tmp_path_factory: pytest.TempPathFactory
+    case: tuple[Table, Knowledge], seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Covers and differences at random: whatever is called proven, the enumeration of all feasible tables has."""
-    table, release = case
+    table, known = case
     rng = np.random.default_rng(seed)
     cover, differences = random_cover(rng, len(table.schema)), random_differences(rng, table)
     if rng.random() < 0.7:
-        release = Release.of(c & int(rng.integers(0, 1 << len(table.schema))) for c in cover.cliques)
-    certificate = Certificate(table.digest, release, 2, 1, alone(table, cover, differences))
-    sharp = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "enumeration")
+        public = [c & int(rng.integers(0, 1 << len(table.schema))) for c in cover.cliques]
+        known = replace(known, release=Release.of(public))
+    certificate = Certificate(table.digest, known.release, 2, 1, alone(table, cover, differences), known.zeros)
+    sharp = cell_bounds(table, known, table.codes[table.at_risk(2)], "enumeration")
     assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
 
 
@@ -1054,10 +1063,11 @@ def random_parts(rng: np.random.Generator, variables: int, release: Release) -> 
     return [part for part in parts if part]
 
 
-def random_part(rng: np.random.Generator, table: Table, release: Release, variables: int) -> ComponentProof:
+def random_part(rng: np.random.Generator, table: Table, known: Knowledge, variables: int) -> ComponentProof:
     """Of a component, mostly with a true cover and true differences among any others."""
-    inside, public = table.marginal(variables), rewritten(release.frontier, variables)
-    honest = only(evidence(inside, public, 2, 1)) if len(inside.at_risk(2)) else alone_in(inside)
+    inside, public = table.marginal(variables), rewritten(known.release.frontier, variables)
+    zeros = known.zeros.within(variables)
+    honest = only(evidence(inside, public, 2, 1, zeros)) if len(inside.at_risk(2)) else alone_in(inside)
     cover = honest.cover if rng.random() < 0.7 else random_cover(rng, len(inside.schema))
     kinds = [honest.differences, random_differences(rng, inside)]
     return ComponentProof(variables, cover, Differences.concatenated(kinds if rng.random() < 0.5 else kinds[:1]))
@@ -1070,36 +1080,36 @@ def alone_in(table: Table) -> ComponentProof:
 @settings(max_examples=300)
 @given(case=at_risk_cases(min_size=1), seed=hs.integers(0, 2**32 - 1))
 def test_no_random_components_certify_beyond_the_sharp_bounds(
-    case: tuple[Table, Release], seed: int, tmp_path_factory: pytest.TempPathFactory
+    case: tuple[Table, Knowledge], seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Junction trees that fit the release or do not, and true and false evidence of each of their components."""
-    table, release = case
+    table, known = case
     rng = np.random.default_rng(seed)
     variables = len(table.schema)
-    parts = random_parts(rng, variables, release)
+    parts = random_parts(rng, variables, known.release)
     separators = [s if rng.random() < 0.85 else s & int(rng.integers(1 << variables)) for s in shared(parts)]
     if rng.random() < 0.3:
         public = [p & int(rng.integers(1 << variables)) for p in parts for _ in range(2)]
-        release = Release.of([*public, *(s for s in separators if rng.random() < 0.95)])
+        known = replace(known, release=Release.of([*public, *(s for s in separators if rng.random() < 0.95)]))
     if not parts:
         return
-    proof = Proof(tuple(random_part(rng, table, release, part) for part in parts), tuple(separators))
+    proof = Proof(tuple(random_part(rng, table, known, part) for part in parts), tuple(separators))
     if len({st.dimension(part) for part in parts[:2]}) < len(parts[:2]) and rng.random() < 0.3:
         proof = replace(proof, parts=swapped(proof.parts))
-    certificate = Certificate(table.digest, release, 2, 1, proof)
-    sharp = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "enumeration")
+    certificate = Certificate(table.digest, known.release, 2, 1, proof, known.zeros)
+    sharp = cell_bounds(table, known, table.codes[table.at_risk(2)], "enumeration")
     assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
 
 
 @settings(max_examples=80)
 @given(case=at_risk_cases(), min_width=hs.integers(1, 4))
 def test_what_a_criterion_proves_by_components_is_accepted(
-    case: tuple[Table, Release], min_width: int, tmp_path_factory: pytest.TempPathFactory
+    case: tuple[Table, Knowledge], min_width: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """All of its claims, which for tables so small are the sharp bounds, and not one more."""
-    table, release = case
-    bounds, certificate = proven(table, release, 2, min_width)
-    sharp = cell_bounds(table, knows(table, release), bounds.cells, "enumeration")
+    table, known = case
+    bounds, certificate = proven(table, known.release, 2, min_width, known.zeros)
+    sharp = cell_bounds(table, known, bounds.cells, "enumeration")
     assert np.array_equal(bounds.inner, sharp.outer)
     run = forged(tmp_path_factory.mktemp("case") / "run", table, certificate, bounds)
     certified = int((bounds.inner_width >= min_width).sum())
@@ -1112,12 +1122,11 @@ def test_what_a_criterion_proves_by_components_is_accepted(
 def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:
     """What is feasible without the structural zero fills its cell; with it the evidence is none."""
     table = czech()
-    informed = table.with_zeros(NEVER)
-    certificate = replace(evidence(table, KDSF, 2, 6), table_digest=informed.digest)
+    certificate = replace(evidence(table, KDSF, 2, 6), zeros=NEVER)
     found = only(certificate).differences
     filling = {d for d, (cells, _) in enumerate(found) if (cells == EMPTY).all(axis=1).any()}
     assert filling
-    failures = verify(forged(tmp_path / "run", informed, certificate, sharp_bounds(table))).failures
+    failures = verify(forged(tmp_path / "run", table, certificate, sharp_bounds(table))).failures
     assert any(f"{len(filling)} of {len(found)} differences" in failure for failure in failures)
     assert any("says releasable, but" in failure for failure in failures)
 
@@ -1213,6 +1222,9 @@ OF_A: dict[str, Any] = {"variables": ["A"], "cover": None, "differences": 0}
         ({"release": "AB"}, r"a list of lists of variables is expected"),
         ({"release": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
         ({"separators": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
+        ({"structural_zeros": [[["A", [0]]]]}, r"'A' is no integer"),
+        ({"structural_zeros": [[[6, [0]]]]}, r"names variable number 6; the table has 6"),
+        ({"structural_zeros": [[[0, [0, 2]]]]}, r"names 'A' 1 times, with the codes \[0, 2\]"),
         ({"components": []}, r"components: a list of at least one is expected"),
         ({"components": {"variables": ["A"]}}, r"components: a list of at least one is expected"),
         ({"components": ["A"]}, r"TypeError"),
@@ -1240,13 +1252,16 @@ def test_a_certificate_that_is_damaged_is_refused(content: dict[str, Any], messa
 
 @given(case=at_risk_cases(), in_components=hs.booleans())
 def test_what_is_written_is_read(
-    case: tuple[Table, Release], in_components: bool, tmp_path_factory: pytest.TempPathFactory
+    case: tuple[Table, Knowledge], in_components: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder, (table, release) = tmp_path_factory.mktemp("written"), case
-    certificate = proven(table, release, 2, 3)[1] if in_components else evidence(table, release, 2, 3)
+    folder, (table, known) = tmp_path_factory.mktemp("written"), case
+    if in_components:
+        _, certificate = proven(table, known.release, 2, 3, known.zeros)
+    else:
+        certificate = evidence(table, known.release, 2, 3, known.zeros)
     write_certificate(certificate, table.schema, folder)
     again = read_certificate(folder, table.schema)
-    for name in ("table_digest", "release", "small_count", "min_width"):
+    for name in ("table_digest", "release", "small_count", "min_width", "zeros"):
         assert getattr(again, name) == getattr(certificate, name)
     assert again.proof.separators == certificate.proof.separators
     for part, other in zip(again.proof.parts, certificate.proof.parts, strict=True):

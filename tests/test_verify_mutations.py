@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from sdc.bounds import decomposable, exact
-from sdc.build.build import open_build
+from sdc.build.build import Build, open_build
 from sdc.build.stages import run_stage, stages_of
 from sdc.executor import IN_PROCESS
 from sdc.feasible import bank, sparsest, walk
@@ -28,7 +28,7 @@ from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support
@@ -62,6 +62,9 @@ INFORMED = Case(czech(), 150, impossible=tuple(enumerate((1, 0, 0, 1, 1, 1))))
 ASSESSED = Case(scattered(), 3, undecided="outer")
 # under [A,B] [B,C] a cell of count 2 has the bounds [1, 2]: the lower one rests on the separator
 HELD = Case(dense(schema_of([2, 2, 2]), [2, 0, 2, 0, 0, 1, 0, 1]), 1, "decomposable")
+# two of the cells without records: of the one everybody knows it, of the other nobody
+KNOWN, UNKNOWN = (StructuralZeros((tuple((v, (code,)) for v, code in enumerate(c)),)) for c in ((0, 0, 1), (1, 0, 0)))
+TOLD = HELD._replace(method="ordered", impossible=tuple(enumerate((0, 0, 1))))
 
 
 def built(case: Case, folder: Path) -> Path:
@@ -92,7 +95,7 @@ def built(case: Case, folder: Path) -> Path:
     return build.folder.path
 
 
-@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, GROWN, INFORMED, HELD, SHARP])
+@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, GROWN, INFORMED, HELD, TOLD, SHARP])
 def test_without_a_fault_the_build_is_verified(case: Case, tmp_path: Path) -> None:
     found = verify(built(case, tmp_path))
     assert found.failures == ()
@@ -182,6 +185,11 @@ def uninformed(patch: Patch) -> None:
     outcome(patch, Inquiry, "knows", lambda knowledge: replace(knowledge, zeros=NO_ZEROS))
 
 
+def certified_with(zeros: StructuralZeros) -> Callable[[Patch], None]:
+    """The certificate is of these structural zeros."""
+    return lambda patch: outcome(patch, Build, "certificate", lambda certificate: replace(certificate, zeros=zeros))
+
+
 def nothing(found: walk.Moved) -> Flags:
     return np.zeros(len(found.differences), np.bool_)
 
@@ -236,6 +244,10 @@ FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "at risk is less than the small count": (SMALL, fewer_at_risk, r"the table has 3 at risk"),
     "extremes too wide": (LARGE, extremes_too_wide, r"claims a wider inner interval"),
     "structural zeros forgotten": (INFORMED, uninformed, r"the structural zero .* is within no"),
+    "fewer structural zeros certified": (TOLD, certified_with(NO_ZEROS), r"it is of other structural zeros"),
+    "other structural zeros certified": (TOLD, certified_with(UNKNOWN), r"it is of other structural zeros"),
+    "more structural zeros certified": (TOLD, certified_with(KNOWN.join(UNKNOWN)), r"it is of other structural zeros"),
+    "structural zeros of no table certified": (HELD, certified_with(KNOWN), r"it is of other structural zeros"),
     "sparsest differences negated": (ASSESSED, sparsest_with_the_wrong_sign, r"differences give no feasible table"),
     "an exact method's table perturbed": (SMALL, exact_tables_off_by_one, r"differences give no feasible table"),
     "sharp ends beyond their tables": (SHARP, sharp_beyond_its_tables, r"claims a wider inner interval"),

@@ -13,7 +13,6 @@ from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
 from sdc.risk.criterion import Effort
@@ -45,7 +44,7 @@ class SearchSettings:
     wishes       what else is wished
     demand       how often each sub-table `a*b` is asked for, which is added to its weight
     hierarchies  levels of one variable by names, coarsest first: two of them count once
-    before       what is public already: every question is about a release together with it
+    before       what was published before, by names: it is nobody's wish, and what is hidden is not asked about
     """
 
     criterion: MinWidth
@@ -64,9 +63,8 @@ class SearchSettings:
     hierarchies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     before: Before = field(default_factory=Before)
 
-    def inquiry(self, table: Table) -> Inquiry:
+    def inquiry(self, table: Table, known: Knowledge) -> Inquiry:
         """What asks the criterion about the table; InputError for a small count below 1."""
-        known = Knowledge.of(table, self.before.release(table.schema))
         return Inquiry(table, known, self.criterion, self.policy, self.effort)
 
     def weights(self, schema: Schema) -> Weights:
@@ -122,15 +120,16 @@ def no_widths() -> CriticalWidths:
 
 def release_search(
     table: Table,
+    known: Knowledge,
     settings: SearchSettings,
     widths: CriticalWidths,
     on_step: Callable[[SearchStep], None] = lambda step: None,
     on_round: Callable[[SearchState], None] = lambda state: None,
     on_simulated: Callable[[SimulatedStep], None] = lambda step: None,
 ) -> ReleaseSearch:
-    """All searches under one criterion; InputError where the settings do not fit the table."""
+    """All searches by one criterion, beside what is known; InputError where the settings do not fit the table."""
     inquiry, weights, start = (
-        settings.inquiry(table),
+        settings.inquiry(table, known),
         settings.weights(table.schema),
         settings.start_graph(table.schema),
     )
@@ -141,7 +140,7 @@ def release_search(
     return ReleaseSearch(ordered, chains, simulatable)
 
 
-def utility_of_release(table: Table, release: Release, weights: Weights, demand: Demand | None = None) -> Utility:
+def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:
     """Every measure; IPF goes no further than is cheap, for nothing rests on its accuracy."""
     stop = Stop(max_sweeps=RECONSTRUCTION_SWEEPS)
-    return utility_of(table, release, weights, demand or Demand(), stop=stop, max_bytes=RECONSTRUCTION_BYTES)
+    return utility_of(table, known, weights, demand or Demand(), stop=stop, max_bytes=RECONSTRUCTION_BYTES)

@@ -16,7 +16,6 @@ from sdc.feasible.bank import require_at_risk
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
 from sdc.model.sharpness import EndMethods
 from sdc.model.table import Codes, Table
 from sdc.risk.inquiry import OnPart
@@ -46,7 +45,7 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
 
 def bounded(
     subject: Subject,
-    release: Release,
+    known: Knowledge,
     cells: str,
     small_count: int,
     *,
@@ -63,20 +62,20 @@ def bounded(
     """
     chosen = chosen_cells(subject.table, cells, small_count)
     if seconds is not None:
-        return _sharpened(subject, release, chosen, seconds, executor, say)
-    is_own = method == "auto" and release == subject.released
+        return _sharpened(subject, known, chosen, seconds, executor, say)
+    is_own = method == "auto" and known.release == subject.released
     if is_own and cells == "at-risk" and (assessed := subject.assessed(small_count)) is not None:
         return assessed
-    found = bounds_in_units(subject.table, Knowledge.of(subject.table, release), chosen, method, executor)
+    found = bounds_in_units(subject.table, known, chosen, method, executor)
     return subject.certified(found, small_count) if is_own else found, None
 
 
 def _sharpened(
-    subject: Subject, release: Release, cells: Codes, seconds: float, executor: Executor, say: Say
+    subject: Subject, known: Knowledge, cells: Codes, seconds: float, executor: Executor, say: Say
 ) -> tuple[CellBounds, EndMethods]:
     """Of a run from what it shows, where the release is the run's; parts are kept until all are done."""
-    start, proof = subject.start if release == subject.released else (None, None)
-    parts = kept_parts(subject, release, cells, seconds)
+    start, proof = subject.start if known.release == subject.released else (None, None)
+    parts = kept_parts(subject, known, cells, seconds)
     kept = parts.read() if parts is not None else {}
     if parts is None:
         say(f"bounds: nothing is kept of {subject.name}, a table alone: interrupted, all is to be done again")
@@ -84,7 +83,7 @@ def _sharpened(
         say(f"bounds: goes on after {len(kept)} parts that were kept")
     found = sharp_bounds(
         subject.table,
-        Knowledge.of(subject.table, release),
+        known,
         cells,
         seconds=seconds,
         start=start,
@@ -109,7 +108,7 @@ def keeping(parts: KeptParts | None) -> OnPart:
     return on_part
 
 
-def kept_parts(subject: Subject, release: Release, cells: Codes, seconds: float) -> KeptParts | None:
+def kept_parts(subject: Subject, known: Knowledge, cells: Codes, seconds: float) -> KeptParts | None:
     """Where they are kept, by all that they depend on."""
     folder = subject.folder
     if folder is None:
@@ -117,5 +116,5 @@ def kept_parts(subject: Subject, release: Release, cells: Codes, seconds: float)
     # of a run what it shows too
     shown = {name: one.output for name, one in folder.records().items()} if subject.released is not None else {}
     asked = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
-    of = [subject.table.digest, release.frontier, code_digest(), asked, seconds, shown]
+    of = [subject.table.digest, known.release.frontier, known.zeros.patterns, code_digest(), asked, seconds, shown]
     return KeptParts(folder.parts(BOUNDS), digest_of(of))

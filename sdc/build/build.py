@@ -34,8 +34,9 @@ from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.labels import Labels
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.model.weights import Weights
@@ -52,7 +53,7 @@ from sdc.search.simulatable import Simulation
 from sdc.search.wishes import Pattern, Wishes
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
-from sdc.storage.parquet import read_written_table
+from sdc.storage.parquet import read_written_table, read_zeros
 from sdc.storage.run_folder import RunFolder, code_digest, digest_of, read_json
 from sdc.storage.weighted import read_weights
 
@@ -184,21 +185,25 @@ class Build:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
         return count_records(self.source, self.config.table, executor, self.memory // 2)
 
-    def with_earlier(self, table: Table) -> tuple[Table, Before]:
-        """The table with what follows from earlier publications, and what they tell; InputError as `with_earlier`."""
+    def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Before]:
+        """The table with what follows from earlier publications, what is known of it, and what they are.
+
+        InputError as `with_earlier`.
+        """
         if self.publications is None:
-            return table, Before()
+            return counted.table, Knowledge.of(counted.table, NOTHING, counted.zeros), Before()
         for relation, tables in self.publications.relations:
             if relation.key is not None:
                 others, most = open_source(relation.key.records), max((one.table.total for one in tables), default=0)
                 require_disjoint(self.source, others, relation.key.column, most, self.config.table.csv)
-        return with_earlier(table, self.publications)
+        table, zeros, before = with_earlier(counted.table, counted.zeros, self.publications)
+        return table, Knowledge.of(table, before.release(table.schema), zeros), before
 
     def known_anew(self) -> Before:
         """What is known of the table, from the publications as they are now; InputError as `known_anew`."""
         if self.publications is None:
             return Before()
-        return known_anew(self.table, self.before, self.config, self.head)
+        return known_anew(self.table, self.known.zeros, self.before, self.config, self.head)
 
     @property
     def head(self) -> str | None:
@@ -209,6 +214,12 @@ class Build:
     @cached_property
     def table(self) -> Table:
         return read_written_table(self.folder.stage("table"))
+
+    @cached_property
+    def known(self) -> Knowledge:
+        """What is known of the table before anything is released: what was published, and which cells cannot be."""
+        zeros = read_zeros(self.folder.stage("table"))
+        return Knowledge.of(self.table, self.before.release(self.table.schema), zeros)
 
     @cached_property
     def weights(self) -> Weights:
@@ -311,7 +322,7 @@ class Build:
     def certificate(self, release: Release, proof: Proof) -> Certificate:
         """The evidence about a release under this build's table and risk criterion."""
         risk = self.config.risk
-        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, proof)
+        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, proof, self.known.zeros)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

@@ -120,7 +120,7 @@ def _why(subject: Subject, names: tuple[str, ...]) -> str:
         return "release.forbid names it, or a sub-table within it"
     assert subject.build is not None
     try:
-        inquiry = subject.build.settings().inquiry(subject.table)
+        inquiry = subject.build.settings().inquiry(subject.table, subject.public(None))
     except InputError as error:
         return str(error)
-    return reason_of(inquiry, _found(subject), asked).text(schema)
+    return reason_of(inquiry, asked).text(schema)

@@ -26,6 +26,7 @@ from sdc.model.derived import free_name, with_derived
 from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.run_format import DERIVED, METADATA, SHA256
@@ -200,15 +201,19 @@ def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published,
     return tuple(read_published(Path(entry.folder), relation.total))
 
 
-def with_earlier(table: Table, publications: Publications) -> tuple[Table, Before]:
+def with_earlier(
+    table: Table, zeros: StructuralZeros, publications: Publications
+) -> tuple[Table, StructuralZeros, Before]:
     """The table with the variables that follow from what was published, and what is known of it.
+
+    zeros  cells that are known to be impossible; with them come those that say what the variables follow from
 
     InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
     """
     known, sources, foreign = list[tuple[str, ...]](), list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
     _require_others(table, publications)
-    grown = _Grown(table)
+    grown = _Grown(table, zeros)
     for entry in _of_this_table(table, publications):
         judged = Before.of(entry.before)
         known += [*entry.sub_tables, *grown.again(judged)]
@@ -227,20 +232,22 @@ def with_earlier(table: Table, publications: Publications) -> tuple[Table, Befor
     largest = Release.of(st.of(map(found.schema.index, names)) for names in known)
     labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
-    return found, Before(labels, tuple(grown.derived), tuple(sources), declared, tuple(foreign), table.digest)
+    before = Before(labels, tuple(grown.derived), tuple(sources), declared, tuple(foreign), table.digest)
+    return found, grown.zeros, before
 
 
-def known_anew(table: Table, noted: Before, config: BuildConfig, head: str | None) -> Before:
+def known_anew(table: Table, zeros: StructuralZeros, noted: Before, config: BuildConfig, head: str | None) -> Before:
     """What is known of a run's table, from all that its config names, read again up to this head of the ledger.
 
     Whoever may write a run folder may write there that nothing was published before. InputError where what it has
     noted, or what it has added to the table, is not so.
     """
-    schema = table.schema
-    own = table.marginal(st.full(len(schema)) & ~noted.hidden(schema))
-    grown, before = with_earlier(own, publications_at(config, head))
-    if (grown.digest, before.known, before.derived, before.table) != (
+    kept = st.full(len(table.schema)) & ~noted.hidden(table.schema)
+    publications = publications_at(config, head)
+    grown, implied, before = with_earlier(table.marginal(kept), zeros.within(kept), publications)
+    if (grown.digest, implied, before.known, before.derived, before.table) != (
         table.digest,
+        zeros,
         noted.known,
         noted.derived,
         noted.table,
@@ -326,8 +333,8 @@ def _require_counts(table: Table, one: Related) -> None:
 class _Grown:
     """The table with variables added one by one, each once."""
 
-    def __init__(self, table: Table) -> None:
-        self.table, self.derived = table, list[Derived]()
+    def __init__(self, table: Table, zeros: StructuralZeros) -> None:
+        self.table, self.zeros, self.derived = table, zeros, list[Derived]()
         self._kept: dict[tuple[Any, ...], str] = {}
 
     def again(self, before: Before) -> list[tuple[str, ...]]:
@@ -365,7 +372,8 @@ class _Grown:
         if key not in self._kept:
             schema = self.table.schema
             name = free_name(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
-            self.table = with_derived(self.table, of, coding, Variable(name, labels))
+            self.table, implied = with_derived(self.table, of, coding, Variable(name, labels))
+            self.zeros = self.zeros.join(implied)
             self.derived.append(Derived(name, tuple(schema.names[v] for v in of), labels, key[1]))
             self._kept[key] = name
         return self._kept[key]

@@ -79,7 +79,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     leave it, or the run folder more room than the disk has.
     """
     begun = time.perf_counter()
-    table, before = build.with_earlier(build.counted(executor).table)
+    table, _, before = build.with_earlier(build.counted(executor))
     build = replace(build, given=before)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun

@@ -26,27 +26,32 @@ class Again:
 
     settings: SearchSettings
     method: str
+    known: Knowledge
     release: Release
     tables: npt.NDArray[np.int64]
 
 
-def refusals(table: Table, settings: SearchSettings, method: str, release: Release, most: int) -> Refusals:
+def refusals(
+    table: Table, known: Knowledge, settings: SearchSettings, method: str, release: Release, most: int
+) -> Refusals:
     """The search of a build done again for every table that agrees with its release, on the settings' executor.
+
+    known  what was public before it
 
     Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
     table itself does not lead to the release: then it was not made by this search.
     """
-    known, executor = Knowledge.of(table, release), settings.effort.executor
+    public, executor = known.plus(release), settings.effort.executor
     try:
-        found = enumerate_tables(table, known, most)
+        found = enumerate_tables(table, public, most)
     except ReleaseError as error:
         return Refusals.none(str(error))
     if not found.complete:
         return Refusals.none(f"more than {most} tables agree with the release, and no more are built again")
-    tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, known)])
+    tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, public)])
     # a worker has no workers of its own
     alone = replace(settings, effort=replace(settings.effort, executor=IN_PROCESS))
-    units = [Again(alone, method, release, some) for some in _parts(tables)]
+    units = [Again(alone, method, known, release, some) for some in _parts(tables)]
     is_alike = np.concatenate(list(executor.run(are_alike, table, units)))
     if not is_alike[(tables == _dense(table)).all(axis=1)].any():
         raise RuntimeError(
@@ -70,13 +75,13 @@ def _dense(table: Table) -> npt.NDArray[np.int64]:
 def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
     """The unit: of each table whether its build would have ended in the release."""
     cells = table.schema.keys.unpack(np.arange(table.schema.cells))
-    tables = (Table.of(table.schema, cells, counts).with_zeros(table.zeros) for counts in unit.tables)
+    tables = (Table.of(table.schema, cells, counts) for counts in unit.tables)
     return np.array([_leads_there(one, unit) for one in tables])
 
 
 def _leads_there(table: Table, unit: Again) -> bool:
     try:
-        search = release_search(table, unit.settings, unit.settings.widths(table))
+        search = release_search(table, unit.known, unit.settings, unit.settings.widths(table))
         return search.run(unit.method).release == unit.release
     except NothingReleasableError:
         return False

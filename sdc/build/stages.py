@@ -41,7 +41,6 @@ from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.memory import give_back
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError, SdcError
-from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Table
@@ -176,7 +175,7 @@ def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> l
 
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     counted = build.counted(executor)
-    table, before = build.with_earlier(counted.table)
+    table, known, before = build.with_earlier(counted)
     for source in before.sources:
         say(f"table: published before, and judged together with all else: {source}")
     # as soon as there is a schema, though only the search will use them: hours earlier
@@ -187,7 +186,7 @@ def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(f"table: {records} records set aside: {variable}: {fault.value}")
     for variable, named in counted.unmet.items():
         say(f"table: of what the config names of {variable!r} no record has {len(named)}; the audit report lists them")
-    write_table(table, into, parts=build.config.table.partitions)
+    write_table(table, into, zeros=known.zeros, parts=build.config.table.partitions)
     if counted.weights is not None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")
         write_weights(counted.weights, into)
@@ -242,6 +241,7 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
     settings = build.settings(executor)
     search = release_search(
         table,
+        build.known,
         settings,
         build.widths,
         _tell_step,
@@ -267,7 +267,8 @@ def _key_of(name: str, build: Build) -> str:
 
 def _make_assessment(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """What the search proved is proven again from its certificate; then every cell is bounded as far as can be."""
-    inquiry, release, schema = build.settings(executor).inquiry(build.table), build.found.release, build.table.schema
+    inquiry = build.settings(executor).inquiry(build.table, build.known)
+    release, schema = build.found.release, build.table.schema
     # from the files: what is published rests on what was written, not on what the search remembers
     inquiry.learn(read_certificate(build.folder.stage("search"), schema).proof, release)
     judgement, bounds = inquiry.examine(release)
@@ -289,7 +290,7 @@ def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
     if settings is None:
         raise ConfigError("curve is missing; give the section with a min_width at least")
     curve = CurveSearch(
-        release_search(build.table, build.settings(executor), build.widths),
+        release_search(build.table, build.known, build.settings(executor), build.widths),
         settings.min_width,
         settings.small_count or (build.config.risk.small_count,),
         settings.methods,
@@ -297,7 +298,7 @@ def _make_curve(build: Build, into: Path, executor: Executor, say: Say) -> None:
     )
     results.write_curve(curve.run(), into)
     if settings.max_above:
-        chains = release_search(build.table, build.settings(executor), build.widths).decomposable
+        chains = release_search(build.table, build.known, build.settings(executor), build.widths).decomposable
         likely = LikelyCurve(
             chains, settings.threshold, settings.max_above, lambda point: say(describe_likely_point(point))
         )
@@ -309,7 +310,8 @@ def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> No
     if settings is None:
         raise ConfigError("remedies is missing; give the section, which may be empty: remedies: {}")
     proof = read_certificate(build.folder.stage("search"), schema).proof
-    start, inquiry = Grown(found.release, proof, found.steps), build.settings(executor).inquiry(build.table)
+    start = Grown(found.release, proof, found.steps)
+    inquiry = build.settings(executor).inquiry(build.table, build.known)
     tried = remedies(start, inquiry, settings.variables, lambda remedy: say(describe_remedy(remedy)))
     results.write_remedies(tried, schema, into)
     write_json(into / REDESIGNS, {"redesigns": _redesigns(build, executor)})
@@ -323,7 +325,7 @@ def _redesigns(build: Build, executor: Executor) -> list[dict[str, Any]]:
     stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
     leveled = st.of(level for own in levels for level in own)
     asked = [t for t in dict.fromkeys([*required, *stopped]) if t & leveled][:MOST_REDESIGNED]
-    inquiry = build.settings(executor).inquiry(table) if asked else None
+    inquiry = build.settings(executor).inquiry(table, build.known) if asked else None
     rows = []
     for t in asked:
         assert inquiry is not None
@@ -343,7 +345,7 @@ def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> N
     if asked is None:
         raise ConfigError("posterior is missing; give the section, which may be empty: posterior: {}")
     cells = table.codes[table.at_risk(build.criterion.small_count)]
-    known, laws = Knowledge.of(table, build.found.release), laws_of(asked.laws, asked.alpha, table.schema)
+    known, laws = build.known.plus(build.found.release), laws_of(asked.laws, asked.alpha, table.schema)
     held = groups(CellMarginals(table, cells), known, asked.share)
     sampling = Sampling(asked.draws, asked.chains, asked.seed)
 
@@ -359,7 +361,7 @@ def _make_posterior(build: Build, into: Path, executor: Executor, say: Say) -> N
     results.write_posteriors(told, held, table.schema, into)
     if asked.refusals:
         settings, method = build.settings(executor), build.config.release.method
-        again = refusals(table, settings, method, build.found.release, asked.refusals)
+        again = refusals(table, build.known, settings, method, build.found.release, asked.refusals)
         say(describe_refusals(again))
         results.write_refusals(again, into)
 
@@ -370,7 +372,7 @@ def _make_weighted(build: Build, into: Path, executor: Executor, say: Say) -> No
     if asked is None:
         raise ConfigError("table.weight names no column; name it, or leave weighted out")
     base, certificate = asked.round * UNIT, read_certificate(build.folder.stage("assessment"), table.schema)
-    known = Knowledge.of(table, certificate.release)
+    known = certificate.known(table)
     chosen = choose(table, build.weights, known, build.criterion, certificate.proof, base, executor, asked.programs)
     say(f"weighted: {len(chosen.totals)} tables of totals go out, {len(chosen.withheld)} of the frontier withheld")
     found = WeightedCertificate(table.digest, base, chosen.totals, chosen.withheld, chosen.pairs)
@@ -382,7 +384,8 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
 
     config, found, assessed = build.config, build.found, build.folder.stage("assessment")
     wanted, schema = build.settings(executor), build.table.schema
-    utility = utility_of_release(build.table, found.release, wanted.weights(schema), wanted.requests(schema))
+    public = build.known.plus(found.release)
+    utility = utility_of_release(build.table, public, wanted.weights(schema), wanted.requests(schema))
     write_json(into / UTILITY, utility.facts)
     assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
     settings = config.model_dump(mode="json", exclude=_NOT_REPORTED)
@@ -417,7 +420,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         threshold=config.posterior.threshold if config.posterior else 0.0,
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
-        known=build.before.release(build.table.schema),
+        known=build.known,
         hidden=build.before.hidden(build.table.schema),
         sources=build.before.sources,
         implied=implied_zeros(build.table, config.table.hierarchies),
@@ -469,6 +472,7 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     try:
         cleared = clear(
             build.table,
+            build.known,
             certificate,
             build.criterion,
             build.policy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from sdc.config import BuildConfig
 from sdc.config_file import read_config
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
-from sdc.ingest.reading import read_table
+from sdc.ingest.reading import read_table, zeros_of
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
@@ -32,7 +32,7 @@ from sdc.search.capabilities import ZEROS, require_together, require_used, unuse
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
 from sdc.storage.certificate import Certificate, read_certificate
-from sdc.storage.parquet import read_written_table
+from sdc.storage.parquet import read_written_table, read_zeros
 from sdc.storage.results import read_assessment, read_end_methods, read_search
 from sdc.storage.run_folder import RunFolder, folder_digest, read_json
 
@@ -43,15 +43,16 @@ CONFIGS = (".yaml", ".yml")
 class Subject:
     """A table, and where a config or a run says them, the settings and the release that go with it.
 
+    known     what is known of the table before anything is released
     build     None where the subject is a table alone
     released  what a run has found
     """
 
     name: str
     table: Table
+    known: Knowledge
     build: Build | None = None
     released: Release | None = None
-    before: Before = field(default_factory=Before)
 
     @staticmethod
     def open(
@@ -73,7 +74,8 @@ class Subject:
                 raise ConfigError(f"{path} is a run, whose table is made; leave out --variables and --structural-zeros")
             return _of_run(Path(path), asked)
         require_together(*asked, *((ZEROS,) if structural_zeros is not None else ()))
-        return Subject(path, read_table(path, variables=variables, structural_zeros=structural_zeros))
+        table = read_table(path, variables=variables)
+        return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros)))
 
     def min_width(self, given: int | None) -> int:
         """The width given, or the config's; ConfigError where there is neither."""
@@ -100,17 +102,13 @@ class Subject:
             raise ConfigError(f"{self.name} names no method; give --method, or a config or run folder")
         return given or self.config.release.method
 
-    def release(self, given: Sequence[str] | None) -> Release | list[str]:
-        """The release given, or the run's; ConfigError where there is neither."""
-        if given and self.before.known:
-            # whoever sees it has that too
-            schema = self.table.schema
-            return Release.of(st.parse(text, schema) for text in given).join(self.before.release(schema))
+    def public(self, given: Sequence[str] | None) -> Knowledge:
+        """What is known with the release given, or the run's; ConfigError where there is neither."""
         if given:
-            return list(given)
+            return self.known.plus(Release.of(st.parse(text, self.table.schema) for text in given))
         if self.released is None:
             raise ConfigError(f"{self.name} is no run with a release; give --release, such as --release 'age*sex'")
-        return self.released
+        return self.known.plus(self.released)
 
     def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
         """Bounds under a run's release, with the tables by which its certificate shows how far at-risk cells move.
@@ -121,7 +119,7 @@ class Subject:
             return bounds
         _, certificate = self._certificate()
         places = self.table.schema.keys.matching(bounds.cells, self.table.codes[self.table.at_risk(small_count)])
-        known, old = Knowledge.of(self.table, certificate.release), bounds.rows(places)
+        known, old = certificate.known(self.table), bounds.rows(places)
         inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
         return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
 
@@ -212,10 +210,9 @@ class Subject:
         return () if self.build is None else self.build.settings().forbid
 
     @property
-    def one_way(self) -> Release:
-        """The one-way sub-tables alone."""
-        alone = Release.of(1 << variable for variable in st.members(st.full(len(self.table.schema))))
-        return alone.join(self.before.release(self.table.schema)) if self.before.known else alone
+    def one_way(self) -> Knowledge:
+        """What is known with the one-way sub-tables."""
+        return self.known.plus(Release.of(1 << variable for variable in range(len(self.table.schema))))
 
     @property
     def config(self) -> BuildConfig:
@@ -241,8 +238,8 @@ def _of_config(
         changed["structural_zeros"] = str(structural_zeros)
     build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
     build.config.require(*asked)
-    table, before = build.with_earlier(build.counted(executor).table)
-    return Subject(path, table, replace(build, given=before), before=before)
+    table, known, before = build.with_earlier(build.counted(executor))
+    return Subject(path, table, known, replace(build, given=before))
 
 
 def _of_run(path: Path, asked: Sequence[str]) -> Subject:
@@ -254,10 +251,11 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
     build.config.require(*asked)
     _require_recorded(folder, *{"table", "search"} & set(records))
-    table = read_written_table(path / "table")
+    table, zeros = read_written_table(path / "table"), read_zeros(path / "table")
+    known = Knowledge.of(table, build.before.release(table.schema), zeros)
     there = "search" in records
     found = read_search(path / "search", table.schema)[0] if there else None
-    return Subject(str(path), table, build, found, _before(path / "table"))
+    return Subject(str(path), table, known, build, found)
 
 
 def _require_recorded(folder: RunFolder, *stages: str) -> None:

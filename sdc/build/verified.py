@@ -12,7 +12,7 @@ from sdc.config import BuildConfig
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.run_format import EARLIER, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
 from sdc.storage.ledger import read_ledger
-from sdc.storage.parquet import read_written_table
+from sdc.storage.parquet import read_written_table, read_zeros
 from sdc.storage.run_folder import read_json
 from sdc.verify.run_folder import RECORDED, Verification, verify
 
@@ -27,7 +27,8 @@ def verify_run(path: Path, say: Callable[[str], None] = lambda text: None) -> Ve
     say("verify: what was published before, as it can be read now")
     try:
         config, head = BuildConfig.model_validate(told), manifest.get(LEDGER_HEAD)
-        known_anew(read_written_table(path / TABLE), Before.of(read_json(path / TABLE / EARLIER)), config, head)
+        table, zeros = read_written_table(path / TABLE), read_zeros(path / TABLE)
+        known_anew(table, zeros, Before.of(read_json(path / TABLE / EARLIER)), config, head)
         if config.ledger is not None and (path / RELEASE).is_dir():
             _require_entry(path, config, head)
     except AbsentError as error:

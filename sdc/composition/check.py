@@ -24,6 +24,7 @@ from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Codes, Counts, Table
 
 
@@ -126,7 +127,7 @@ def _of_marginals(
     """Marginals of one table: any that agrees has their bounds, and the engine finds what structure there is."""
     release = Release.of(st.of(table.variables) for table in known)
     table = joined_table(schema, known, release) or _found(schema, system)
-    knowledge = Knowledge.of(table, release)
+    knowledge = Knowledge.of(table, release, NO_ZEROS)
     asked = _asked(system, small_count)
     if not len(asked):
         return _nothing(schema)

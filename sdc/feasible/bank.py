@@ -18,7 +18,8 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.recent import Recent
-from sdc.model.release import Release
+from sdc.model.release import NOTHING
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
@@ -97,17 +98,17 @@ def _bytes_of(frame: Frame) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Differences from a component's true table, each feasible under `under` and so under every release within it.
+    """Differences from a component's true table, each feasible for whoever knows `under`, and so who knows less.
 
     A search asks about larger and larger releases: what is feasible for a larger one is feasible for the smaller
-    ones, and of what is known to be feasible only the marginals that a larger release adds must be looked at.
+    ones, and of what is known to be feasible only what a larger one adds must be looked at.
 
     row  (entries,) which of the frame's cells an entry of the differences falls on, -1 where on none
     """
 
     at_risk: AtRisk
     variables: SubTable
-    under: Release
+    under: Knowledge
     differences: Differences
     row: CellRows
 
@@ -115,31 +116,31 @@ class Evidence:
     def none(at_risk: AtRisk, variables: SubTable) -> Evidence:
         """Nothing found yet of the component."""
         nothing = Differences.none(st.dimension(variables))
-        return Evidence(at_risk, variables, Release.of([]), nothing, np.zeros(0, np.int64))
+        return Evidence(at_risk, variables, _nothing(at_risk.table, variables), nothing, np.zeros(0, np.int64))
 
     @property
     def frame(self) -> Frame:
         """The component; not held, for evidence is kept of many that are not asked about any more."""
         return self.at_risk.frame(self.variables)
 
-    def plus(self, found: Differences, release: Release) -> Evidence:
-        """With differences that are feasible under the release; they count from then on under what both have."""
+    def plus(self, found: Differences, known: Knowledge) -> Evidence:
+        """With differences that are feasible for whoever knows that of it; they count from then on under both."""
         rows = self.frame.table.schema.keys.matching(self.frame.cells, found.cells)
-        # old ones are feasible under the old release, new ones under the new. Of two that are not within each other
-        # nothing is claimed: claiming too little costs a check of what is asked, claiming too much would be a false
-        # proof
-        under = self.under if release.contains(self.under) else Release.of([])
+        # old ones are feasible under the old, new ones under the new. Of two that are not within each other nothing is
+        # claimed: claiming too little costs a check of what is asked, claiming too much would be a false proof
+        under = self.under if known.contains(self.under) else _nothing(self.at_risk.table, self.variables)
         joined = Differences.concatenated([self.differences, found])
         return Evidence(self.at_risk, self.variables, under, joined, np.concatenate([self.row, rows]))
 
-    def feasible(self, release: Release) -> Flags:
-        """(differences,) which of them are feasible under the release."""
-        if self.under.contains(release):
+    def feasible(self, known: Knowledge) -> Flags:
+        """(differences,) which of them are feasible for whoever knows that of it."""
+        if self.under.contains(known):
             return np.ones(len(self.differences), np.bool_)
-        # only marginals are asked again: that no count falls below zero was seen when it was found, and no release
-        # changes that
-        known = self.under if release.contains(self.under) else None
-        return self.differences.preserve(release, known=known)
+        # only what is known is asked again: that no count falls below zero was seen when it was found, and nothing that
+        # is known changes that
+        before = self.under.release if known.contains(self.under) else None
+        found = self.differences.preserve(known.release, known=before)
+        return found if self.under.zeros.include(known.zeros) else found & self.differences.spare(known.zeros)
 
     def ends(self, kept: Flags) -> Intervals:
         """(n, 2) smallest and largest value of each marginal cell over the true table and the differences kept."""
@@ -163,16 +164,21 @@ class Evidence:
             needed[self.differences.of[reaching[first]]] = True
         return needed
 
-    def settled(self, release: Release, kept: Flags) -> Evidence:
-        """What the ends of all cells rest on under a release, under which the differences kept are feasible."""
+    def settled(self, known: Knowledge, kept: Flags) -> Evidence:
+        """What the ends of all cells rest on for whoever knows that of it; the differences kept are feasible then."""
         # a table whose ends others reach too proves nothing more, and would be checked for every release still to come
         needed = self.needed(kept, np.arange(len(self.frame.cells)))
         resting = self.differences.rows(needed)
-        return Evidence(self.at_risk, self.variables, release, resting, self.row[needed[self.differences.of]])
+        return Evidence(self.at_risk, self.variables, known, resting, self.row[needed[self.differences.of]])
 
     def _entries(self, kept: Flags) -> CellRows:
         """Entries of the differences kept that fall on a marginal cell of an at-risk cell."""
         return np.flatnonzero(kept[self.differences.of] & (self.row >= 0))
+
+
+def _nothing(table: Table, variables: SubTable) -> Knowledge:
+    """What somebody knows of the variables' marginal table who knows the number of its records."""
+    return Knowledge(table.schema.restrict(st.members(variables)), table.total, NOTHING, NO_ZEROS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +244,7 @@ class Bank:
             evidence, within = self.of_component(variables), knowledge.within(variables)
             # checked here and not believed: a proof may come from a file, and a bank is taken for true from here on
             good = differences.rows(differences.feasible(evidence.frame.table, within))
-            found.append(evidence.plus(good, within.release))
+            found.append(evidence.plus(good, within))
         return self.plus(found, self.missed)
 
     @cached_property

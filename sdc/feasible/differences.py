@@ -14,6 +14,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table, freeze
 
 Flags = npt.NDArray[np.bool_]
@@ -127,6 +128,11 @@ class Differences:
         once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
         good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge.release)
         return good
+
+    def spare(self, zeros: StructuralZeros) -> Flags:
+        """(differences,) whether none gives a record to an impossible cell, of a table that has none there."""
+        none: Flags = np.bincount(self.of[zeros.contains(self.cells)], minlength=len(self)) == 0
+        return none
 
     def preserve(self, release: Release, known: Release | None = None) -> Flags:
         """(differences,) whether every marginal of the release is unchanged; those of `known` are so already.

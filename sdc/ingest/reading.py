@@ -43,6 +43,7 @@ from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.ingest.weights import weights_of
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
 from sdc.model.weights import Weights
 
@@ -66,8 +67,6 @@ def read_table(
     recodes: Mapping[str, Mapping[str, Any]] | None = None,
     bad_records: str = "refuse",
     max_categories: int = 256,
-    structural_zeros: str | Path | None = None,
-    hierarchies: Mapping[str, Sequence[str]] | None = None,
     executor: Executor = IN_PROCESS,
     memory: int = MEMORY,
 ) -> Table:
@@ -85,10 +84,6 @@ def read_table(
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     bad_records       refuse, or set_aside: leave them out
     max_categories    a variable with more is refused: it is an identifier or wants binning
-    structural_zeros  a YAML file of impossible patterns, see `sdc.ingest.structural_zeros`; refused where
-                      a record is in one
-    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}: in
-                      which coarser category each category is becomes known, as structural zeros
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk
 
@@ -103,8 +98,6 @@ def read_table(
         "recodes": recodes or {},
         "bad_records": bad_records,
         "max_categories": max_categories,
-        "hierarchies": hierarchies or {},
-        "structural_zeros": None if structural_zeros is None else str(structural_zeros),
     }
     return _count_source(source, given, executor, memory).table
 
@@ -124,11 +117,13 @@ def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, mem
 class CountedRecords:
     """The table of the good records, and the number of bad ones by variable and first fault.
 
-    A record that has several faults counts under that of the first variable. Of each variable `unmet` has the
-    categories, and the values in its groups, that the settings name and no record has.
+    `zeros` are the cells that the settings say are impossible, by their file or by their hierarchies. A record that has
+    several faults counts under that of the first variable. Of each variable `unmet` has the categories, and the values
+    in its groups, that the settings name and no record has.
     """
 
     table: Table
+    zeros: StructuralZeros
     set_aside: Mapping[tuple[str, Fault], int]
     unmet: Mapping[str, tuple[str, ...]]
     weights: Weights | None = None
@@ -422,14 +417,20 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
     weights = _weights(packing, cells) if tally.is_weighted else None
     table, rows = _without_nobodys(table, tally.codings)
+    # last: only now are the categories known that the patterns name
+    zeros = zeros_of(table, settings.structural_zeros, settings.hierarchies)
     schema = table.schema
-    if settings.structural_zeros is not None:
-        # last: only now are the categories known that the patterns name
-        table = table.with_zeros(read_structural_zeros(settings.structural_zeros, schema))
-    if settings.hierarchies:
-        table = table.with_zeros(table.zeros.join(implied_zeros(table, settings.hierarchies)))
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
-    return CountedRecords(table, aside, dict(_unmet(table, tally)), weights and weights.rows(rows))
+    return CountedRecords(table, zeros, aside, dict(_unmet(table, tally)), weights and weights.rows(rows))
+
+
+def zeros_of(
+    table: Table, structural_zeros: str | Path | None = None, hierarchies: Mapping[str, Sequence[str]] | None = None
+) -> StructuralZeros:
+    """The cells that a file of patterns and hierarchies say are impossible; InputError where a record is in one."""
+    zeros = NO_ZEROS if structural_zeros is None else read_structural_zeros(structural_zeros, table.schema)
+    zeros.check(table.schema, table.codes, table.counts)
+    return zeros.join(implied_zeros(table, hierarchies or {}))
 
 
 def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:

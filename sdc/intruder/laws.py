@@ -71,16 +71,14 @@ class Law:
     def log_probability(self, table: Table) -> float:
         """log Pr(F | A) of the table among all of as many records: n! / prod f_i! I(f + alpha) / I(alpha).
 
-        InputError for `released`, which has no prior, for a model that is not decomposable, and where the table has
-        structural zeros.
+        InputError for `released`, which has no prior, and for a model that is not decomposable. Impossible cells have
+        a probability too: it is a prior of somebody who knows of none.
         """
         if self.model is None:
             raise InputError(
                 f"the law {self.name} gives no table a probability in closed form: it has no prior, or its model is "
                 f"not decomposable; name a decomposable one, such as {SATURATED} or [a,b][b,c]"
             )
-        if table.zeros:
-            raise InputError(f"the prior of the law {self.name} is one without structural zeros; leave them out")
         log = gammaln(table.total + 1) - gammaln(table.counts + 1).sum()
         for sub_table, sign in self._factors():
             alpha = self.alpha_of(sub_table, table.schema)

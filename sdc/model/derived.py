@@ -14,10 +14,12 @@ from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
 
 
-def with_derived(table: Table, of: Sequence[int], coding: npt.NDArray[np.integer], variable: Variable) -> Table:
+def with_derived(
+    table: Table, of: Sequence[int], coding: npt.NDArray[np.integer], variable: Variable
+) -> tuple[Table, StructuralZeros]:
     """The table with a variable that follows from others: `coding` has its code for each of their cells, in C order.
 
-    InputError where the table has as many variables as it can.
+    And the structural zeros that say so. InputError where the table has as many variables as it can.
     """
     schema = table.schema
     if len(schema) >= MAX_VARIABLES:
@@ -26,8 +28,8 @@ def with_derived(table: Table, of: Sequence[int], coding: npt.NDArray[np.integer
     column = coding[space.pack(table.codes[:, list(of)])]
     # what follows from a cell changes neither the cells nor their order
     codes = np.concatenate([table.codes, column[:, None].astype(np.uint16)], axis=1)
-    patterns = (*table.zeros.patterns, *_implied(of, space.sizes, coding, len(variable.categories), len(schema)))
-    return Table(Schema((*schema.variables, variable)), codes, table.counts, StructuralZeros(patterns))
+    implied = _implied(of, space.sizes, coding, len(variable.categories), len(schema))
+    return Table(Schema((*schema.variables, variable)), codes, table.counts), StructuralZeros(tuple(implied))
 
 
 def free_name(name: str, taken: Sequence[str]) -> str:

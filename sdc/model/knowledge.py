@@ -12,7 +12,7 @@ from sdc.model.graph import Adjacency, Decomposition
 from sdc.model.marginal import check_within
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 
@@ -37,21 +37,20 @@ class Knowledge:
     schema: Schema
     total: int
     release: Release
-    zeros: StructuralZeros = NO_ZEROS
+    zeros: StructuralZeros
 
     def __post_init__(self) -> None:
         check_within(self.release.variables, self.schema)
         self.zeros.check_names(self.schema)
 
     @staticmethod
-    def of(table: Table, release: Release, zeros: StructuralZeros | None = None) -> Knowledge:
-        """What is known of the table once the release is out; `zeros` instead of the table's own.
+    def of(table: Table, release: Release, zeros: StructuralZeros) -> Knowledge:
+        """What is known of the table once the release is out.
 
         Errors as above, and InputError where a cell that is known to be impossible has records.
         """
-        if zeros is not None:
-            zeros.check(table.schema, table.codes, table.counts)
-        return Knowledge(table.schema, table.total, release, table.zeros if zeros is None else zeros)
+        zeros.check(table.schema, table.codes, table.counts)
+        return Knowledge(table.schema, table.total, release, zeros)
 
     def __reduce__(self) -> tuple[type[Knowledge], tuple[Schema, int, Release, StructuralZeros]]:
         # made anew from the fields, without anything computed: equal knowledge has equal bytes, and workers are sent no

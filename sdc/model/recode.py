@@ -8,6 +8,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
@@ -75,12 +76,16 @@ class Recode:
         return after
 
     def table(self, before: Table) -> Table:
-        """The recoded table; InputError where a structural zero names the variable.
+        """The recoded table."""
+        return Table.of(self.schema, self.codes(before.codes, self.variable), before.counts)
+
+    def known(self, before: Knowledge) -> Knowledge:
+        """What is known of the recoded table; InputError where a structural zero names the variable.
 
         What is impossible then cannot be said in patterns: a category may be impossible only with some of the others.
         """
         if any(st.has(named, self.variable) for named in before.zeros.subtables):
             name = self.before.names[self.variable]
             raise InputError(f"structural zeros name {name!r}, which then is not recoded; leave it as it is")
-        codes = self.codes(before.codes, self.variable)
-        return Table.of(self.schema, codes, before.counts).with_zeros(before.zeros.within(self.kept))
+        zeros = before.zeros.within(self.kept)
+        return Knowledge(self.schema, before.total, self.release(before.release), zeros)

@@ -92,7 +92,7 @@ class StructuralZeros:
 
     def include(self, other: StructuralZeros) -> bool:
         """Whether every pattern of the other is one of these."""
-        return set(other.patterns) <= set(self.patterns)
+        return other.patterns == self.patterns or set(other.patterns) <= set(self.patterns)
 
     def join(self, other: StructuralZeros) -> StructuralZeros:
         """The patterns of both."""

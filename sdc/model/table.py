@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.keys import KeyIndex
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import MOST_DENSE, NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import MOST_DENSE
 from sdc.model.subtable import SubTable
 
 Counts = npt.NDArray[np.int64]
@@ -66,20 +66,17 @@ class Table(Cells):
 
     codes   (cells, variables) uint16, read-only: position of each category in the schema
     counts  (cells,) int64, read-only, all positive, their sum at most 2^53
-    zeros   cells that everybody knows to be impossible; every feasible table has 0 there
 
-    Any cell space is allowed, beyond 2^64 too: a cell is never given by one number. InputError
-    where the structural zeros do not fit the schema, or a cell that they exclude has records.
+    Any cell space is allowed, beyond 2^64 too: a cell is never given by one number. What is public of it, and which
+    of its cells cannot be, is `Knowledge`.
     """
 
     schema: Schema
     codes: Codes
     counts: Counts
-    zeros: StructuralZeros = NO_ZEROS
 
     def __post_init__(self) -> None:
         freeze(self, "codes", "counts")
-        self.zeros.check(self.schema, self.codes, self.counts)
 
     @staticmethod
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
@@ -109,10 +106,6 @@ class Table(Cells):
         first, group = schema.keys.distinct(codes)
         return Table(schema, np.ascontiguousarray(codes[first]), _sum_by(group, weights, len(first)))
 
-    def with_zeros(self, zeros: StructuralZeros) -> Table:
-        """The same counts with these structural zeros instead of its own; InputError where they contradict."""
-        return replace(self, zeros=zeros)
-
     def __len__(self) -> int:
         """Number of non-zero cells."""
         return len(self.counts)
@@ -134,13 +127,11 @@ class Table(Cells):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over schema, codes and counts, and over the structural zeros where there are any."""
+        """SHA-256 over schema, codes and counts."""
         # little-endian whatever the machine, so that a build's digest is the same on all of them
         sha = hashlib.sha256(repr(self.schema).encode())
         sha.update(np.ascontiguousarray(self.codes, "<u2").reshape(-1).data)
         sha.update(np.ascontiguousarray(self.counts, "<i8").data)
-        if self.zeros:
-            sha.update(repr(self.zeros).encode())
         return sha.hexdigest()
 
     @property
@@ -157,10 +148,7 @@ class Table(Cells):
         return np.flatnonzero(self.counts <= small_count)
 
     def marginal(self, subtable: SubTable) -> Table:
-        """n_T: the table of the variables kept, the others summed out. T has a variable at least.
-
-        It has those structural zeros that name no other variable, see `StructuralZeros.within`.
-        """
+        """n_T: the table of the variables kept, the others summed out. T has a variable at least."""
         kept = st.members(subtable)
         schema, parts = self.schema.restrict(kept), []
         for codes, counts in self.chunks():
@@ -168,8 +156,7 @@ class Table(Cells):
             # summed whenever what waits outweighs the sum: memory stays near the result's, time near one sort
             if sum(map(len, parts[1:])) > max(CELLS_PER_CHUNK, len(parts[0])):
                 parts = [_summed(schema, parts)]
-        summed = _summed(schema, parts)
-        return summed.with_zeros(self.zeros.within(subtable)) if self.zeros else summed
+        return _summed(schema, parts)
 
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
         """(n,) int64 n_T(i_T), in records, for each of (n, variables) cells; 0 where no record is.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sdc import api
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.release import most_parsimonious
+from sdc.model.release import NOTHING, most_parsimonious
 from sdc.papers import pictures
 from sdc.papers.item import Item, Value
 from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources, prefix
@@ -109,7 +109,7 @@ def _counted_cps(sources: Sources) -> Value:
 def _annealed_cps(sources: Sources) -> Value:
     return {
         f"width {w}": api.decomposable_release(
-            sources.cps, min_width=w, small_count=3, chains=2, steps=20_000
+            sources.cps, NOTHING, min_width=w, small_count=3, chains=2, steps=20_000
         ).release.sub_tables
         for w in PRINTED_CPS
     }

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from sdc import api
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
 from sdc.report import chains, curve, figures, graphs, lattice, svg
 from sdc.report.plot import PAGE, Plot
@@ -60,7 +60,7 @@ def tree(graph: DecomposableGraph) -> Markup:
 def risk_utility() -> Markup:
     """What both methods release of the Czech table by the width required."""
     asked = (1, 3, 6, 10, 15, 20, 30, 40, 50, 60)
-    points = api.risk_utility_curve(CZECH, min_widths=asked, small_counts=[SMALL_COUNT], chains=2, steps=2_000)
+    points = api.risk_utility_curve(CZECH, NOTHING, min_widths=asked, small_counts=[SMALL_COUNT], chains=2, steps=2_000)
     return curve.risk_utility(curve.by_series(points), WIDTH, "this example")
 
 

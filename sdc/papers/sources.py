@@ -14,8 +14,10 @@ import numpy.typing as npt
 from sdc import api
 from sdc.intruder.posterior import Posterior
 from sdc.model.errors import InputError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
@@ -121,15 +123,16 @@ class Sources:
     @cached_property
     def annealed(self) -> DecomposableRelease:
         """The best decomposable release of the Czech table."""
-        return api.decomposable_release(CZECH, min_width=WIDTH, small_count=SMALL_COUNT, steps=3_000)
+        return api.decomposable_release(CZECH, NOTHING, min_width=WIDTH, small_count=SMALL_COUNT, steps=3_000)
 
     @cached_property
     def courses(self) -> dict[str, list[Course]]:
         """The same streams of requests for the Czech table under rules of a server."""
         criterion, weights = MinWidth(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
-        judge = Judge(CZECH, criterion)
+        known = Knowledge.of(CZECH, NOTHING, NO_ZEROS)
+        judge = Judge(CZECH, known, criterion)
         opening = Opening(
-            criterion, surveyed(judge, State.first(len(CZECH.schema), all_ways(CZECH.schema, 1))), 1.0, weights
+            known, criterion, surveyed(judge, State.first(len(CZECH.schema), all_ways(CZECH.schema, 1))), 1.0, weights
         )
         rules = {name: rules_of(found) for name, found in rule_sets_of(",".join(RULES), None).items()}
         return simulated(CZECH, opening, rules, Queries("uniform", 1, 128, weights), streams=4, seed=0)
@@ -152,7 +155,7 @@ RULES = ("myopic", "one_step", "one_step_frontier")
 
 def prefix(width: int) -> Release:
     """The longest prefix of the Czech list by critical width that may go out."""
-    return api.bisection_release(CZECH, min_width=width, small_count=SMALL_COUNT).release
+    return api.bisection_release(CZECH, NOTHING, min_width=width, small_count=SMALL_COUNT).release
 
 
 def all_ways(schema: Schema, dimension: int) -> Release:

@@ -17,6 +17,7 @@ from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 from sdc.model.weights import UNIT, WeightRanges, Weights, rounded
@@ -91,6 +92,7 @@ class Cleared:
 
 def clear(
     table: Table,
+    known: Knowledge,
     certificate: Certificate,
     criterion: Criterion,
     policy: Policy,
@@ -102,7 +104,8 @@ def clear(
 
     Every difference is checked again, in integers; nothing that was said of the release before counts. Under the
     policy "outer" cells may stay without proof, as long as no outer bound refutes one. ReleaseError where the release
-    may not go out, or where the certificate is of another table or criterion.
+    may not go out, or where the certificate is of another table or criterion, lacks something that is `known`, or has
+    structural zeros that are not.
 
     With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
     totals are cleared too; that is shown again like all else. Variables that are `hidden` say what others have
@@ -115,7 +118,13 @@ def clear(
         raise ReleaseError(
             f"the certificate is of another {difference}; nothing is published, assess the release again"
         )
-    knowledge = Knowledge.of(table, certificate.release)
+    knowledge = certificate.known(table)
+    if difference := _other_zero(knowledge, known):
+        raise ReleaseError(f"the certificate {difference}; nothing is published, assess the release again")
+    if not knowledge.contains(known):
+        raise ReleaseError(
+            "the certificate lacks what is known of the table; nothing is published, assess the release again"
+        )
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     unproven = criterion.unproven(table, knowledge, certificate.proof)
     if unproven:
@@ -128,6 +137,15 @@ def clear(
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criterion, *weighted)
     return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals)
+
+
+def _other_zero(knowledge: Knowledge, known: Knowledge) -> str:
+    """A structural zero that is in one of the two alone, of what a certificate has and what is known; or nothing."""
+    for what, one, other in (("lacks", known, knowledge), ("adds", knowledge, known)):
+        alone = StructuralZeros(tuple(set(one.zeros.patterns) - set(other.zeros.patterns)))
+        if alone:
+            return f"{what} the structural zero {alone.labels(one.schema)[0]}"
+    return ""
 
 
 def _without(release: Release, hidden: SubTable) -> Release:

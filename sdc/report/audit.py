@@ -54,7 +54,7 @@ def _script() -> dict[str, Any]:
 
 
 def _first_page(audit: Audit, done: str) -> dict[str, Any]:
-    tables = published(audit.table, audit.published.frontier, audit.small_count)
+    tables = published(audit.table, audit.known, audit.published.frontier, audit.small_count)
     return {
         "facts": first_page.facts(audit),
         "criterion": first_page.criterion(audit),
@@ -107,7 +107,7 @@ def _values(audit: Audit) -> dict[str, Any]:
         **_cells(audit),
         **likely.values(audit),
         "settings": sections.settings(audit),
-        "zeros": audit.table.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
+        "zeros": audit.known.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
     }
 
 

@@ -14,6 +14,7 @@ from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
@@ -58,7 +59,8 @@ class Audit:
     required          what became of the required sub-tables; None where none were
     weighted          what shows which totals of weights may go out; with totals, how they are published
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
-    known             what was public before, and was judged together with the release, which has it too
+    known             what was known before: published, and judged together with the release, which has it too; and
+                      which cells cannot be
     hidden            the variables that were added to the table for it, and are never published
     sources           what was published before, for people
     declared          what the config says of the records and categories of earlier publications
@@ -69,6 +71,7 @@ class Audit:
     digests: Mapping[str, str]
     settings: Mapping[str, Mapping[str, object]]
     table: Table
+    known: Knowledge
     criterion: MinWidth
     policy: Policy
     method: str
@@ -98,7 +101,6 @@ class Audit:
     about: AuditConfig = field(default_factory=AuditConfig)
     publication: PublicationConfig = field(default_factory=PublicationConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
-    known: Release = field(default_factory=lambda: Release.of([]))
     hidden: SubTable = st.GRAND_TOTAL
     sources: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
@@ -122,7 +124,7 @@ class Audit:
     @cached_property
     def added(self) -> frozenset[Pattern]:
         """Of the structural zeros those that say what the hidden variables follow from."""
-        return frozenset(one for one in self.table.zeros.patterns if any(st.has(self.hidden, v) for v, _ in one))
+        return frozenset(one for one in self.known.zeros.patterns if any(st.has(self.hidden, v) for v, _ in one))
 
     @property
     def has_counts(self) -> bool:

@@ -76,7 +76,7 @@ def criterion(audit: Audit) -> str:
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
     tables = "all published tables together" + ", these and those of before" * bool(audit.sources)
-    known = " and from the structural zeros" if len(audit.table.zeros.patterns) > len(audit.added) else ""
+    known = " and from the structural zeros" if len(audit.known.zeros.patterns) > len(audit.added) else ""
     said = (
         f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
         f"apart, whatever an intruder works out from {tables}{known}."
@@ -127,7 +127,7 @@ def assumptions(audit: Audit) -> Iterator[str]:
 
 def zeros(audit: Audit) -> str:
     """How many patterns of impossible cells are known, and where they are from."""
-    patterns, implied = audit.table.zeros.patterns, set(audit.implied.patterns)
+    patterns, implied = audit.known.zeros.patterns, set(audit.implied.patterns)
     added = audit.added
     origins = {
         "in the config's structural zeros": len(patterns) - len(implied | added),
@@ -144,9 +144,9 @@ def before(audit: Audit) -> list[str]:
     """What was published before, and judged together with what is published now."""
     if not audit.sources:
         return []
-    known = [element for element in audit.known.frontier if element]
+    known = [element for element in audit.known.release.frontier if element]
     added = sum(element & audit.hidden > 0 for element in known)
-    again = sum(element in audit.known for element in audit.published.frontier if element)
+    again = sum(element in audit.known.release for element in audit.published.frontier if element)
     return [
         f"All is judged together with what was published before: {'; '.join(audit.sources)}.",
         f"The largest tables of that are {len(known):,}. Of them {added:,} have other categories or records than the "

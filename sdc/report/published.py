@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
@@ -47,22 +48,22 @@ class PublishedTable:
         return ", ".join(f"{name} {number:,}" for name, number in self.disclosing if number)
 
 
-def published(table: Table, frontier: tuple[SubTable, ...], small_count: int) -> list[PublishedTable]:
+def published(table: Table, known: Knowledge, frontier: tuple[SubTable, ...], small_count: int) -> list[PublishedTable]:
     """Each table of the frontier but the grand total, most disclosing first; a pass over the table each."""
-    found = [_published(table, element, small_count) for element in frontier if element]
+    found = [_published(table, known, element, small_count) for element in frontier if element]
     return sorted(found, key=lambda one: (-one.groups, -one.small, -one.zeros, one.subtable))
 
 
-def _published(table: Table, subtable: SubTable, small_count: int) -> PublishedTable:
-    marginal = table.marginal(subtable)
+def _published(table: Table, known: Knowledge, subtable: SubTable, small_count: int) -> PublishedTable:
+    marginal, zeros = table.marginal(subtable), known.zeros.within(subtable)
     cells = prod(marginal.schema.sizes)
     return PublishedTable(
         subtable,
         st.label(subtable, table.schema),
         cells,
         int((marginal.counts <= small_count).sum()),
-        cells - len(marginal) - impossible(marginal.zeros, marginal.schema),
-        tuple(_disclosing(marginal)),
+        cells - len(marginal) - impossible(zeros, marginal.schema),
+        tuple(_disclosing(marginal, zeros)),
     )
 
 
@@ -78,10 +79,10 @@ def impossible(zeros: StructuralZeros, schema: Schema) -> int:
     return int(zeros.contains(cells).sum()) * (prod(schema.sizes) // prod(sizes))
 
 
-def _disclosing(marginal: Table) -> Iterator[tuple[str, int]]:
+def _disclosing(marginal: Table, zeros: StructuralZeros) -> Iterator[tuple[str, int]]:
     for v, variable in enumerate(marginal.schema.variables):
         if len(marginal.schema) > 1 and len(variable.categories) > 1:
-            yield variable.name, len(_uncertain(marginal, _alone(marginal, v), v))
+            yield variable.name, len(_uncertain(marginal, zeros, _alone(marginal, v), v))
 
 
 def _alone(marginal: Table, v: int) -> npt.NDArray[np.uint16]:
@@ -92,13 +93,15 @@ def _alone(marginal: Table, v: int) -> npt.NDArray[np.uint16]:
     return marginal.codes[np.flatnonzero(np.bincount(group)[group] == 1)]
 
 
-def _uncertain(marginal: Table, cells: npt.NDArray[np.uint16], v: int) -> npt.NDArray[np.uint16]:
+def _uncertain(
+    marginal: Table, zeros: StructuralZeros, cells: npt.NDArray[np.uint16], v: int
+) -> npt.NDArray[np.uint16]:
     """Those cells beside which another category of the variable is possible: else everybody knows the category."""
-    if not marginal.zeros:
+    if not zeros:
         return cells
     possible = np.zeros(len(cells), np.bool_)
     for code in range(marginal.schema.sizes[v]):
         other = cells.copy()
         other[:, v] = code
-        possible |= (cells[:, v] != code) & ~marginal.zeros.contains(other)
+        possible |= (cells[:, v] != code) & ~zeros.contains(other)
     return cells[possible]

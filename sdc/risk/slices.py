@@ -43,7 +43,7 @@ class Slice:
         if self.is_whole:
             return table
         rows = np.concatenate([self.holds(codes, table.schema) for codes, _ in table.chunks()])
-        return Table(table.schema, table.codes[rows], table.counts[rows], table.zeros)
+        return Table(table.schema, table.codes[rows], table.counts[rows])
 
 
 def slices(table: Table, most: int) -> list[Slice]:

@@ -52,7 +52,7 @@ class Component:
     def __init__(self, evidence: Evidence, knowledge: Knowledge, cells_per_slice: int = CELLS_PER_SLICE) -> None:
         self.frame, self.knowledge, self.evidence = evidence.frame, knowledge, evidence
         self._cells_per_slice = cells_per_slice
-        self._kept = evidence.feasible(knowledge.release)
+        self._kept = evidence.feasible(knowledge)
         self._tried: dict[Shift, dict[int, int]] = {}  # by marginal cell
         self._inner: Intervals | None = None
 
@@ -85,7 +85,7 @@ class Component:
     def add(self, found: Differences) -> None:
         """Keeps differences that are feasible under what is known."""
         if len(found):
-            self.evidence = self.evidence.plus(found, self.knowledge.release)
+            self.evidence = self.evidence.plus(found, self.knowledge)
             # what is found comes last in the evidence too
             self._kept = np.concatenate([self._kept, np.ones(len(found), np.bool_)])
             # a search adds little at a time, and asks each time
@@ -127,7 +127,7 @@ class Component:
 
     def settled(self) -> Evidence:
         """What its inner ends rest on."""
-        return self.evidence.settled(self.knowledge.release, self._kept)
+        return self.evidence.settled(self.knowledge, self._kept)
 
     def prune(self) -> None:
         """Keeps of what was found what its inner ends rest on."""

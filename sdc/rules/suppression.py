@@ -112,26 +112,26 @@ def suppress(
 
 
 def suppress_beside(
-    table: Table, subtable: SubTable, release: Release, criterion: MinWidth, effort: Effort
+    table: Table, known: Knowledge, subtable: SubTable, criterion: MinWidth, effort: Effort
 ) -> Suppressed:
-    """The cells of a sub-table to withhold, so that the others may be public beside a release of the table.
+    """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
-    As `suppress`, and then every at-risk cell of the whole table is judged for whoever has the release, the margins of
-    the sub-table, the structural zeros and the cells that stay: these are one of a variable that follows from the
+    As `suppress`, and then every at-risk cell of the whole table is judged for whoever knows that, the margins of the
+    sub-table and the cells that stay: these are one of a variable that follows from the
     sub-table's, with a category for each public cell and one for all that are withheld. Where a cell is not proven to
     keep its width, the cell of the sub-table that it is in is withheld as well, and so on; all within one budget.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
     the margins tell too much beside the release whatever is withheld.
     """
-    if subtable in release:
+    if subtable in known.release:
         raise InputError(f"{st.label(subtable, table.schema)} is in the release as it is; there is nothing to withhold")
     counts = table.marginal(subtable).dense
     _require_few(counts)
-    zeros = table.zeros.excluded(subtable, table.schema)
-    public = Release.of([*release.frontier, *st.children(subtable)])
-    inquiry = Inquiry(table, Knowledge.of(table, NOTHING), criterion, effort=effort)
-    if (verdict := inquiry.ask(public).assessment.verdict) is not Verdict.SAFE:
+    zeros = known.zeros.excluded(subtable, table.schema)
+    public = known.plus(Release.of(st.children(subtable)))
+    inquiry = Inquiry(table, public, criterion, effort=effort)
+    if (verdict := inquiry.ask(NOTHING).assessment.verdict) is not Verdict.SAFE:
         raise NotReleasableError(
             f"{st.label(subtable, table.schema)} cannot be published beside the release, whatever is withheld: with "
             f"its margins the verdict is {verdict.name.lower()}; release less, or publish coarser categories"
@@ -139,9 +139,9 @@ def suppress_beside(
     also, spent = np.zeros(counts.shape, np.bool_), inquiry.spent
     while True:
         found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros, also=also)
-        inquiry, known = _beside(table, subtable, public, found.withheld, criterion, effort)
+        inquiry = _beside(table, public, subtable, found.withheld, criterion, effort)
         inquiry.spent = spent
-        judged, spent = inquiry.ask(known).assessment, inquiry.spent
+        judged, spent = inquiry.ask(NOTHING).assessment, inquiry.spent
         if judged.verdict is Verdict.SAFE:
             return replace(found, optimal=found.optimal and not also.any())
         more = np.zeros_like(also)
@@ -163,16 +163,16 @@ def _require_few(counts: Dense) -> None:
 
 
 def _beside(
-    table: Table, subtable: SubTable, release: Release, withheld: Flags, criterion: MinWidth, effort: Effort
-) -> tuple[Inquiry, Release]:
-    """A table with such a variable, to be asked about, and what is public of it."""
+    table: Table, known: Knowledge, subtable: SubTable, withheld: Flags, criterion: MinWidth, effort: Effort
+) -> Inquiry:
+    """A table with such a variable, to be asked about, of which that is public beside what is known."""
     public = ~withheld.reshape(-1)
     coding = np.where(public, np.cumsum(public), 0)
     labels = ("withheld", *map(str, range(1, int(public.sum()) + 1)))
     name = free_name("what is not withheld", table.schema.names)
-    grown = with_derived(table, tuple(st.members(subtable)), coding, Variable(name, labels))
-    known = Release.of([*release.frontier, 1 << len(table.schema)])
-    return Inquiry(grown, Knowledge.of(grown, NOTHING), criterion, effort=effort), known
+    grown, implied = with_derived(table, tuple(st.members(subtable)), coding, Variable(name, labels))
+    release = known.release.add(1 << len(table.schema))
+    return Inquiry(grown, Knowledge.of(grown, release, known.zeros.join(implied)), criterion, effort=effort)
 
 
 class _Intruder:

@@ -125,6 +125,7 @@ class Chain:
     joined too, and a clique that contains a forbidden one is refused like one whose critical width is too small.
     """
 
+    known: Knowledge
     criterion: MinWidth
     schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
     weights: Weights | None = None
@@ -141,7 +142,7 @@ class Chain:
         variables, or without an at-risk cell.
         """
         require_at_risk(table, self.criterion.small_count)
-        graph = _checked(start, table, self.wishes)
+        graph = _checked(start, self.known, self.wishes)
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
         workspace.require_one_way()
@@ -166,23 +167,23 @@ class Chain:
         return self.weights or Weights.equal(len(table.schema))
 
     def _workspace(self, table: Table) -> Workspace:
-        return _workspace(table, self.criterion, self.max_bytes, self.wishes)
+        return _workspace(table, self.known, self.criterion, self.max_bytes, self.wishes)
 
 
-def smallest_graph(table: Table, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
+def smallest_graph(known: Knowledge, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
     """Where a chain starts: no edges but for what a structural zero or a required sub-table joins, made chordal."""
-    needed = _needed(table, wishes)
-    return DecomposableGraph.from_cliques(chordal_cover(needed, len(table.schema)).frontier, table.schema)
+    needed = _needed(known, wishes)
+    return DecomposableGraph.from_cliques(chordal_cover(needed, len(known.schema)).frontier, known.schema)
 
 
-def _needed(table: Table, wishes: Wishes) -> Release:
-    return Release.of([*table.zeros.subtables, *wishes.require, *(1 << v for v in range(len(table.schema)))])
+def _needed(known: Knowledge, wishes: Wishes) -> Release:
+    return Release.of([*known.zeros.subtables, *wishes.require, *(1 << v for v in range(len(known.schema)))])
 
 
-def _checked(start: DecomposableGraph | None, table: Table, wishes: Wishes) -> DecomposableGraph:
+def _checked(start: DecomposableGraph | None, known: Knowledge, wishes: Wishes) -> DecomposableGraph:
     """The start graph, or the smallest one; it joins the variables of all that is needed, and of nothing forbidden."""
-    schema, needed = table.schema, _needed(table, wishes)
-    graph = smallest_graph(table, wishes) if start is None else _given(start, schema, needed)
+    schema, needed = known.schema, _needed(known, wishes)
+    graph = smallest_graph(known, wishes) if start is None else _given(start, schema, needed)
     if forbidden := [clique for clique in graph.cliques if not wishes.allows(clique)]:
         which = "smallest graph with what is required" if start is None else "start graph"
         raise ReleaseError(
@@ -207,8 +208,8 @@ def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> Decompo
 
 
 @lru_cache(maxsize=1)
-def _workspace(table: Table, criterion: MinWidth, max_bytes: int, wishes: Wishes) -> Workspace:
-    return Workspace(table, criterion, max_bytes, wishes)
+def _workspace(table: Table, known: Knowledge, criterion: MinWidth, max_bytes: int, wishes: Wishes) -> Workspace:
+    return Workspace(table, known, criterion, max_bytes, wishes)
 
 
 class Workspace:
@@ -218,17 +219,19 @@ class Workspace:
     kept, the least recently used go. For one thread.
     """
 
-    def __init__(self, table: Table, criterion: MinWidth, max_bytes: int, wishes: Wishes = NO_WISHES) -> None:
-        self.table, self.criterion = table, criterion
+    def __init__(
+        self, table: Table, known: Knowledge, criterion: MinWidth, max_bytes: int, wishes: Wishes = NO_WISHES
+    ) -> None:
+        self.table, self.known, self.criterion = table, known, criterion
         self.at_risk = table.at_risk(criterion.small_count)
         self.counts = table.counts[self.at_risk]
         # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
-        joined = [*table.zeros.subtables, *wishes.require]
+        joined = [*known.zeros.subtables, *wishes.require]
         self.work.fixed[:] = independence_graph(joined, len(table.schema))
         self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work, wishes.forbid)
-        self.likely = LikelyGraphs(criterion.limit, self.rows) if criterion.limit else None
+        self.likely = LikelyGraphs(known, criterion.limit, self.rows) if criterion.limit else None
         self.work.numbers[kernel.ASKS] = self.likely is not None
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
@@ -332,7 +335,7 @@ class Workspace:
                     return state.graph
         finally:
             asks[0] = True  # other chains share the workspace, however this one ends
-        found = self.criterion.likely(self.table, Knowledge.of(self.table, start.release))
+        found = self.criterion.likely(self.table, self.known.plus(start.release))
         told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
         told += found.text if found else ""
         if is_given:
@@ -363,7 +366,7 @@ class Workspace:
 
     def require_zeros(self) -> None:
         """NothingReleasableError where none with all one-way sub-tables and one that a structural zero names does."""
-        zeros, schema = self.table.zeros, self.table.schema
+        zeros, schema = self.known.zeros, self.table.schema
         for named, zero in sorted(zip(zeros.subtables, zeros.labels(schema), strict=True)):
             widths = self._widths_with(named)
             if not self.criterion.is_wide(widths).all():

@@ -173,7 +173,7 @@ class ReleaseSearch:
         """Whether the smallest decomposable release with all variables may be public; every other contains it."""
         inquiry = self._inquiry()
         wishes = self.decomposable.wishes
-        smallest = smallest_graph(inquiry.table, wishes)
+        smallest = smallest_graph(inquiry.known, wishes)
         return all(map(wishes.allows, smallest.cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
 
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
@@ -198,7 +198,7 @@ class ReleaseSearch:
         inquiry = self.ordered.inquiry
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search = self.ordered
-        known, (criterion, policy) = inquiry.known.release, (inquiry.criterion, inquiry.policy)
+        known, (criterion, policy) = inquiry.known, (inquiry.criterion, inquiry.policy)
         alone = Growth(known, criterion, policy, effort, search.widths, search.wishes, search.weights)
         start = Grown(annealed.release, annealed.proof)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, replace(alone, start=start)])

@@ -159,7 +159,7 @@ class DecomposableSearch:
         inquiry = self.inquiry.anew()
 
         def ask(release: Release) -> Judgement:
-            return inquiry.ask(smallest_graph(inquiry.table, Wishes(release.frontier)).release)
+            return inquiry.ask(smallest_graph(inquiry.known, Wishes(release.frontier)).release)
 
         def accepts(judgement: Judgement) -> bool:
             # a limit on the posterior is not monotone: what breaks it now may keep it with more
@@ -192,7 +192,8 @@ class DecomposableSearch:
         table, criterion = self.inquiry.table, self.inquiry.criterion
         start = None if self.start is None else self.start.text(table.schema)
         own = f"{self.annealing}, {self.weights}, {start}, {self.wishes}"
-        return f"table {table.digest[:12]}, {criterion}, {own}"
+        zeros = f"{self.inquiry.known.zeros}, " if self.inquiry.known.zeros else ""
+        return f"table {table.digest[:12]}, {zeros}{criterion}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
         patience = self.annealing.patience
@@ -217,7 +218,7 @@ class DecomposableSearch:
         if self.annealing.tempering:
             kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.annealing.chains - 1))
             schedule = CoolingSchedule(schedule.steps, kept, kept)
-        return Chain(self.inquiry.criterion, schedule, self.weights, wishes=self.wishes)
+        return Chain(self.inquiry.known, self.inquiry.criterion, schedule, self.weights, wishes=self.wishes)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
         temperature = self._chain(position).schedule.temperature(max(0, chain.step - 1))

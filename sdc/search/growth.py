@@ -38,7 +38,7 @@ class Growth:
     known  what is public already
     """
 
-    known: Release
+    known: Knowledge
     criterion: MinWidth
     policy: Policy
     effort: Effort
@@ -55,7 +55,7 @@ def fits_a_worker(table: Table) -> bool:
 
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
-    inquiry = Inquiry(table, Knowledge.of(table, growth.known), growth.criterion, growth.policy, growth.effort)
+    inquiry = Inquiry(table, growth.known, growth.criterion, growth.policy, growth.effort)
     search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights)
     if growth.start is None:
         found = search.run()

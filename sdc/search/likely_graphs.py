@@ -21,8 +21,8 @@ MOST_KNOWN = 1 << 20  # graphs, some 100 MB
 class LikelyGraphs:
     """Answers are kept: a cold chain comes to the same few graphs again and again."""
 
-    def __init__(self, limit: PosteriorLimit, rows: MarginalRows) -> None:
-        self._limit, self._rows, self._known = limit, rows, dict[int, bool]()
+    def __init__(self, known: Knowledge, limit: PosteriorLimit, rows: MarginalRows) -> None:
+        self._public, self._limit, self._rows, self._known = known, limit, rows, dict[int, bool]()
         self._truth = TrueCounts(rows.marginals.counts, rows.marginals.table.total, limit.least, limit.most)
 
     def keeps(self, graph: DecomposableGraph, fingerprint: int) -> bool:
@@ -45,5 +45,4 @@ class LikelyGraphs:
 
     def _exactly(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         marginals = self._rows.marginals
-        known = Knowledge.of(marginals.table, graph.release)
-        return cell_laws(marginals.table, known, marginals.cells[cells]).at_truth
+        return cell_laws(marginals.table, self._public.plus(graph.release), marginals.cells[cells]).at_truth

@@ -58,7 +58,7 @@ def attempt(table: Table, unit: Attempt) -> Release:
     growth, start, recoded = unit.growth, unit.start, unit.recode.table(table)
     if not len(recoded.at_risk(growth.criterion.small_count)):
         return Release.of([st.full(len(recoded.schema))])
-    inquiry = Inquiry(recoded, Knowledge.of(recoded, growth.known), growth.criterion, growth.policy, growth.effort)
+    inquiry = Inquiry(recoded, growth.known, growth.criterion, growth.policy, growth.effort)
     inquiry.learn(start.proof, start.release)
     judgement = inquiry.ask(start.release)
     if not inquiry.accepts(judgement):
@@ -79,7 +79,7 @@ def remedies(
     executor, within = (effort.executor, IN_PROCESS) if fits_a_worker(table) else (IN_PROCESS, effort.executor)
     budget = Budget(effort.budget.seconds_per_cell, min(effort.budget.seconds, MOST_SECONDS))
     asked = replace(inquiry, effort=replace(effort, budget=budget, executor=within))
-    merges = islice(promising(table, inquiry.criterion.small_count, stopped), variables)
+    merges = islice(promising(table, inquiry.known, inquiry.criterion.small_count, stopped), variables)
     tried = [recode for recode in _each(merges) if _asked(recode, stopped)]
     done = []
     for begin in range(0, len(tried), executor.workers):
@@ -105,7 +105,7 @@ def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], inquiry: 
     least = inquiry.criterion.min_width  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
-    known = recode.release(inquiry.known.release)
+    known = recode.known(inquiry.known)
     return Attempt(recode, Growth(known, inquiry.criterion, inquiry.policy, inquiry.effort, widths), start)
 
 
@@ -136,7 +136,7 @@ def _recoded_part(part: ComponentProof, recode: Recode) -> ComponentProof:
     return ComponentProof(variables, None, found)
 
 
-def promising(table: Table, small_count: int, stopped: Sequence[Stopped]) -> Iterator[Recode]:
+def promising(table: Table, known: Knowledge, small_count: int, stopped: Sequence[Stopped]) -> Iterator[Recode]:
     """Of each variable the merge of two categories that promises most, the best first.
 
     First comes what takes the cells that stopped most above the small count, then what brings most occupied cells next
@@ -151,7 +151,7 @@ def promising(table: Table, small_count: int, stopped: Sequence[Stopped]) -> Ite
         merged = records[recode.variable][list(recode.merged)]
         return -gains[recode], int(merged.min()), recode.variable, *recode.merged
 
-    seen = {v for named in table.zeros.subtables for v in st.members(named)}
+    seen = {v for named in known.zeros.subtables for v in st.members(named)}
     for recode in sorted(gains, key=rank):
         if recode.variable not in seen and recode.kept:
             seen.add(recode.variable)

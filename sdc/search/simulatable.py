@@ -18,6 +18,7 @@ from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.graph import decompose
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Depth, Effort
@@ -145,7 +146,7 @@ class SimulatableSearch:
                 f"the table has {len(table.schema)} variables, and the method simulatable looks at all sub-tables of "
                 f"at most {MAX_VARIABLES}; choose fewer variables, or the method ordered"
             )
-        if table.zeros:
+        if self.inquiry.known.zeros:
             require_together("simulatable", ZEROS)
 
     def _require(self, released: Release) -> None:
@@ -226,7 +227,7 @@ def _keeps(drawn: Table, criterion: MinWidth, release: Release) -> bool:
         return True
     # of a decomposable release the bounds are explicit: nothing is searched
     effort = Effort(depth=Depth.REFUTE)
-    known = Knowledge.of(drawn, release)
+    known = Knowledge(drawn.schema, drawn.total, release, NO_ZEROS)  # it has refused those of its table
     return criterion.judge(drawn, known, criterion.bank(drawn), effort).verdict is Verdict.SAFE
 
 
@@ -237,4 +238,4 @@ def _drawn(table: Table, release: Release, seed: int) -> Table:
 
 @lru_cache(maxsize=2)
 def _draws(table: Table, release: Release) -> Draws:
-    return Draws(table, Knowledge.of(table, release))
+    return Draws(table, Knowledge(table.schema, table.total, release, NO_ZEROS))

@@ -1,11 +1,11 @@
-"""Why a sub-table is released or not: what it is alone, with the one-way sub-tables, and with what is released."""
+"""Why a sub-table is released or not: what it is alone, with the one-way sub-tables, and with what is public."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sdc.model import subtable as st
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Assessment, Witness
@@ -59,9 +59,13 @@ class Reason:
         return f"{name} breaks the criterion alone"
 
 
-def why(inquiry: Inquiry, release: Release, sub_table: SubTable, critical_width: int | None = None) -> Reason:
-    """Judges a sub-table alone, with the one-way sub-tables, and with a release; and finds the least that it meets."""
-    singles = [1 << variable for variable in range(len(inquiry.table.schema))]
+def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None) -> Reason:
+    """Judges a sub-table alone, with the one-way sub-tables, and with all that is public; and finds the least it meets.
+
+    What is public, by this release or an earlier one, is all that may conflict: each part of it is asked about apart.
+    """
+    release, singles = inquiry.known.release, [1 << variable for variable in range(len(inquiry.table.schema))]
+    inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING))
     alone, one_way, together = (
         _asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier))
     )

@@ -15,7 +15,7 @@ from sdc.bounds.method import is_small
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import MAX_VARIABLES
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -23,6 +23,7 @@ from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
+from sdc.run_format import STRUCTURAL_ZEROS
 from sdc.server.history import FIRST, OPENED, Entry, History, HistoryError, broken_links, canonical
 from sdc.server.rules import is_of_another_rule
 
@@ -33,9 +34,13 @@ _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError)
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """What a history is held against; `source` is who says so, such as the path of a config."""
+    """What a history is held against; `source` is who says so, such as the path of a config.
+
+    known  what is known of the table beside what was released
+    """
 
     table: Table
+    known: Knowledge
     criterion: MinWidth
     source: str
 
@@ -109,10 +114,9 @@ def audit(history: History, standard: Standard | None = None, effort: Effort | N
         failures.append("entry 1 does not say of which table and criterion the history is")
     elif standard is not None:
         _require_criterion(standard, about, history.name)
-        differences = _differences(standard.table, about, replay)
+        differences = _differences(standard, about, replay)
         is_judged = not differences
-        known = Knowledge.of(standard.table, NOTHING)
-        inquiry = Inquiry(standard.table, known, standard.criterion, effort=effort or Effort())
+        inquiry = Inquiry(standard.table, standard.known, standard.criterion, effort=effort or Effort())
         failures += differences or replay.unproven(inquiry)
     return Audit(
         entries=len(entries),
@@ -307,12 +311,14 @@ def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) 
         )
 
 
-def _differences(table: Table, about: Mapping[str, Any], replay: _Replay) -> list[str]:
+def _differences(standard: Standard, about: Mapping[str, Any], replay: _Replay) -> list[str]:
     """Why the table cannot judge the history."""
-    found = []
+    found, table = list[str](), standard.table
     if about.get("table") != table.digest:
         of, given = str(about.get("table"))[:12], table.digest[:12]
         found.append(f"entry 1 says that the history is of the table {of}, given is {given}")
+    if canonical(about.get(STRUCTURAL_ZEROS, [])) != canonical(standard.known.zeros.labels(table.schema)):
+        found.append("entry 1 says that the history is of other structural zeros than are given")
     if unknown := list(replay.numbers)[len(table.schema) :]:
         found.append(f"the history names the variable {unknown[0]}, which the table does not have")
     return found

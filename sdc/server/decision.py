@@ -11,7 +11,7 @@ from typing import Literal
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
@@ -87,7 +87,7 @@ class Decider:
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        if self.judge.table.zeros and any(isinstance(rule, Simulatable) for rule in self.rules):
+        if self.judge.known.zeros and any(isinstance(rule, Simulatable) for rule in self.rules):
             require_together(ZEROS, DRAWING)
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
@@ -135,20 +135,20 @@ class Decider:
             return weighted_sub_tables(larger, weights) - weighted_sub_tables(state.released, weights)
 
         def gain() -> float:
-            table, larger = self.judge.table, state.released.add(subtable)
-            return _log_error(table, state.released) - _log_error(table, larger)
+            table, known = self.judge.table, self.judge.known.plus(state.released)
+            return _log_error(table, known) - _log_error(table, known.plus(Release.of([subtable])))
 
         return Question(
             state, subtable, who, past.first, past.interest, past.caused, effect, self._breaking, weight, gain
         )
 
     def _breaking(self, simulation: Simulation, released: Release, larger: Release) -> int:
-        table, known = self.judge.table, Knowledge.of(self.judge.table, NOTHING)
-        inquiry = Inquiry(table, known, self.judge.criterion, effort=Effort(executor=self.executor))
+        judge, effort = self.judge, Effort(executor=self.executor)
+        inquiry = Inquiry(judge.table, judge.known, judge.criterion, effort=effort)
         return SimulatableSearch(inquiry, simulation).breaking(released, larger)
 
 
 @lru_cache(maxsize=64)
-def _log_error(table: Table, release: Release) -> float:
+def _log_error(table: Table, known: Knowledge) -> float:
     """Of the reconstruction by IPF, log2 of its mean squared error a cell; InputError where the table is too large."""
-    return log2(max(reconstruction(table, release, stop=RECONSTRUCTION).mean_squared_error, LEAST_ERROR))
+    return log2(max(reconstruction(table, known, stop=RECONSTRUCTION).mean_squared_error, LEAST_ERROR))

@@ -50,15 +50,17 @@ class Survey:
 class Judge:
     """Holds the table and the feasible tables found so far, which speak for larger releases too.
 
-    What is public is part of each question: a judge remembers no state.
+    What is released is part of each question: a judge remembers no state. What is known beside that, such as structural
+    zeros, is the same for all of them.
     ConfigError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
     """
 
-    def __init__(self, table: Table, criterion: MinWidth, effort: Effort | None = None) -> None:
+    def __init__(self, table: Table, known: Knowledge, criterion: MinWidth, effort: Effort | None = None) -> None:
         if not criterion.monotone:
             require_together(LIMIT, "server")
-        self.table, self.criterion = table, criterion
+        known.check_is_of(table)
+        self.table, self.known, self.criterion = table, known, criterion
         self._effort, self._bank = effort or Effort(), criterion.bank(table)
         self.executor = self._effort.executor
         self._last: Judgement | None = None
@@ -66,7 +68,7 @@ class Judge:
 
     def anew(self) -> Judge:
         """A judge of another course of the same table, which shares what is known of releases of a small one."""
-        judge = Judge(self.table, self.criterion, self._effort)
+        judge = Judge(self.table, self.known, self.criterion, self._effort)
         judge.verdicts = self.verdicts
         return judge
 
@@ -82,7 +84,7 @@ class Judge:
 
     def support(self, public: Release) -> Proof:
         """What is known that shows cells to be able to move under what is public."""
-        return Support(Knowledge.of(self.table, public), self._bank).proof()
+        return Support(self.known.plus(public), self._bank).proof()
 
     def require_safe(self, first: Release, seconds: float) -> None:
         """NothingReleasableError where what is to be public first is not proven to be safe."""
@@ -107,7 +109,7 @@ class Judge:
 
     def learn(self, proof: Proof, release: Release) -> None:
         """Feasible tables found elsewhere under a release; those that are not feasible under this one are left out."""
-        self._bank = self._bank.learnt(proof, Knowledge.of(self.table, release))
+        self._bank = self._bank.learnt(proof, self.known.plus(release))
 
     def glance(self, public: Release, subtable: SubTable) -> Verdict:
         """What is known at once, without a search; exact of a small table."""
@@ -119,7 +121,7 @@ class Judge:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
         most = self._effort.refute_cells if refute_cells is None else refute_cells
         effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most, executor=self.executor)
-        self._last = self.criterion.judge(self.table, Knowledge.of(self.table, release), self._bank, effort)
+        self._last = self.criterion.judge(self.table, self.known.plus(release), self._bank, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -170,7 +172,7 @@ class Judge:
     def _is_refuted(self, release: Release) -> bool:
         # feasible tables refute nothing: without them there is less to look at
         effort = replace(self._effort, depth=Depth.REFUTE, refute_cells=0)
-        known = Knowledge.of(self.table, release)
+        known = self.known.plus(release)
         return self.criterion.judge(self.table, known, self._bank.emptied(), effort).verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:

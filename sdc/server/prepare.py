@@ -14,19 +14,21 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, RunFolderError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.critical_width import CriticalWidths
-from sdc.run_format import MANIFEST
+from sdc.risk.min_width import MinWidth
+from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
 from sdc.search.capabilities import BEFORE, WEIGHT, refusals
 from sdc.server.judge import Judge, surveyed
 from sdc.server.rules import rules_of
 from sdc.server.state import State
 from sdc.server.workers import Bench
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
-from sdc.storage.parquet import read_written_table, write_table
+from sdc.storage.parquet import read_written_table, read_zeros, write_table
 from sdc.storage.results import read_search
 from sdc.storage.run_folder import RunFolder, digest_of, read_json, write_json
 
@@ -40,11 +42,13 @@ ONE_WAY, TOTAL = "one-way", "total"
 class Prepared:
     """What a server begins with.
 
+    known  what is known beside what is released
     first  R(0), and what is known to be unreleasable with it; about  what makes a history that of this table
     """
 
     folder: RunFolder
     table: Table
+    known: Knowledge
     first: State
     bench: Bench
     about: dict[str, Any]
@@ -93,9 +97,9 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     The evidence of what is public by now is left as it is. NothingReleasableError where the first release is not
     proven safe.
     """
-    server, table, folder = server_of(build), build.table, folder_of(build)
-    released, proof = first_release(server.start, table)
-    judge = Judge(table, build.criterion, build.settings(executor).effort)
+    server, table, known, folder = server_of(build), build.table, build.known, folder_of(build)
+    released, proof = first_release(server.start, table, known)
+    judge = Judge(table, known, build.criterion, build.settings(executor).effort)
     if proof is not None:
         judge.learn(proof, released)
     judge.require_safe(released, build.config.release.seconds)
@@ -107,14 +111,14 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with folder.alone():
         with folder.writing(TABLE) as into:
-            write_table(table, into)
+            write_table(table, into, zeros=known.zeros)
         if not is_small(table.schema):
-            keep_evidence(folder, table, build, released, judge.support(released))
+            keep_evidence(folder, table, known.plus(released), build.criterion, judge.support(released))
         with folder.writing(FIRST) as into:
             write_json(into / STATE, {"key": key_of(build), **_facts(state, build.widths, table)})
 
 
-def first_release(start: str, table: Table) -> tuple[Release, Proof | None]:
+def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, Proof | None]:
     """R(0) by `server.start`, with what shows it to be safe where a run did; ConfigError where there is none."""
     if start == TOTAL:
         return Release.of([]), None
@@ -126,8 +130,11 @@ def first_release(start: str, table: Table) -> tuple[Release, Proof | None]:
             f"server.start = {start!r}: it is neither {ONE_WAY!r} nor {TOTAL!r}, nor the folder of a finished run"
         )
     certificate = read_certificate(folder.stage("assessment"), table.schema)
-    if certificate.table_digest != table.digest:
-        raise ConfigError(f"server.start = {start!r} is the release of another table; name a run of this one")
+    if (certificate.table_digest, certificate.zeros) != (table.digest, known.zeros):
+        raise ConfigError(
+            f"server.start = {start!r} is the release of another table, or of one with other structural "
+            "zeros; name a run of this one"
+        )
     return read_search(folder.stage("search"), table.schema).release, certificate.proof
 
 
@@ -141,10 +148,10 @@ def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]
     }
 
 
-def keep_evidence(folder: RunFolder, table: Table, build: Build, released: Release, proof: Proof) -> None:
+def keep_evidence(folder: RunFolder, table: Table, known: Knowledge, criterion: MinWidth, proof: Proof) -> None:
     """Writes what shows a release to be safe, in place of what was there; it is what a next start begins with."""
-    criterion = build.criterion
-    certificate = Certificate(table.digest, released, criterion.small_count, criterion.min_width, proof)
+    small_count, min_width = criterion.small_count, criterion.min_width
+    certificate = Certificate(table.digest, known.release, small_count, min_width, proof, known.zeros)
     with folder.writing(EVIDENCE) as into:
         write_certificate(certificate, table.schema, into)
 
@@ -156,9 +163,11 @@ def prepared(build: Build) -> Prepared:
         raise RunFolderError(f"{folder.path} is not prepared for this config and these data; run sdc serve --prepare")
     table, facts = read_written_table(folder.stage(TABLE)), read_json(folder.stage(FIRST) / STATE)
     schema, settings = table.schema, build.settings()
+    known = Knowledge.of(table, NOTHING, read_zeros(folder.stage(TABLE)))
     first = State.first(len(schema), Release.of(_of(facts["released"], schema)))
     bench = Bench(
         folder.stage(TABLE),
+        known,
         build.criterion,
         Effort(refute_cells=settings.effort.refute_cells, cells_per_slice=settings.effort.cells_per_slice),
         rules_of(server.rules),
@@ -166,21 +175,23 @@ def prepared(build: Build) -> Prepared:
         server.seconds,
         server.job_seconds,
         tuple(_of(facts["open"], schema)),
-        _evidence(folder, table),
+        _evidence(folder, table, known),
         build.config.execution,
     )
     risk = {"small_count": build.criterion.small_count, "min_width": build.criterion.min_width}
-    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names)}
-    return Prepared(folder, table, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
+    zeros = {STRUCTURAL_ZEROS: known.zeros.labels(schema)} if known.zeros else {}
+    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names), **zeros}
+    return Prepared(folder, table, known, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
 
 
-def _evidence(folder: RunFolder, table: Table) -> tuple[Proof, Release] | None:
+def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof, Release] | None:
     """What was kept last, where it can be read: without it more has to be found again, and nothing is less safe."""
     try:
         certificate = read_certificate(folder.stage(EVIDENCE), table.schema)
     except RunFolderError:
         return None
-    return (certificate.proof, certificate.release) if certificate.table_digest == table.digest else None
+    is_own = (certificate.table_digest, certificate.zeros) == (table.digest, known.zeros)
+    return (certificate.proof, certificate.release) if is_own else None
 
 
 def _of(named: list[list[str]], schema: Schema) -> list[int]:

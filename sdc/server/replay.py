@@ -15,8 +15,10 @@ from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, RunFolderError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
@@ -53,6 +55,7 @@ class Subject:
     """Of what a history is: the table, the criterion, and the settings of the server."""
 
     table: Table
+    known: Knowledge
     criterion: MinWidth
     server: ServerConfig
     weights: Weights
@@ -78,13 +81,15 @@ def subject_of(table: str | None, min_width: int | None = None, small_count: int
     if table.endswith((".yaml", ".yml")):
         build = Build(read_config(table))
         build.config.require("replay")
-        counted = build.counted(IN_PROCESS).table
-        weights = build.settings().weights(counted.schema)
-        return Subject(counted, build.criterion, build.config.server or ServerConfig(), weights)
+        counted = build.counted(IN_PROCESS)
+        weights = build.settings().weights(counted.table.schema)
+        known = Knowledge.of(counted.table, NOTHING, counted.zeros)
+        return Subject(counted.table, known, build.criterion, build.config.server or ServerConfig(), weights)
     if min_width is None:
         raise ConfigError(f"--table {table} is no config, and says nothing of the criterion; give --min-width")
     read = read_table(table)
-    return Subject(read, MinWidth(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema)))
+    known = Knowledge.of(read, NOTHING, NO_ZEROS)
+    return Subject(read, known, MinWidth(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema)))
 
 
 def recorded(entries: Iterable[Entry], schema: Schema) -> Recorded:
@@ -136,7 +141,7 @@ def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
 def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
     """The figures of a history as it was, and as it would have been under each rule set."""
     past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
-    judge = Judge(subject.table, subject.criterion)
+    judge = Judge(subject.table, subject.known, subject.criterion)
     judge.require_safe(past.states[0].released, subject.server.job_seconds)
     first = surveyed(judge, past.states[0])
     found = dict[str, Any]()

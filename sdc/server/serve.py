@@ -28,7 +28,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     history = History.open(url or server.history or str(ready.folder.path / FILE), ready.about)
 
     def keep(state: State, proof: Proof) -> None:
-        keep_evidence(ready.folder, ready.table, build, state.released, proof)
+        keep_evidence(ready.folder, ready.table, ready.known.plus(state.released), build.criterion, proof)
 
     service = Service(
         history,

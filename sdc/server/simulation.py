@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
@@ -268,6 +269,7 @@ class Opening:
     seconds  what a decision may take, in seconds of a reference core
     """
 
+    known: Knowledge
     criterion: MinWidth
     state: State
     seconds: float
@@ -289,7 +291,7 @@ class Chunk:
 def courses(table: Table, chunk: Chunk) -> list[Course]:
     """The courses of a chunk of streams: a pure function of the table and the chunk."""
     opening, queries = chunk.opening, chunk.queries
-    judge, found = Judge(table, opening.criterion, opening.effort), list[Course]()
+    judge, found = Judge(table, opening.known, opening.criterion, opening.effort), list[Course]()
     for number in chunk.numbers:
         # a judge of its own, so that what one stream finds out changes no other, however they are shared out
         decider = Decider(judge.anew(), chunk.rules, opening.seconds, weights=opening.weights)

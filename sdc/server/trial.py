@@ -223,16 +223,19 @@ def opening_of(build: Build, executor: Executor) -> Opening:
             "name fewer in table.variables"
         )
     settings = build.settings(executor)
-    judge, (public, _) = Judge(build.table, build.criterion, settings.effort), first_release(server.start, build.table)
+    judge = Judge(build.table, build.known, build.criterion, settings.effort)
+    public, _ = first_release(server.start, build.table, build.known)
     judge.require_safe(public, server.job_seconds)
     state = State.first(len(schema), public).knowing(judge.first_unreleasable(public))
     effort = build.settings().effort
-    return Opening(build.criterion, surveyed(judge, state), server.seconds, settings.weights(schema), effort)
+    return Opening(
+        build.known, build.criterion, surveyed(judge, state), server.seconds, settings.weights(schema), effort
+    )
 
 
 def ordered_sub_tables(build: Build, executor: Executor) -> int:
     """How many sub-tables are released at once by the ordered search, which the build may have made already."""
     if build.config.release.method == "ordered" and "search" in build.folder.records():
         return build.found.release.sub_tables
-    search = release_search(build.table, build.settings(executor), build.widths)
+    search = release_search(build.table, build.known, build.settings(executor), build.widths)
     return search.run("ordered").release.sub_tables

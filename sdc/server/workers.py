@@ -25,6 +25,7 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -49,11 +50,13 @@ MOST_IN_AN_EFFECT = 3  # open sub-tables of a large table that are looked at, th
 class Bench:
     """What a worker decides by.
 
-    folder  of the prepared table; evidence  what shows the release to be safe, and that release
+    folder  of the prepared table; known  what is known of it beside what is released
+    evidence  what shows the release to be safe, and that release
     order   the sub-tables open at the start, the most dangerous first
     """
 
     folder: Path
+    known: Knowledge
     criterion: MinWidth
     effort: Effort
     rules: tuple[Rule, ...] = ()
@@ -71,7 +74,8 @@ class Seat:
     def __init__(self, bench: Bench, table: Table | None = None) -> None:
         self._bench = bench
         self._executor: Executor = IN_PROCESS
-        self._judge = Judge(table or read_written_table(bench.folder), bench.criterion, bench.effort)
+        held = table or read_written_table(bench.folder)
+        self._judge = Judge(held, bench.known, bench.criterion, bench.effort)
         if bench.evidence is not None:
             self._judge.learn(*bench.evidence)
         self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)

@@ -20,9 +20,12 @@ from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.graph import Decomposition
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
+from sdc.model.table import Table
 from sdc.run_format import (
     CERTIFICATE,
     CERTIFICATE_FORMAT,
@@ -30,6 +33,7 @@ from sdc.run_format import (
     DIFFERENCE,
     DIFFERENCES,
     OF_DIFFERENCES,
+    STRUCTURAL_ZEROS,
     variable_columns,
 )
 from sdc.storage.parquet import read_columns, write_columns
@@ -45,6 +49,7 @@ class Certificate:
     small_count   cells of 1 up to this count are at risk
     min_width     the width that every at-risk cell must have
     proof         the release's components, and feasible tables of each
+    zeros         cells that are known to be impossible
     """
 
     table_digest: str
@@ -52,6 +57,11 @@ class Certificate:
     small_count: int
     min_width: int
     proof: Proof
+    zeros: StructuralZeros = NO_ZEROS
+
+    def known(self, table: Table) -> Knowledge:
+        """What the evidence is beside; errors as `Knowledge.of`."""
+        return Knowledge.of(table, self.release, self.zeros)
 
 
 def write_certificate(certificate: Certificate, schema: Schema, folder: Path) -> None:
@@ -67,6 +77,7 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         "format": CERTIFICATE_FORMAT,
         "table": certificate.table_digest,
         "release": _named(certificate.release.frontier, schema),
+        **({STRUCTURAL_ZEROS: certificate.zeros.patterns} if certificate.zeros else {}),
         "small_count": certificate.small_count,
         "min_width": certificate.min_width,
         "components": [_part_facts(part, schema) for part in certificate.proof.parts],
@@ -90,6 +101,7 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
             small_count=_whole(content["small_count"]),
             min_width=_whole(content["min_width"]),
             proof=_proof(content, schema, folder),
+            zeros=_zeros(content.get(STRUCTURAL_ZEROS, []), schema),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunFolderError(
@@ -121,6 +133,18 @@ def _whole(value: Any) -> int:
     if type(value) is not int:
         raise TypeError(f"{value!r} is no integer")
     return value
+
+
+def _zeros(patterns: Any, schema: Schema) -> StructuralZeros:
+    """Lists of (variable, codes) as structural zeros; ValueError where the table does not have them."""
+    found = StructuralZeros(
+        tuple(tuple((_whole(v), tuple(_whole(code) for code in codes)) for v, codes in pattern) for pattern in patterns)
+    )
+    try:
+        found.check_names(schema)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return found
 
 
 def _named(subtables: tuple[SubTable, ...], schema: Schema) -> list[list[str]]:

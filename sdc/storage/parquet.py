@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from sdc.memory import give_back
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Cells, Codes, Counts, Table
 from sdc.run_format import COUNT, PART, PARTS, SCHEMA, STRUCTURAL_ZEROS, TABLE_FORMAT
 from sdc.storage.whole_file import replacing
@@ -46,7 +46,7 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 # The stored form
 
 
-def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
+def write_table(table: Table, folder: str | Path, *, zeros: StructuralZeros = NO_ZEROS, parts: int = 1) -> None:
     """Write the cells, in their order, cut into `parts` equal ranges; an older table there is replaced.
 
     Each variable is a dictionary column with all its categories in order, and `count` is int64, in records.
@@ -63,7 +63,8 @@ def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
         name, counts = PART.format(part), table.counts[start:stop]
         _write_parquet(folder / name, _arrow(table.schema, table.codes[start:stop], counts))
         written.append({"name": name, "cells": len(counts), "total": int(counts.sum())})
-    _write_schema(folder, table, parts=written)
+    more = {STRUCTURAL_ZEROS: zeros.patterns} if zeros else {}
+    _write_schema(folder, table, **more, parts=written)
 
 
 def read_written_table(folder: str | Path) -> Table:
@@ -83,7 +84,7 @@ def read_written_table(folder: str | Path) -> Table:
     for file, part, begin, end in zip(files, recorded["parts"], ends[:-1], ends[1:], strict=True):
         _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
     give_back()
-    table = Table(schema, codes, counts, _zeros_of(recorded))
+    table = Table(schema, codes, counts)
     # totals and cells of the parts agree by now; two parts exchanged or a code changed does not show there
     _check_digest(table, recorded, folder)
     return table
@@ -292,7 +293,6 @@ def _write_schema(folder: Path, table: Table, **more: Any) -> None:
         "cells": len(table),
         "total": table.total,
         "digest": table.digest,
-        **({STRUCTURAL_ZEROS: table.zeros.patterns} if table.zeros else {}),
         **more,
     }
     with replacing(folder / SCHEMA) as temporary:
@@ -321,7 +321,9 @@ def _schema_of(recorded: Mapping[str, Any]) -> Schema:
     return Schema(tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"]))
 
 
-def _zeros_of(recorded: Mapping[str, Any]) -> StructuralZeros:
+def read_zeros(folder: str | Path) -> StructuralZeros:
+    """The cells that were said to be impossible where the table was written; InputError as `read_written_table`."""
+    recorded = _read_schema(Path(folder))
     return StructuralZeros(
         tuple(tuple((v, tuple(codes)) for v, codes in p) for p in recorded.get(STRUCTURAL_ZEROS, ()))
     )
@@ -361,7 +363,7 @@ def _mapped(folder: Path, written: int, digest: str | None) -> Table:
     schema = _schema_of(recorded)
     cells = recorded["cells"]
     codes = _map(folder / CODES, (cells, len(schema)), np.uint16)
-    table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64), _zeros_of(recorded))
+    table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))
     if digest not in (None, table.digest):
         raise InputError(f"{folder} was changed: it is not the table {str(digest)[:12]}; write the memory form again")
     return table

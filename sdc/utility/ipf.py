@@ -14,7 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition, decompose
 from sdc.model.knowledge import Knowledge
-from sdc.model.marginal import as_cells, check_release
+from sdc.model.marginal import as_cells
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -87,22 +87,22 @@ class Fit:
 
 
 def fit(
-    table: Table, release: Release, *, support: Support = "possible", stop: Stop = STOP, max_bytes: int = MAX_BYTES
+    table: Table, known: Knowledge, *, support: Support = "possible", stop: Stop = STOP, max_bytes: int = MAX_BYTES
 ) -> Fit:
-    """Expected counts under the hierarchical log-linear model of the release.
+    """Expected counts under the hierarchical log-linear model of the released marginals.
 
     On every cell in which all released marginals are positive and which is no structural zero, or with
     "non-zero" on the table's non-zero cells only ([DKS] section 3.2). A sweep is one pass over these cells a
-    frontier element. ReleaseError where the release names a variable the table does not have, InputError where
+    frontier element. ReleaseError where what is known is of another table, InputError where
     more than `max_bytes` would be needed, for an unknown support, and from `Stop.check`.
     """
-    check_release(release, table.schema)
+    known.check_is_of(table)
     stop.check()
     if support not in ("possible", "non-zero"):
         raise InputError(f"support = {support!r}: choose possible or non-zero")
-    marginals = marginals_of(table, release)
+    marginals = marginals_of(table, known)
     if support == "possible":
-        return _fit_possible(table.schema, marginals, table.zeros, stop, max_bytes)
+        return _fit_possible(table.schema, marginals, known.zeros, stop, max_bytes)
     every = st.full(len(table.schema))
     return _iterated(table.schema, marginals, table.codes, every, stop, max_bytes)
 
@@ -133,9 +133,9 @@ def fit_marginals(
     return _fit_possible(schema, {element: by_subtable[element] for element in frontier}, zeros, stop, max_bytes)
 
 
-def marginals_of(table: Table, release: Release) -> Marginals:
+def marginals_of(table: Table, known: Knowledge) -> Marginals:
     """The marginals of the released frontier, without the variables of one category."""
-    return {element: Marginal.of(table, element) for element in Knowledge.of(table, release).essential.frontier}
+    return {element: Marginal.of(table, element) for element in known.essential.frontier}
 
 
 def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Decomposition | None:

@@ -14,6 +14,7 @@ import numpy as np
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.hierarchy import Hierarchy, independent
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import check_release
 from sdc.model.release import Release, sum_of_products
 from sdc.model.schema import Schema
@@ -152,22 +153,22 @@ class Reconstruction:
     converged: bool
 
 
-def reconstruction(table: Table, release: Release, *, stop: Stop = STOP, max_bytes: int = MAX_BYTES) -> Reconstruction:
-    """Accuracy with which IPF reconstructs the full table from the release, on every possible cell.
+def reconstruction(table: Table, known: Knowledge, *, stop: Stop = STOP, max_bytes: int = MAX_BYTES) -> Reconstruction:
+    """Accuracy with which IPF reconstructs the full table from what is known, on every possible cell.
 
     Where the closed form holds no cells are listed, and any number of them is allowed. Raises as `ipf.fit`.
     """
-    check_release(release, table.schema)
-    marginals = marginals_of(table, release)
-    tree = tree_of(table.schema, marginals, table.zeros)
+    known.check_is_of(table)
+    marginals = marginals_of(table, known)
+    tree = tree_of(table.schema, marginals, known.zeros)
     if tree is None:
-        found = fit(table, release, stop=stop, max_bytes=max_bytes)
+        found = fit(table, known, stop=stop, max_bytes=max_bytes)
         error = mean_squared_error(table, found)
         return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
     every = st.full(len(table.schema))
     # uniform over what the release does not have: each value v is v / spread in `spread` cells, which give v^2 / spread
     # to the sum of squares
-    spread = prod(table.schema.sizes[v] for v in st.members(every & ~release.variables))
+    spread = prod(table.schema.sizes[v] for v in st.members(every & ~known.release.variables))
     at = expected(marginals, tree, table.codes, every) / float(spread)
     error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread)
     return Reconstruction(error, "closed form", 0, 0.0, True)
@@ -212,7 +213,7 @@ class Utility:
 
 def utility_of(
     table: Table,
-    release: Release,
+    known: Knowledge,
     weights: Weights,
     demand: Demand = Demand(),
     *,
@@ -222,9 +223,10 @@ def utility_of(
     """All measures of a release; where IPF would need more than `max_bytes` the reason stands for the accuracy."""
     found: Reconstruction | str
     try:
-        found = reconstruction(table, release, stop=stop, max_bytes=max_bytes)
+        found = reconstruction(table, known, stop=stop, max_bytes=max_bytes)
     except InputError as error:
         found = str(error)
+    release = known.release
     weighted = None if weights == Weights.equal(len(table.schema)) else weighted_sub_tables(release, weights)
     served = float(demand.served(release)) if demand.requests else None
     size, freedom = cells(release, table.schema), degrees_of_freedom(release, table.schema)

@@ -30,8 +30,7 @@ Claims = namedtuple("Claims", "table small_count min_width release separators pa
 # difference of[e] changes cells[e] by changes[e]
 ComponentProof = namedtuple("ComponentProof", "variables cover of cells changes")
 Variable = namedtuple("Variable", "name categories")
-Schema = namedtuple("Schema", "variables")
-StructuralZeros = namedtuple("StructuralZeros", "patterns")  # the digest of a table is over how these three print
+Schema = namedtuple("Schema", "variables")  # the digest of a table is over how these two print
 AGAIN, MAX_TOTAL = "run the build again", 1 << 53
 
 
@@ -99,25 +98,23 @@ class EvidenceFolder:
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
         told = (recorded["cells"], recorded["total"])
         check(told == (len(self.counts), self.total), f"its parts come to others than the cells and the total {told}")
-        text = self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
+        self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
         sha = hashlib.sha256(repr(Schema(variables)).encode())
         for array in (np.stack([*self.table.values()], axis=1), self.counts.astype("<i8")):
             sha.update(array.data)
-        sha.update(text.encode())
         self.digest = sha.hexdigest()
         check(self.digest == recorded["digest"], f"its digest is {self.digest[:12]}, not {recorded['digest'][:12]}")
         # a variable of one category changes no marginal: nobody needs it in a clique
         self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c in variables if len(c) > 1)
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
 
-    def read_zeros(self, patterns: Any, variables: tuple[Variable, ...]) -> str:
-        """The cells that are known to be impossible, none of them with a record; and how a digest has them."""
-        zeros = tuple(sorted({tuple(sorted((v, tuple(sorted({*c}))) for v, c in pattern)) for pattern in patterns}))
+    def read_zeros(self, patterns: Any, variables: tuple[Variable, ...]) -> None:
+        """The cells that are known to be impossible, none of them with a record."""
+        self.patterns = zeros = patterns_of(patterns)
         known = all({*c} <= {*range(len(variables[v].categories))} and v >= 0 for zero in zeros for v, c in zero)
         self.zeros = [{variables[v].name: codes for v, codes in zero} for zero in zeros]
         known = known and all(zeros) and [*map(len, zeros)] == [*map(len, self.zeros)]
         check(known and not self.impossible(self.table).any(), "a structural zero is of no cell or has records")
-        return repr(StructuralZeros(zeros)) if zeros else ""
 
     def subtables(self, listed: Any, among: Iterable[str]) -> list[SubTable]:
         """Of lists of variables; ValueError for one that is not among those given."""
@@ -132,6 +129,7 @@ class EvidenceFolder:
         table, small_count, min_width = (content[key] for key in ("table", "small_count", "min_width"))
         release, between = (self.subtables(content[key], self.categories) for key in ("release", "separators"))
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
+        check(patterns_of(content.get(names.STRUCTURAL_ZEROS, ())) == self.patterns, "it is of other structural zeros")
         return Claims(table, small_count, min_width, release, between, parts)
 
     def part(self, facts: Any, number: int) -> ComponentProof:
@@ -286,6 +284,11 @@ def size_of(group: Array) -> int:
 
 def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
     return any(subtable <= other for other in others)
+
+
+def patterns_of(listed: Any) -> Any:
+    """Structural zeros, each (variable, codes) once and in order."""
+    return tuple(sorted({tuple(sorted((v, tuple(sorted({*codes}))) for v, codes in pattern)) for pattern in listed}))
 
 
 def check(holds: Any, what: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import sys
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -23,7 +24,7 @@ from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget, Effort
 from sdc.risk.inquiry import Inquiry
@@ -39,26 +40,27 @@ def main() -> None:
     say(f"{machine()}; {number} tables, seed {seed}")
     outcomes, tables, random = collections.Counter[str](), 0, np.random.default_rng(seed)
     while tables < number:
-        table = random_table(random)
-        release = random_release(random, len(table.schema))
-        if len(table.at_risk(SMALL_COUNT)) and (sharp := sharp_bounds(table, release)) is not None:
+        table, zeros = random_table(random)
+        known = Knowledge.of(table, random_release(random, len(table.schema)), zeros)
+        if len(table.at_risk(SMALL_COUNT)) and (sharp := sharp_bounds(table, known)) is not None:
             tables += 1
             for way, most in (("exact methods", None), ("walks", 0)):
-                for outcome in judged(table, release, sharp, most):
+                for outcome in judged(table, known, sharp, most):
                     outcomes[f"{way}: {outcome}"] += 1
     for outcome, times in sorted(outcomes.items()):
         say(f"{times:6} {outcome}")
     sys.exit(any("FAULT" in outcome for outcome in outcomes))
 
 
-def judged(table: Table, release: Release, sharp: Intervals, most_exact: int | None) -> list[str]:
+def judged(table: Table, known: Knowledge, sharp: Intervals, most_exact: int | None) -> list[str]:
     """What each of the questions came to; with `most_exact` cells at most a table counts as small."""
     with patch("sdc.bounds.method.SMALL_TABLE_CELLS", 256 if most_exact is None else most_exact):
-        return [one(table, release, sharp, width) for width in MIN_WIDTHS]
+        return [one(table, known, sharp, width) for width in MIN_WIDTHS]
 
 
-def one(table: Table, release: Release, sharp: Intervals, min_width: int) -> str:
-    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, min_width), effort=Effort(BUDGET))
+def one(table: Table, known: Knowledge, sharp: Intervals, min_width: int) -> str:
+    release = known.release
+    asked = Inquiry(table, replace(known, release=NOTHING), MinWidth(SMALL_COUNT, min_width), effort=Effort(BUDGET))
     judgement, bounds = asked.examine(release)
     shown = asked.criterion.proven(table, judgement.knowledge, judgement.proof)
     if not (within(sharp, bounds.outer) and within(bounds.inner, sharp)):
@@ -75,9 +77,9 @@ def within(inner: Intervals, outer: Intervals) -> bool:
     return bool((inner[:, 0] >= outer[:, 0]).all() and (inner[:, 1] <= outer[:, 1]).all())
 
 
-def sharp_bounds(table: Table, release: Release) -> Intervals | None:
+def sharp_bounds(table: Table, known: Knowledge) -> Intervals | None:
     """(at-risk cells, 2) from all feasible tables; None where they are too many."""
-    seen = enumerate_tables(table, Knowledge.of(table, release), MOST_TABLES)
+    seen = enumerate_tables(table, known, MOST_TABLES)
     if not seen.complete:
         return None
     cells = table.codes[table.at_risk(SMALL_COUNT)].astype(np.int64)
@@ -85,7 +87,7 @@ def sharp_bounds(table: Table, release: Release) -> Intervals | None:
     return np.stack([seen.lower[at], seen.upper[at]], axis=1)
 
 
-def random_table(random: np.random.Generator) -> Table:
+def random_table(random: np.random.Generator) -> tuple[Table, StructuralZeros]:
     """2 to 5 variables, at most 36 cells, 1 to 12 records; every third has a structural zero that it fits."""
     while np.prod(sizes := random.integers(2, 5, int(random.integers(2, 6))).tolist()) > 36:
         pass
@@ -94,11 +96,11 @@ def random_table(random: np.random.Generator) -> Table:
     codes = random.integers(0, sizes, (int(random.integers(1, 13)), len(sizes)))
     table = Table.of(schema, codes)
     if random.random() >= 1 / 3:
-        return table
+        return table, NO_ZEROS
     named = random.choice(len(sizes), 2, replace=False).tolist()
     zeros = StructuralZeros((tuple((v, (int(random.integers(0, sizes[v])),)) for v in named),))
     occupied = ~zeros.contains(table.codes)
-    return Table.of(schema, table.codes[occupied], table.counts[occupied]).with_zeros(zeros)
+    return Table.of(schema, table.codes[occupied], table.counts[occupied]), zeros
 
 
 def random_release(random: np.random.Generator, variables: int) -> Release:

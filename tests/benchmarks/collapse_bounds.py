@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import functools
 import statistics
+import sys
 import time
 
 import numpy as np
 import numpy.typing as npt
-from side_by_side import check, data_file, in_child, machine, medians, one_core, require, say, seconds, show
+from side_by_side import ROOT, check, data_file, in_child, machine, medians, one_core, require, say, seconds, show
 
 from sdc.bounds import collapse
 from sdc.bounds.method import cheap_bounds
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
-from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
 from sdc.risk.critical_width import critical_widths
+
+sys.path.append(str(ROOT))
+from tests.strategies import knows
 
 SMALL_COUNT, CELLS = 2, 20
 PREFIXES = (222, 445, 889)
@@ -53,7 +56,7 @@ def show_times(table: Table, ordered: list[int], pinned: str) -> None:
     rows: list[list[object]] = []
     for number in PREFIXES:
         release = Release.of(ordered[:number])
-        known = Knowledge.of(table, release)
+        known = knows(table, release)
         check(known.decomposition is None, "a decomposable release needs no collapse; this one")
         cells = most_exposed(table, release)
         first = seconds(lambda: collapse.bounds(table, known, cells[:1]))  # noqa: B023
@@ -70,7 +73,7 @@ def side_by_side(table: Table, release: Release, pinned: str) -> None:
     """The same cells by collapse and by linear programming, one after the other."""
     cells = most_exposed(table, release)[:: CELLS // LP_CELLS]
     rows: list[list[object]] = []
-    ratios, known = [], Knowledge.of(table, release)
+    ratios, known = [], knows(table, release)
     for cell in cells:
         (mine,) = medians(3, lambda: collapse.bounds(table, known, cell[None, :]))  # noqa: B023
         low, high = collapse.bounds(table, known, cell[None, :]).outer[0].tolist()
@@ -89,7 +92,7 @@ def side_by_side(table: Table, release: Release, pinned: str) -> None:
 def most_exposed(table: Table, release: Release) -> Codes:
     """The at-risk cells with the narrowest bounds that the cheap methods leave open."""
     at_risk = table.codes[table.at_risk(SMALL_COUNT)]
-    cheap = cheap_bounds(CellMarginals(table, at_risk), Knowledge.of(table, release))
+    cheap = cheap_bounds(CellMarginals(table, at_risk), knows(table, release))
     still_open = np.flatnonzero(~cheap.exact)
     order = np.lexsort([still_open, cheap.inner_width[still_open], cheap.outer_width[still_open]])
     return at_risk[still_open[order[:CELLS]]]
@@ -135,7 +138,7 @@ def show_dichotomous() -> None:
     variables = len(table.schema)
     release = Release.of(st.of((a, b)) for a in range(variables) for b in range(a))
     cells = table.codes[table.at_risk(SMALL_COUNT)]
-    taken = seconds(lambda: collapse.bounds(table, Knowledge.of(table, release), cells))
+    taken = seconds(lambda: collapse.bounds(table, knows(table, release), cells))
     say(f"\nnltcs, all two-way marginals, {len(cells):,} at-risk cells in one propagation: {taken:.1f} s")
 
 

@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from side_by_side import data_file, machine, say
+from side_by_side import ROOT, data_file, machine, say
 
 from sdc.ingest.reading import read_table
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import DecomposableSearch
+
+sys.path.append(str(ROOT))
+from tests.strategies import knows
 
 SMALL_COUNT, SECONDS_UNDER_OUTER = 2, 60
 
@@ -46,7 +48,7 @@ def main() -> None:
 def decomposable_best(min_width: int) -> int:
     """Sub-tables of the best decomposable release of four annealing chains."""
     table = read_table(data_file("cps13.parquet"))
-    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, min_width))
+    asked = Inquiry(table, knows(table, NOTHING), MinWidth(SMALL_COUNT, min_width))
     return DecomposableSearch(asked).run().release.sub_tables
 
 

@@ -21,7 +21,9 @@ from side_by_side import check, data_file, machine, medians, one_core, require, 
 
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.utility import ipf, measures
 
@@ -36,17 +38,17 @@ def main() -> None:
     release = Release.of(st.of(pair) for pair in combinations(range(len(table.schema)), 2))
     with one_core() as pinned:
         say(f"{machine()}, {pinned}; {table.schema.cells} cells, {len(release.frontier)} two-way marginals")
-        compare(table, release)
-        whole(table, release)
+        compare(table, Knowledge.of(table, release, NO_ZEROS))
+        whole(table, Knowledge.of(table, release, NO_ZEROS))
 
 
-def compare(table: Table, release: Release) -> None:
+def compare(table: Table, known: Knowledge) -> None:
     """Seconds a sweep of each, and that all give the same table."""
     dense = np.zeros(table.schema.sizes)
     dense[tuple(table.codes.T)] = table.counts
-    axes = [list(st.members(element)) for element in release.frontier]
+    axes = [list(st.members(element)) for element in known.release.frontier]
     works = {
-        "sdc": ours(table, release),
+        "sdc": ours(table, known),
         "ipfn": by_ipfn(dense, axes),
         "NumPy": by_numpy(dense, axes),
     }
@@ -59,10 +61,10 @@ def compare(table: Table, release: Release) -> None:
     say(f"ipfn / sdc = {times[1] / times[0]:.1f} (asked: at least {TARGET:g})")
 
 
-def ours(table: Table, release: Release) -> Callable[[], Values]:
-    marginals = ipf.marginals_of(table, release)
+def ours(table: Table, known: Knowledge) -> Callable[[], Values]:
+    marginals = ipf.marginals_of(table, known)
     every = st.full(len(table.schema))
-    cells = ipf.possible_cells(table.schema, marginals, every, table.zeros, ipf.MAX_BYTES)
+    cells = ipf.possible_cells(table.schema, marginals, every, known.zeros, ipf.MAX_BYTES)
     groups = [ipf.groups_of(marginal, cells, every) for marginal in marginals.values()]
     targets = [marginal.counts.astype(np.float64) for marginal in marginals.values()]
     stop = ipf.Stop(tolerance=1e-300, max_sweeps=SWEEPS)
@@ -105,10 +107,10 @@ def summed(dense: Values, kept: list[int]) -> Values:
     return result
 
 
-def whole(table: Table, release: Release) -> None:
+def whole(table: Table, known: Knowledge) -> None:
     """The whole fit: cells, groups, sweeps until no marginal deviates by more than 0.001 records, and the error."""
     begun = time.perf_counter()
-    fit = ipf.fit(table, release)
+    fit = ipf.fit(table, known)
     elapsed = time.perf_counter() - begun
     check(len(fit.cells) == prod(table.schema.sizes), "every cell is possible")
     say(

@@ -21,7 +21,6 @@ from sdc.ingest.reading import read_table
 from sdc.intruder.hypergeometric import cell_laws, junction_tree
 from sdc.intruder.moments import Rows, TrueCounts, at_truth
 from sdc.model.errors import ReleaseError
-from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.table import Counts, Table
@@ -34,7 +33,7 @@ from sdc.search.simulatable import SimulatableSearch, Simulation
 from sdc.verify import likely
 
 sys.path.append(str(ROOT))
-from tests.strategies import czech
+from tests.strategies import czech, knows
 
 THRESHOLD, LIMITS = 0.3, (0.05, 0.06, 0.07, 0.09)
 STEPS, CHAINS = 50_000, 2
@@ -54,8 +53,8 @@ def main() -> None:
 
 
 def moments(table: Table) -> None:
-    found = decomposable_release(table, min_width=3, steps=20_000).release
-    known, rows = Knowledge.of(table, found), table.at_risk(2)
+    found = decomposable_release(table, NOTHING, min_width=3, steps=20_000).release
+    known, rows = knows(table, found), table.at_risk(2)
     marginals, tree = CellMarginals(table, table.codes[rows]), junction_tree(known)
     at_truth(table, known, rows[:1])  # compiled
     whole = cell_laws(table, known, marginals.cells[:1])
@@ -92,7 +91,7 @@ def moments(table: Table) -> None:
 
 def annealing(table: Table) -> None:
     chains = DecomposableSearch(
-        Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(2, 3)), Annealing(CoolingSchedule(STEPS), CHAINS)
+        Inquiry(table, knows(table, NOTHING), MinWidth(2, 3)), Annealing(CoolingSchedule(STEPS), CHAINS)
     )
     curve, points = LikelyCurve(chains, THRESHOLD, LIMITS), []
     took = seconds(lambda: points.extend(curve.run()))
@@ -113,7 +112,7 @@ def annealing(table: Table) -> None:
 
 def simulatable(name: str, table: Table, min_width: int) -> None:
     rows = [
-        [method, str(find_release(table, method, min_width=min_width, steps=STEPS).release.sub_tables), "", ""]
+        [method, str(find_release(table, NOTHING, method, min_width=min_width, steps=STEPS).release.sub_tables), "", ""]
         for method in ("ordered", "decomposable")
     ]
     for share in (0.0, 0.05, 0.2):
@@ -132,7 +131,7 @@ def simulatable(name: str, table: Table, min_width: int) -> None:
 
 
 def _grown(table: Table, min_width: int, simulation: Simulation) -> int:
-    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(2, min_width))
+    asked = Inquiry(table, knows(table, NOTHING), MinWidth(2, min_width))
     return SimulatableSearch(asked, simulation).run().release.sub_tables
 
 

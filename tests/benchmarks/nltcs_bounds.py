@@ -9,6 +9,7 @@ of processes. HiGHS solves the whole linear program of one cell, 137 rows by 65,
 from __future__ import annotations
 
 import os
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
@@ -16,15 +17,17 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-from side_by_side import check, data_file, in_child, machine, require, say, show
+from side_by_side import ROOT, check, data_file, in_child, machine, require, say, show
 
 from sdc.bounds import linear_program
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Table
+
+sys.path.append(str(ROOT))
+from tests.strategies import knows
 
 SMALL_COUNT, UNIT, PROCESSES, RIVAL_LIMIT = 2, 64, 2, 300.0
 
@@ -56,7 +59,7 @@ def bounds_of_all(cells: Codes) -> CellBounds:
 
 def unit_bounds(cells: Codes) -> CellBounds:
     table = read_table(data_file("nltcs_cells.parquet"))
-    return linear_program.bounds(table, Knowledge.of(table, all_two_way(table)), cells)
+    return linear_program.bounds(table, knows(table, all_two_way(table)), cells)
 
 
 def show_bounds(bounds: CellBounds, elapsed: float) -> None:

@@ -34,12 +34,12 @@ from sdc.intruder.hypergeometric import cell_laws, log_probability
 from sdc.intruder.laws import Law, law_of
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Codes, Table
 
 sys.path.append(str(ROOT))
 from tests.intruder.errors import errors_of
-from tests.strategies import every_cell, informed_tables_and_releases
+from tests.strategies import every_cell, knows, tables_and_knowledge
 
 SAMPLE, DRAWS, SEEDS = 200, 40, 20
 TABLES, MOST_TABLES, RANDOM_DRAWS, RECORD_DRAWS = 300, 20_000, 200, 75
@@ -53,7 +53,7 @@ def main() -> None:
         say(f"{machine()}; {pinned}")
         if "laws" in chosen:
             table = read_table(data_file("cps13.parquet"))
-            found = decomposable_release(table, min_width=3, steps=20_000).release
+            found = decomposable_release(table, NOTHING, min_width=3, steps=20_000).release
             of_decomposable("cps13", table, found, table.codes[table.at_risk(2)])
         if "forty" in chosen:
             table = forty()
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def of_decomposable(name: str, table: Table, release: Release, cells: Codes) -> None:
-    known = Knowledge.of(table, release)
+    known = knows(table, release)
     cell_laws(table, known, cells[:1])
     laws: list[CellLaws] = []
     exact = seconds(lambda: laws.append(cell_laws(table, known, cells)))
@@ -147,7 +147,7 @@ def second_moment(laws: CellLaws, row: int) -> float:
 
 def of_chains() -> None:
     table = read_table(ROOT / "configs" / "czech_auto_workers.csv")
-    known, cells = Knowledge.of(table, release_of(table, CZECH)), every_cell(table.schema)
+    known, cells = knows(table, release_of(table, CZECH)), every_cell(table.schema)
     rows = []
     for name in LAWS:
         law = law_of(name, table.schema, 0.5)
@@ -171,8 +171,8 @@ def of_chains() -> None:
 def of_records() -> None:
     """The laws that have no engine but chains, and `released`, whose exact laws judge them."""
     table = read_table(data_file("cps13.parquet"))
-    found = decomposable_release(table, min_width=3, steps=20_000).release
-    known, cells = Knowledge.of(table, found), table.codes[table.at_risk(2)]
+    found = decomposable_release(table, NOTHING, min_width=3, steps=20_000).release
+    known, cells = knows(table, found), table.codes[table.at_risk(2)]
     columns = ["s a draw", "accepted", "R-hat", "cells > 1.05", "cells > 1.1", "least size", "median size", "P(0)"]
     for name in ("uniform", "saturated", "released"):
         law = law_of(name, table.schema, 0.5)
@@ -214,8 +214,8 @@ def of_random_tables() -> None:
     rows: list[list[object]] = []
     for name in LAWS:
         missed, uncertain = [], 0
-        for number, (table, release) in enumerate(cases):
-            known, law, cells = Knowledge.of(table, release), law_of(name, table.schema, 0.5), every_cell(table.schema)
+        for number, (table, known) in enumerate(cases):
+            law, cells = law_of(name, table.schema, 0.5), every_cell(table.schema)
             exact = enumerated(table, known, law).laws(cells)
             found = sampled(table, known, law, cells, Sampling(RANDOM_DRAWS, seed=number), IN_PROCESS)
             missed.append(errors_of(found, exact))
@@ -226,21 +226,21 @@ def of_random_tables() -> None:
     show(f"{TABLES} random tables, 4 chains of {RANDOM_DRAWS}", ["law", *columns], rows)
 
 
-def random_tables(number: int) -> list[tuple[Table, Release]]:
+def random_tables(number: int) -> list[tuple[Table, Knowledge]]:
     """So many small tables and releases of every kind, always the same, of which several feasible tables are listed."""
-    found: list[tuple[Table, Release]] = []
+    found: list[tuple[Table, Knowledge]] = []
 
     # of nine that are drawn eight are known from their release, or leave too many tables
     @seed(1)
     @settings(max_examples=12 * number, database=None, phases=[Phase.generate], deadline=None)
-    @given(informed_tables_and_releases(max_records=8))
-    def keep(case: tuple[Table, Release]) -> None:
-        table, release = case
+    @given(tables_and_knowledge(max_records=8))
+    def keep(case: tuple[Table, Knowledge]) -> None:
+        table, known = case
         if len(found) == number or not len(table):
             return
         with suppress(TooManyTablesError):
             uniform = law_of("uniform", table.schema)
-            if enumerated(table, Knowledge.of(table, release), uniform, MOST_TABLES).feasible_tables > 1:
+            if enumerated(table, known, uniform, MOST_TABLES).feasible_tables > 1:
                 found.append(case)
 
     keep()

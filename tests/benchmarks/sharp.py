@@ -31,11 +31,13 @@ from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
-from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
+
+sys.path.append(str(ROOT))
+from tests.strategies import knows
 
 SMALL_COUNT, MIN_WIDTH = 2, 3
 EIGHT_OF_NLTCS, EIGHT_OF_CPS13 = (0, 1, 2, 4, 5, 7, 8, 13), (0, 1, 4, 5, 8, 9, 11, 12)
@@ -54,7 +56,7 @@ def main() -> None:
 
 def cps8() -> None:
     table = read_table(data_file("cps8.parquet"))
-    release = best_release(table, min_width=MIN_WIDTH).release
+    release = best_release(table, NOTHING, min_width=MIN_WIDTH).release
     report("cps8", table, release, 30)
 
 
@@ -72,7 +74,7 @@ def nltcs() -> None:
 
 def cps13() -> None:
     table = read_table(data_file("cps13.parquet"))
-    release = best_release(table, min_width=MIN_WIDTH, breadth=1).release
+    release = best_release(table, NOTHING, min_width=MIN_WIDTH, breadth=1).release
     kept: dict[str, SharpPart] = {}
     for seconds in [int(word) for word in sys.argv[1:] if word.isdigit()] or BUDGETS:
         report("cps13", table, release, seconds, kept)
@@ -110,7 +112,7 @@ def report(name: str, table: Table, release: Release, seconds: int, kept: dict[s
         time.process_time(),
         Notes({} if kept is None else kept),
     )
-    known = Knowledge.of(table, release)
+    known = knows(table, release)
     found = sharp_bounds(table, known, cells, seconds=seconds, on_part=notes, kept=notes.before)
     took = time.process_time() - begun
     bounds = found.bounds
@@ -134,18 +136,17 @@ def by_method(found: SharpBounds) -> list[list[object]]:
 
 
 def random_tables() -> None:
-    sys.path.append(str(ROOT))
     from tests.profiles import register_profiles
 
     register_profiles()
     from tests.risk.test_sharp import random_cases, sought
 
     judged = sharp = 0
-    for table, release in random_cases(np.random.default_rng(40), TABLES * 5 // 4):
-        seen = enumerate_tables(table, Knowledge.of(table, release), MOST_TABLES)
+    for table, known in random_cases(np.random.default_rng(40), TABLES * 5 // 4):
+        seen = enumerate_tables(table, known, MOST_TABLES)
         if not seen.complete or judged == TABLES:
             continue
-        bounds, truth = sought(table, release).bounds, np.stack([seen.lower, seen.upper], axis=1)
+        bounds, truth = sought(table, known).bounds, np.stack([seen.lower, seen.upper], axis=1)
         around, within = (bounds.outer - truth) * [-1, 1], (truth - bounds.inner) * [-1, 1]
         check(bool((around >= 0).all() and (within >= 0).all()), f"bounds of table {judged} and the enumeration")
         judged, sharp = judged + 1, sharp + bool(bounds.exact.all())
@@ -154,7 +155,7 @@ def random_tables() -> None:
 
 def workers() -> None:
     table = read_table(data_file("nltcs_cells.parquet"))
-    cells, known = table.codes[table.at_risk(SMALL_COUNT)][::8], Knowledge.of(table, all_ways(table, 2))
+    cells, known = table.codes[table.at_risk(SMALL_COUNT)][::8], knows(table, all_ways(table, 2))
 
     units: dict[str, SharpPart] = {}
 

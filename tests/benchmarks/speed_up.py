@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from border import forty
-from side_by_side import check, data_file, in_turn, machine, say, show
+from side_by_side import ROOT, check, data_file, in_turn, machine, say, show
 from width_sweep import SMALL_COUNT, count_all
 
 from sdc.api import best_release
@@ -24,13 +24,15 @@ from sdc.config import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
+
+sys.path.append(str(ROOT))
+from tests.strategies import knows
 
 ROUNDS, GOAL = 3, "1.80"
 FLOOR = 1000
@@ -75,7 +77,7 @@ def widths(table: Table, floor: int, executor: Executor) -> tuple[Any, ...]:
 def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, ...]:
     """All at-risk cells bounded and certified by walks of moves, as in the assessment stage, nothing known before."""
     asked = Inquiry(
-        table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor)
+        table, knows(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor)
     )
     _, bounds = asked.examine(release)
     return bounds.outer, bounds.inner
@@ -83,7 +85,7 @@ def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, .
 
 def searched(table: Table, executor: Executor) -> tuple[Any, ...]:
     """A whole search, as in the search stage."""
-    found = best_release(table, min_width=MIN_WIDTH, small_count=SMALL_COUNT, executor=executor)
+    found = best_release(table, NOTHING, min_width=MIN_WIDTH, small_count=SMALL_COUNT, executor=executor)
     return np.array(found.release.frontier), np.array([step.length for step in found.steps])
 
 

@@ -25,7 +25,7 @@ from side_by_side import ROOT, check, say, show
 
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.risk.min_width import MinWidth
 from sdc.server.judge import Judge, surveyed
@@ -37,6 +37,7 @@ from sdc.utility.measures import Weights
 
 sys.path.insert(0, str(ROOT))
 from tests.server.streams import BruteForce
+from tests.strategies import knows
 
 CZECH = ROOT / "configs" / "czech_auto_workers.csv"
 
@@ -128,7 +129,7 @@ class World:
     def __init__(self) -> None:
         table = read_table(CZECH)
         truth = BruteForce(table, CRITERION)
-        self.judge = Judge(table, CRITERION)
+        self.judge = Judge(table, knows(table, NOTHING), CRITERION)
         self.first = surveyed(self.judge, State.first(6, Release.of(1 << v for v in range(6))))
         self.is_safe, self.frontier_by_bounds = truth.is_safe, cache(truth.unreleasable_frontier)
         self.frontier = cache(self._frontier)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 import walk as walks
-from side_by_side import data_file, machine, say, show
+from side_by_side import ROOT, data_file, machine, say, show
 
 from sdc.bounds import collapse, linear_program, nested
 from sdc.feasible import sparsest, walk
@@ -35,6 +35,9 @@ from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers, near
 from sdc.search.ordered import OrderedSearch
 
+sys.path.append(str(ROOT))
+from tests.strategies import knows
+
 SMALL_COUNT, MIN_WIDTH, SECONDS_OF_WALKS = 2, 3, 240.0
 LONGER = 100_000  # nodes a cell and way, ten times what a judgement gives
 
@@ -44,7 +47,7 @@ def main() -> None:
     table = read_table(data_file("cps13.parquet"))
     ordered = critical_widths(table, small_count=SMALL_COUNT).reaching(MIN_WIDTH)
     say(machine())
-    of_prefix(table, Knowledge.of(table, Release.of(ordered[:prefix])), prefix, number)
+    of_prefix(table, knows(table, Release.of(ordered[:prefix])), prefix, number)
     of_growth(table)
 
 
@@ -62,12 +65,12 @@ def of_prefix(table: Table, known: Knowledge, prefix: int, number: int) -> None:
 
 def of_growth(table: Table) -> None:
     """The cells that stopped each sub-table alone, as marginal cells of the component that it would be in."""
-    asked = Inquiry(table, Knowledge.of(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort())
+    asked = Inquiry(table, knows(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort())
     found = OrderedSearch(asked, critical_widths(table, small_count=SMALL_COUNT)).run()
     stopped = [(cell, t) for cell, sub_tables in blockers(found.steps) for t in sub_tables]
     told: dict[str, list[float]] = {}
     for sub_table in sorted({t for _, t in stopped}):
-        known = Knowledge.of(table, found.release.add(sub_table))
+        known = knows(table, found.release.add(sub_table))
         part = next(part for part in known.components.cliques if st.is_within(sub_table, part))
         cells = np.array([cell for cell, t in stopped if t == sub_table], np.uint16)[:, st.members(part)]
         tail = Tail(table.marginal(part), known.within(part), np.unique(cells, axis=0))

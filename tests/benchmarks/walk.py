@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from side_by_side import data_file, machine, one_core, say, show
+from side_by_side import ROOT, data_file, machine, one_core, say, show
 
 from sdc.feasible.differences import Differences, extremes
 from sdc.ingest.reading import read_table
@@ -28,6 +28,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
+
+sys.path.append(str(ROOT))
+from tests.strategies import knows
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 SMALL_COUNT, MIN_WIDTH, SECONDS_UP_TO, CELLS_AT_ONCE = 2, 3, 120, 64
@@ -48,14 +51,14 @@ def main() -> None:
     ordered = critical_widths(table, small_count=SMALL_COUNT).reaching(MIN_WIDTH)
     with one_core() as pinned:
         say(f"{machine()}; {'walks' if WALKS else 'chains'}, {pinned}")
-        list(rounds(table, Knowledge.of(table, Release.of(ordered[:300])), 0.0))  # loads the kernels
+        list(rounds(table, knows(table, Release.of(ordered[:300])), 0.0))  # loads the kernels
         rows = [[prefix, *shares(table, Release.of(ordered[:prefix]), seconds)] for prefix in prefixes]
     show(f"cps13, min width {MIN_WIDTH}: % of at-risk cells certified", ["prefix", *(f"{s} s" for s in seconds)], rows)
 
 
 def shares(table: Table, release: Release, seconds: Sequence[int]) -> list[float]:
     """Per cent of the at-risk cells certified after so many seconds of processor time."""
-    known, begun = Knowledge.of(table, release), time.process_time()
+    known, begun = knows(table, release), time.process_time()
     told, share = [], 0.0
     for _, share in rounds(table, known, begun + seconds[-1]):
         while len(told) < len(seconds) and time.process_time() - begun >= seconds[len(told)]:

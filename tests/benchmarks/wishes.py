@@ -17,6 +17,7 @@ import yaml
 
 import sdc
 from sdc.model import subtable as st
+from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from tests.benchmarks.side_by_side import DATA
 
@@ -46,7 +47,7 @@ FILES: dict[str, Callable[[], Table]] = {
 def searched(name: str, breadth: int | None) -> tuple[str, set[str], float]:
     """One line about a search, the pairs that it has, and its seconds."""
     table, begin = FILES[name](), perf_counter()
-    found = sdc.release(table, "ordered", min_width=MIN_WIDTH, breadth=breadth)
+    found = sdc.release(table, NOTHING, "ordered", min_width=MIN_WIDTH, breadth=breadth)
     seconds, sizes = perf_counter() - begin, found.release.by_dimension
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     some = " ".join(f"{size:5}" for size in sizes[2:7])
@@ -59,7 +60,9 @@ def searched(name: str, breadth: int | None) -> tuple[str, set[str], float]:
 def required(name: str) -> list[str]:
     """What becomes of every pair, required together."""
     table, begin = FILES[name](), perf_counter()
-    found = sdc.release(table, "ordered", min_width=MIN_WIDTH, require=["all:2"], best_subset=True, questions=1)
+    found = sdc.release(
+        table, NOTHING, "ordered", min_width=MIN_WIDTH, require=["all:2"], best_subset=True, questions=1
+    )
     told = found.required
     assert told is not None
     kept = len(told.sub_tables) - len(told.refused)

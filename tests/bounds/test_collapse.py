@@ -14,6 +14,7 @@ from sdc.bounds.collapse import Collapse, bytes_of_collapse
 from sdc.bounds.nested import frontier_bounds
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -122,39 +123,35 @@ def test_czech() -> None:
 
 
 @hs.composite
-def tables_with_zeros(draw: hs.DrawFn) -> tuple[Table, Release]:
+def tables_with_zeros(draw: hs.DrawFn) -> tuple[Table, Knowledge]:
     table = draw(small_tables(max_records=5, max_cells=16, min_size=1))
-    return table.with_zeros(draw(structural_zeros(table))), draw(releases(len(table.schema)))
+    zeros = draw(structural_zeros(table))
+    return table, knows(table, draw(releases(len(table.schema))), zeros)
 
 
 @given(tables_with_zeros())
-def test_structural_zeros_against_enumeration(example: tuple[Table, Release]) -> None:
+def test_structural_zeros_against_enumeration(example: tuple[Table, Knowledge]) -> None:
     """Never wrong, and never looser than without them."""
-    table, release = example
+    table, known = example
     cells = every_cell(table.schema)
-    sharp, outer = sharp_bounds(table, release), collapse.bounds(table, knows(table, release), cells).outer
-    without = collapse.bounds(
-        table.with_zeros(StructuralZeros(())), knows(table.with_zeros(StructuralZeros(())), release), cells
-    ).outer
+    sharp, outer = sharp_bounds(table, known), collapse.bounds(table, known, cells).outer
+    without = collapse.bounds(table, knows(table, known.release), cells).outer
     low_to_high = [without[:, 0], outer[:, 0], sharp[:, 0], sharp[:, 1], outer[:, 1], without[:, 1]]
     assert (np.diff(low_to_high, axis=0) >= 0).all()
-    assert not outer[table.zeros.contains(cells)].any()
+    assert not outer[known.zeros.contains(cells)].any()
 
 
 @given(small_tables(max_cells=32, max_size=2), hs.data())
 def test_structural_zeros_of_two_categories_equal_the_shuttle(table: Table, data: hs.DataObject) -> None:
-    table = table.with_zeros(data.draw(structural_zeros(table)))
-    release, cells = data.draw(releases(len(table.schema))), every_cell(table.schema)
-    assert (
-        collapse.bounds(table, knows(table, release), cells).outer
-        == shuttle.bounds(table, knows(table, release), cells).outer
-    ).all()
+    zeros, cells = data.draw(structural_zeros(table)), every_cell(table.schema)
+    known = knows(table, data.draw(releases(len(table.schema))), zeros)
+    assert (collapse.bounds(table, known, cells).outer == shuttle.bounds(table, known, cells).outer).all()
 
 
 def test_a_structural_zero_of_the_rest_makes_the_cell_known() -> None:
     """A by B with only A released: if B = 1, 2 is impossible where A = 0, then (0, 0) has all of A = 0."""
-    table = dense(schema_of([2, 3]), [5, 0, 0, 1, 1, 1]).with_zeros(StructuralZeros((((0, (0,)), (1, (1, 2))),)))
-    outer = collapse.bounds(table, knows(table, frontier("A", "B")), every_cell(table.schema)).outer
+    table, zeros = dense(schema_of([2, 3]), [5, 0, 0, 1, 1, 1]), StructuralZeros((((0, (0,)), (1, (1, 2))),))
+    outer = collapse.bounds(table, knows(table, frontier("A", "B"), zeros), every_cell(table.schema)).outer
     assert outer[:3].tolist() == [[5, 5], [0, 0], [0, 0]]
 
 

@@ -11,7 +11,6 @@ from sdc.bounds import enumeration, integer_program, linear_program
 from sdc.bounds.linear_program import Program, proven_bound
 from sdc.bounds.linear_program_kernel import exchange, incidence
 from sdc.model.errors import ReleaseError
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -35,10 +34,9 @@ from tests.strategies import (
 @given(hs.data())
 def test_the_sharp_bounds_lie_between(data: hs.DataObject) -> None:
     table, release = data.draw(tables_and_releases())
-    table = table.with_zeros(data.draw(structural_zeros(table)))
-    cells = every_cell(table.schema)
-    sharp = enumeration.bounds(table, knows(table, release), cells)
-    bounds = linear_program.bounds(table, knows(table, release), cells)
+    known, cells = knows(table, release, data.draw(structural_zeros(table))), every_cell(table.schema)
+    sharp = enumeration.bounds(table, known, cells)
+    bounds = linear_program.bounds(table, known, cells)
     if sharp.exact.all():
         assert (bounds.outer[:, 0] <= sharp.outer[:, 0]).all()
         assert (bounds.outer[:, 1] >= sharp.outer[:, 1]).all()
@@ -138,7 +136,7 @@ def test_impossible_cells_have_no_column() -> None:
     release, cell = all_ways(3, 2), np.zeros((1, 3), np.uint16)
     free = linear_program.bounds(table, knows(table, release), cell)
     zeros = StructuralZeros((((0, (0,)), (1, (1,)), (2, (1,))),))
-    fixed = linear_program.bounds(table, Knowledge.of(table, release, zeros), cell)
+    fixed = linear_program.bounds(table, knows(table, release, zeros), cell)
     assert free.outer.tolist() == free.inner.tolist() == [[1, 2]]
     assert fixed.outer.tolist() == fixed.inner.tolist() == [[1, 1]]
 

@@ -44,7 +44,8 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError, SdcError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, Subject, clear
 from sdc.publish.publication import write_publication
@@ -56,7 +57,7 @@ from sdc.search.annealing import CoolingSchedule
 from sdc.search.blockers import blockers
 from sdc.search.decomposable import Annealing, SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.storage.certificate import read_certificate
+from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import (
     read_assessment,
@@ -455,7 +456,7 @@ def test_structural_zeros_are_honoured_and_not_published(config: Config) -> None
     build, _ = made(informed(config))
     assert plain.found[0].sub_tables_with_total == 60
     assert build.found[0].sub_tables_with_total < 60
-    assert build.table.zeros.labels(build.table.schema) == [
+    assert build.known.zeros.labels(build.table.schema) == [
         "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos"
     ]
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
@@ -651,9 +652,9 @@ def test_the_gate_judges_the_limit(config: Config) -> None:
     certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
     strict = MinWidth(2, 6, PosteriorLimit(max_probability=0.01))
     with pytest.raises(ReleaseError, match=r"makes too much likely: .* has 0.0106 \(at most 0.01 allowed\); nothing"):
-        clear(build.table, certificate, strict, Policy.REFUSE)
+        clear(build.table, build.known, certificate, strict, Policy.REFUSE)
     loose = MinWidth(2, 6, PosteriorLimit(max_probability=0.02))
-    cleared = clear(build.table, certificate, loose, Policy.REFUSE)
+    cleared = clear(build.table, build.known, certificate, loose, Policy.REFUSE)
     with pytest.raises(
         ReleaseError, match=r"of another limit on the posterior: .*max_probability=0.02.*, asked is None"
     ):
@@ -807,18 +808,19 @@ def test_what_refusals_tell(config: Config) -> None:
 
 
 NARROWED = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
+NOTHING_KNOWN = knows(NARROWED, NOTHING)
 SETTINGS = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), 0, Annealing(), None, {}, {})
 
 
 def test_refusals_narrow_what_is_left() -> None:
     """Beside a plain loop over the feasible tables: some lead elsewhere, and some have no at-risk cell at all."""
-    table, found = NARROWED, find_release(NARROWED, "ordered", min_width=3)
-    told = refusals(table, SETTINGS, "ordered", found.release, 1000)
+    table, found = NARROWED, find_release(NARROWED, NOTHING, "ordered", min_width=3)
+    told = refusals(table, NOTHING_KNOWN, SETTINGS, "ordered", found.release, 1000)
     alike = []
     for counts in feasible_tables(table, knows(table, found.release)):
         other = dense(table.schema, counts.reshape(-1).tolist())
         with suppress(InputError, ReleaseError):
-            if find_release(other, "ordered", min_width=3).release == found.release:
+            if find_release(other, NOTHING, "ordered", min_width=3).release == found.release:
                 alike.append(counts.reshape(-1))
     assert (told.feasible_tables, told.alike, len(alike)) == (52, 35, 35)
     assert (told.possible.tolist(), told.left.tolist()) == ([[0, 5]], [[0, 4]])
@@ -831,10 +833,10 @@ def test_refusals_narrow_what_is_left() -> None:
 def test_of_some_tables_nothing_may_be_released() -> None:
     """Three records of A = 0 are in one cell not at risk, and as 2 and 1 keep no width of 4: no fault of settings."""
     table = dense(schema_of([3, 2]), [3, 0, 1, 4, 5, 3])
-    found = find_release(table, "decomposable", min_width=4, steps=200, chains=2)
+    found = find_release(table, NOTHING, "decomposable", min_width=4, steps=200, chains=2)
     annealing = Annealing(CoolingSchedule(200), 2)
     settings = replace(SETTINGS, criterion=MinWidth(2, 4), annealing=annealing)
-    told = refusals(table, settings, "decomposable", found.release, 1000)
+    told = refusals(table, knows(table, NOTHING), settings, "decomposable", found.release, 1000)
     alike = [
         counts
         for counts in feasible_tables(table, knows(table, found.release))
@@ -844,17 +846,17 @@ def test_of_some_tables_nothing_may_be_released() -> None:
 
 
 def test_a_fault_of_the_settings_is_none_of_the_tables() -> None:
-    found = find_release(NARROWED, "ordered", min_width=3)
+    found = find_release(NARROWED, NOTHING, "ordered", min_width=3)
     with pytest.raises(ReleaseError, match="critical widths are known from the floor 4 on, the minimum width is 3"):
-        refusals(NARROWED, replace(SETTINGS, floor=4), "ordered", found.release, 1000)
+        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, floor=4), "ordered", found.release, 1000)
     with pytest.raises(InputError, match="unknown variable 'Z'"):
-        refusals(NARROWED, replace(SETTINGS, start="[A,Z]"), "ordered", found.release, 1000)
+        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, start="[A,Z]"), "ordered", found.release, 1000)
 
 
 def test_refusals_are_of_a_release_that_the_settings_make() -> None:
     """Of another release the true table is not among those that lead to it."""
     with pytest.raises(RuntimeError, match="lead to it, and the true table is not among them"):
-        refusals(NARROWED, SETTINGS, "ordered", Release.of([0b111]), 1000)
+        refusals(NARROWED, NOTHING_KNOWN, SETTINGS, "ordered", Release.of([0b111]), 1000)
 
 
 def test_a_law_of_other_variables_is_refused_before_the_search(config: Config) -> None:
@@ -905,7 +907,7 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     whole, _ = made(config(release=ANNEALED))
     expected = contents(whole.folder.stage("search"))
     other: list[SearchState] = []
-    find_release(whole.table, "decomposable", min_width=30, steps=50, on_round=other.append)
+    find_release(whole.table, NOTHING, "decomposable", min_width=30, steps=50, on_round=other.append)
     write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
     whole.folder.discard("search")
     again, _ = made(config(release=ANNEALED))
@@ -1204,6 +1206,22 @@ def without_evidence(folder: Path) -> None:
     certificate = json.loads((folder / "certificate.json").read_text())
     components = [{**component, "differences": 0} for component in certificate["components"]]
     (folder / "certificate.json").write_text(json.dumps({**certificate, "components": components}))
+
+
+def test_a_release_whose_evidence_has_no_structural_zeros_is_refused(config: Config) -> None:
+    build = open_build(informed(config))
+
+    def forget(text: str) -> None:
+        if text.startswith("release: "):
+            certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
+            certificate = replace(certificate, zeros=NO_ZEROS)
+            write_certificate(certificate, build.table.schema, build.folder.stage("assessment"))
+
+    with pytest.raises(
+        ReleaseError, match=r"the certificate lacks the structural zero A = yes and .*; nothing is published"
+    ):
+        run_all(build, IN_PROCESS, forget)
+    assert not list(build.folder.path.glob("release*"))
 
 
 def test_a_release_whose_evidence_is_gone_is_refused(config: Config) -> None:

@@ -20,6 +20,7 @@ import yaml
 from typer.testing import CliRunner
 
 from sdc.api import find_release
+from sdc.build import stages
 from sdc.build.build import Build, open_build
 from sdc.build.stages import run_all, stages_of
 from sdc.build.verified import verify_run
@@ -27,8 +28,9 @@ from sdc.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
+from sdc.publish.gate import clear
 from sdc.publish.publication import write_publication
 from sdc.storage import results
 from sdc.storage.certificate import write_certificate
@@ -39,7 +41,7 @@ from sdc.verify.run_folder import verify
 from tests import judge
 from tests.composition.test_check import Told, marginal, part, recoded
 from tests.publish.clearing import cleared_of
-from tests.strategies import dense, dense_counts, inquiry_of, schema_of
+from tests.strategies import dense, dense_counts, inquiry_of, knows, schema_of
 
 SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, 200
 MOST_RECORDS = 10  # so that all tables can be listed
@@ -116,13 +118,13 @@ def forged(build: Build, how: str) -> Release | None:
 
     how  what table/ says of it then: the truth, that nothing was, or no word
     """
-    folder, stages = build.folder, stages_of(build.config)
-    for stage in stages:
+    folder, every = build.folder, stages_of(build.config)
+    for stage in every:
         folder.stage(stage.name).mkdir(parents=True)
-    stages[0].make(build, folder.stage("table"), IN_PROCESS, lambda text: None)
+    every[0].make(build, folder.stage("table"), IN_PROCESS, lambda text: None)
     table, hidden = build.table, [one.name for one in build.before.derived]
     try:
-        found = find_release(table, "ordered", **RISK, forbid=hidden)
+        found = find_release(table, knows(table, NOTHING, build.known.zeros), "ordered", **RISK, forbid=hidden)
     except ReleaseError:
         return None
     note = folder.stage("table") / "earlier.json"
@@ -133,12 +135,12 @@ def forged(build: Build, how: str) -> Release | None:
     assessed, release = folder.stage("assessment"), found.release
     results.write_search(found, table.schema, folder.stage("search"))
     write_certificate(build.certificate(release, found.proof), table.schema, folder.stage("search"))
-    judgement, bounds = inquiry_of(table, MIN_WIDTH, small_count=SMALL_COUNT).examine(release)
+    judgement, bounds = inquiry_of(table, MIN_WIDTH, small_count=SMALL_COUNT, zeros=build.known.zeros).examine(release)
     results.write_assessment(judgement.assessment, bounds, table.schema, assessed)
     write_certificate(build.certificate(release, judgement.proof), table.schema, assessed)
     write_publication(cleared_of(table, release, build.subject), build.subject, "t", folder.stage("release"))
     outputs, records = dict[str, str](), list[dict[str, Any]]()
-    for stage in stages:
+    for stage in every:
         outputs[stage.name] = folder_digest(folder.stage(stage.name))
         records.append(asdict(StageRecord(stage.name, stage.key(build, outputs), outputs[stage.name], "done", 0.0)))
     content = {"config": build.config.model_dump(mode="json"), "digests": build.digests, "ledger_head": build.head}
@@ -187,9 +189,22 @@ def test_a_forged_run_is_not_published_by_a_rerun(forgery: Build, elsewhere: boo
     folder = forgery.folder.path
     if elsewhere:
         folder.rename(folder.with_name("0123456789abcdef"))
+    said = list[str]()
+    with pytest.raises(ReleaseError, match="the certificate lacks what is known of the table; nothing is published"):
+        run_all(Build(forgery.config), IN_PROCESS, said.append)
+    lacking = "the certificate's release lacks B*C, which was published before; nothing is proven"
+    assert any(f"release: what was found is not taken over, {lacking}" in line for line in said)
+    assert not (folder / "release").exists()
+
+
+def test_what_the_gate_lets_through_is_verified_beside_what_was_before(
+    forgery: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignorant = knows(forgery.table, NOTHING, forgery.known.zeros)
+    monkeypatch.setattr(stages, "clear", lambda table, known, *of, **more: clear(table, ignorant, *of, **more))
     with pytest.raises(ReleaseError, match=r"was published before; nothing is proven.*nothing is released"):
         run_all(Build(forgery.config), IN_PROCESS)
-    assert not (folder / "release").exists()
+    assert not (forgery.folder.path / "release").exists()
 
 
 def test_verify_says_where_what_was_known_is_from(forgery: Build, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from sdc.events import STEP, EventText, heard
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, NotReleasableError, RunFolderError
+from sdc.model.release import Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress
 from sdc.storage.kept_parts import KeptParts
@@ -376,23 +378,24 @@ def test_what_cannot_be_kept_is_one_message(tmp_path: Path) -> None:
         KeptParts(tmp_path / "file", "a" * 64).write(part("one"))
 
 
-@pytest.mark.parametrize("change", ["table", "release", "seconds", "cells", "code", "run"])
+@pytest.mark.parametrize("change", ["table", "release", "zeros", "seconds", "cells", "code", "run"])
 def test_parts_of_anything_else_are_never_gone_on_from(
     change: str, proven: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sdc.build import bounded
 
     subject = Subject.open(str(proven.folder.path))
-    assert subject.released is not None
-    cells = subject.table.codes[subject.table.at_risk(1)]
-    asked: dict[str, Any] = {"release": subject.released, "cells": cells, "seconds": 5.0, "subject": subject}
+    known, cells = subject.public(None), subject.table.codes[subject.table.at_risk(1)]
+    asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "subject": subject}
     before = bounded.kept_parts(**asked)
     if change == "table":
         counts = subject.table.counts.copy()
         counts[0] += 1
         asked["subject"] = replace(subject, table=replace(subject.table, counts=counts))
     elif change == "release":
-        asked["release"] = type(subject.released).of([1])
+        asked["known"] = replace(known, release=Release.of([1]))
+    elif change == "zeros":
+        asked["known"] = replace(known, zeros=StructuralZeros((((0, (3,)), (1, (3,))),)))
     elif change == "seconds":
         asked["seconds"] = 6.0
     elif change == "cells":

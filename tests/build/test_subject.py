@@ -48,14 +48,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_bounds_of_a_run_are_as_wide_as_its_certificate_shows(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(method, "LINEAR_ROWS", 0)
     subject = Subject.open(str(run))
-    alone = api.cell_bounds(subject.table, subject.release(None), small_count=1)
+    alone = api.cell_bounds(subject.table, subject.public(None), small_count=1)
     found = subject.certified(alone, 1)
     assert (alone.inner_width < WIDTH).any(), "a case in which nothing is to be learnt"
     assert (found.inner_width >= WIDTH).all()
     assert np.array_equal(found.outer, alone.outer)
     assert found.method == f"{alone.method} + certificate"
 
-    every = subject.certified(api.cell_bounds(subject.table, subject.release(None), cells="all"), 1)
+    every = subject.certified(api.cell_bounds(subject.table, subject.public(None), cells="all"), 1)
     rows = subject.table.schema.keys.matching(every.cells, found.cells)
     assert np.array_equal(every.inner[rows], found.inner)
 
@@ -72,7 +72,7 @@ def test_a_certificate_that_was_changed_is_refused(run: Path, tmp_path: Path) ->
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     subject = Subject.open(str(copy))
-    bounds = api.cell_bounds(subject.table, subject.release(None), small_count=1, method="nested")
+    bounds = api.cell_bounds(subject.table, subject.public(None), small_count=1, method="nested")
     file = next((copy / "assessment").glob("certificate*.json"))
     file.chmod(0o600)
     file.write_text(file.read_text() + " ")

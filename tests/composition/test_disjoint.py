@@ -13,8 +13,9 @@ from sdc.composition.disjoint import looks_the_same
 from sdc.config import EarlierConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from tests.build.test_forged_earlier import CASES, MOST_RECORDS, RISK, case, is_safe
 from tests.composition.test_check import Told, marginal
@@ -26,7 +27,7 @@ DISJOINT = EarlierConfig(folder="before", disjoint=True)
 def is_refused(table: Table, told: Told) -> bool:
     """Whether a build that calls a publication disjoint is refused; else nothing of it is known to that build."""
     try:
-        _, before = with_earlier(table, Publications("t.csv", ((DISJOINT, (told[0],)),), None))
+        _, _, before = with_earlier(table, NO_ZEROS, Publications("t.csv", ((DISJOINT, (told[0],)),), None))
     except InputError as error:
         return "earlier says that before is of other records than t.csv, and its" in str(error)
     return before.known != ()
@@ -67,7 +68,7 @@ def test_the_same_records_are_no_others(night: list[int]) -> None:
             continue
         assert is_refused(table, told), number
         try:
-            release = find_release(table, "ordered", **RISK).release
+            release = find_release(table, NOTHING, "ordered", **RISK).release
         except ReleaseError:
             release = Release.of([])
         unsafe += not is_safe(table, release, told)
@@ -93,6 +94,7 @@ def test_a_renamed_copy_has_the_total() -> None:
     with pytest.raises(InputError, match=r"its x\*y has the total of all records there"):
         with_earlier(
             table,
+            NO_ZEROS,
             Publications(
                 "t.csv", ((DISJOINT, (marginal(Table(schema, table.codes, table.counts), 3, "c")[0],)),), None
             ),

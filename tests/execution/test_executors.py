@@ -24,9 +24,12 @@ from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import resident_bytes
 from sdc.model.errors import ConfigError, SdcError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
+from tests.strategies import every_cell, frontier, knows
 
 
 @pytest.fixture(params=["in-process", "two workers"])
@@ -49,8 +52,10 @@ def total_and(table: Table, unit: int) -> tuple[int, int]:
     return table.total, unit
 
 
-def zeros_of(table: Table, unit: int) -> StructuralZeros:
-    return table.zeros
+def known_of(table: Table, unit: Knowledge) -> tuple[Knowledge, int]:
+    """What is known, and how many of the table's cells it says are impossible."""
+    unit.check_is_of(table)
+    return unit, int(unit.zeros.contains(every_cell(table.schema)).sum())
 
 
 def memory_of_small_blocks(table: Table, mib: int) -> int:
@@ -122,9 +127,11 @@ def test_results_come_in_the_order_of_the_units(executor: Executor, czech: Table
 
 
 def test_structural_zeros_reach_every_worker(executor: Executor, czech: Table) -> None:
+    """With what is known, which is in the unit: of one table some know more than others."""
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
-    assert list(executor.run(zeros_of, czech.with_zeros(zeros), range(4))) == [zeros] * 4
-    assert list(executor.run(zeros_of, czech, range(4))) == [NO_ZEROS] * 4
+    informed, ignorant = (knows(czech, frontier("AB"), some) for some in (zeros, NO_ZEROS))
+    units = [informed, informed, ignorant, informed]
+    assert list(executor.run(known_of, czech, units)) == [(one, int(one is informed)) for one in units]
 
 
 def test_a_refusal_in_a_unit_is_the_same_refusal(executor: Executor, czech: Table) -> None:
@@ -142,7 +149,7 @@ def test_widths_and_releases_do_not_depend_on_the_executor(executor: Executor, c
     widths, expected = critical_widths(czech, executor=executor), critical_widths(czech)
     assert np.array_equal(widths.sub_tables, expected.sub_tables)
     assert np.array_equal(widths.widths, expected.widths)
-    found, alone = ordered_release(czech, min_width=6, executor=executor), ordered_release(czech, min_width=6)
+    found, alone = (ordered_release(czech, NOTHING, min_width=6, executor=some) for some in (executor, IN_PROCESS))
     assert (found.release, found.assessment, found.steps) == (alone.release, alone.assessment, alone.steps)
     assert found.proof.separators == alone.proof.separators
     for part, other in zip(found.proof.parts, alone.proof.parts, strict=True):

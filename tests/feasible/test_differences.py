@@ -11,18 +11,18 @@ from sdc.feasible.differences import MAX_LISTED, Differences
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Table
 from tests.strategies import (
     dense,
     differences,
     frontier,
     gives_feasible,
-    informed_tables_and_releases,
     knows,
     releases,
     schema_of,
     small_tables,
+    tables_and_knowledge,
 )
 
 CUBE = schema_of([2, 2, 2])
@@ -154,7 +154,10 @@ def test_what_is_not_feasible(wrong: Differences, release: Release) -> None:
 def test_an_impossible_cell_stays_empty() -> None:
     zeros = StructuralZeros((((0, (0,)), (1, (0,)), (2, (1,))),))
     assert SQUARE.feasible(TABLE, knows(TABLE, frontier("AB"))).tolist() == [True]
-    assert SQUARE.feasible(TABLE.with_zeros(zeros), knows(TABLE.with_zeros(zeros), frontier("AB"))).tolist() == [False]
+    assert SQUARE.feasible(TABLE, knows(TABLE, frontier("AB"), zeros)).tolist() == [False]
+    three = Differences.concatenated([SQUARE, difference(("000", -1), ("010", 1)), SQUARE])
+    assert three.spare(zeros).tolist() == [False, True, False]
+    assert three.spare(NO_ZEROS).all()
 
 
 def test_sums_that_wrap_around_are_not_equal() -> None:
@@ -178,10 +181,12 @@ def test_the_cube_move_keeps_all_pairs() -> None:
 @given(hs.data())
 @settings(max_examples=300)
 def test_feasible_agrees_with_the_dense_tables(data: hs.DataObject) -> None:
-    table, release = data.draw(informed_tables_and_releases())
+    table, known = data.draw(tables_and_knowledge())
     found = data.draw(differences(table))
-    expected = [gives_feasible(table, release, cells, changes) for cells, changes in found]
-    assert found.feasible(table, knows(table, release)).tolist() == expected
+    expected = [gives_feasible(table, known, cells, changes) for cells, changes in found]
+    assert found.feasible(table, known).tolist() == expected
+    without = found.feasible(table, knows(table, known.release))
+    assert (without & found.spare(known.zeros)).tolist() == expected
 
 
 @given(hs.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -17,8 +18,8 @@ from sdc.feasible.walk import Moved, find, reached, shift, trie
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Counts, Table
 from tests.bounds.test_agreement import SIZES, random_release, random_table
 from tests.feasible.test_differences import assert_same
@@ -29,9 +30,9 @@ from tests.strategies import (
     every_cell,
     frontier,
     gives_feasible,
-    informed_tables_and_releases,
     knows,
     schema_of,
+    tables_and_knowledge,
 )
 
 NODES = 300
@@ -39,30 +40,30 @@ MOST_TABLES = 5_000
 ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
 
-def found_for(table: Table, release: Release, rows: slice = slice(None), width: int = 3) -> Moved:
+def found_for(table: Table, known: Knowledge, rows: slice = slice(None), width: int = 3) -> Moved:
     """What is found to move the cells, zero cells too, by a width of three."""
     cells = every_cell(table.schema)[rows]
-    return find(table, knows(table, release), cells, np.full(len(cells), width), nodes=NODES)
+    return find(table, known, cells, np.full(len(cells), width), nodes=NODES)
 
 
 # What is found
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=150)
-def test_every_table_found_is_feasible(example: tuple[Table, Release]) -> None:
-    table, release = example
-    for cells, changes in found_for(table, release).differences:
-        assert gives_feasible(table, release, cells, changes)
+def test_every_table_found_is_feasible(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
+    for cells, changes in found_for(table, known).differences:
+        assert gives_feasible(table, known, cells, changes)
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=150)
-def test_inner_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
-    table, release = example
-    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
+def test_inner_is_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
+    seen = enumerate_tables(table, known, MOST_TABLES)
     assume(seen.complete)
-    bounds = move_bounds.bounds(table, knows(table, release), every_cell(table.schema))
+    bounds = move_bounds.bounds(table, known, every_cell(table.schema))
     assert (bounds.inner[:, 0] >= seen.lower).all()
     assert (bounds.inner[:, 1] <= seen.upper).all()
     assert (bounds.outer[:, 0] <= seen.lower).all()
@@ -102,14 +103,15 @@ def test_nearly_every_width_that_there_is_is_reached() -> None:
     """Of occupied cells whose exact bounds are 3 apart, with structural zeros too, at most one in 20 is missed."""
     rng, there, missed = np.random.default_rng(3), 0, 0
     for example in range(300):
-        plain = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
-        table = plain.with_zeros(impossible_pairs(rng, plain))
+        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
+        zeros = impossible_pairs(rng, table)
         release = random_release(rng, ("nested", "cyclic", "any")[example % 3], len(table.schema))
-        seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
+        known = knows(table, release, zeros)
+        seen = enumerate_tables(table, known, MOST_TABLES)
         if seen.complete and len(table):
             at = np.ravel_multi_index(tuple(table.codes.T.astype(np.int64)), table.schema.sizes)
             wide = seen.upper[at] - seen.lower[at] >= 3
-            found = find(table, knows(table, release), table.codes, np.full(len(table), 3), nodes=NODES)
+            found = find(table, known, table.codes, np.full(len(table), 3), nodes=NODES)
             ends = reached(found.differences, table.codes, table.counts, table)
             assert (seen.lower[at] <= ends[:, 0]).all()
             assert (ends[:, 1] <= seen.upper[at]).all()
@@ -118,25 +120,26 @@ def test_nearly_every_width_that_there_is_is_reached() -> None:
     assert missed <= there / 20
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=80)
-def test_a_cell_does_not_depend_on_the_others(example: tuple[Table, Release]) -> None:
-    table, release = example
-    together = found_for(table, release)
-    alone = [found_for(table, release, slice(i, i + 1)) for i in range(table.schema.cells)]
+def test_a_cell_does_not_depend_on_the_others(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
+    together = found_for(table, known)
+    alone = [found_for(table, known, slice(i, i + 1)) for i in range(table.schema.cells)]
     assert_same(Differences.concatenated([one.differences for one in alone]), together.differences)
     assert sum(one.nodes for one in alone) == together.nodes
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=60)
-def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Release]) -> None:
-    table, release = example
-    first = found_for(table, release)
-    found_for(table, release, slice(None, None, -1), width=1)
-    assert_same(found_for(table, release).differences, first.differences)
+def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
+    first = found_for(table, known)
+    found_for(table, known, slice(None, None, -1), width=1)
+    found_for(table, replace(known, zeros=NO_ZEROS))
+    assert_same(found_for(table, known).differences, first.differences)
     walk._walker.cache_clear()
-    again = found_for(table, release)
+    again = found_for(table, known)
     assert_same(again.differences, first.differences)
     assert again.nodes == first.nodes
 
@@ -149,17 +152,18 @@ def test_walks_from_a_table_found_are_those_of_that_table(kind: str, by: int) ->
     while tried < 10:
         table = random_table(rng, SIZES[int(rng.integers(len(SIZES)))], dense=rng.random() < 0.5)
         release = random_release(rng, kind, len(table.schema))
-        cells, first = every_cell(table.schema), found_for(table, release)
+        cells, known = every_cell(table.schema), knows(table, release)
+        first = found_for(table, known)
         for number in {0, len(first.differences) - 1} if len(first.differences) else ():
             base = first.differences.at(np.array([number]))
             start = made_of(table, base)
             changes = start.count_at(cells) - table.count_at(cells) + by
-            found = shift(table, knows(table, release), cells, changes, nodes=NODES, base=base)
+            found = shift(table, known, cells, changes, nodes=NODES, base=base)
             own = shift(start, knows(start, release), cells, np.full(len(cells), by), nodes=NODES)
             assert all_made_of(table, found) == all_made_of(start, own)
             assert found.nodes == own.nodes
             tried += len(own.differences) > 0
-        assert_same(found_for(table, release).differences, first.differences)
+        assert_same(found_for(table, known).differences, first.differences)
 
 
 def all_made_of(table: Table, found: Moved) -> list[Table]:
@@ -171,16 +175,16 @@ def made_of(table: Table, difference: Differences) -> Table:
     cells = every_cell(table.schema)
     counts = table.count_at(cells)
     counts[table.schema.keys.matching(cells, difference.cells)] += difference.changes
-    return Table.of(table.schema, cells, counts).with_zeros(table.zeros)
+    return Table.of(table.schema, cells, counts)
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=60)
-def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) -> None:
+def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Knowledge]) -> None:
     """`reached` is the range of the dense tables, and no cell asked for moves by less than nothing."""
-    table, release = example
+    table, known = example
     cells = every_cell(table.schema)
-    found = found_for(table, release).differences
+    found = found_for(table, known).differences
     counts = table.count_at(cells)
     tables = np.tile(counts, (len(found) + 1, 1))
     for row, (changed, changes) in enumerate(found, start=1):
@@ -192,8 +196,8 @@ def test_what_serves_one_cell_is_reached_by_all(example: tuple[Table, Release]) 
 # One way only
 
 
-def shifted(table: Table, release: Release, changes: Counts, rows: slice = slice(None), nodes: int = NODES) -> Moved:
-    return shift(table, knows(table, release), every_cell(table.schema)[rows], changes[rows], nodes=nodes)
+def shifted(table: Table, known: Knowledge, changes: Counts, rows: slice = slice(None), nodes: int = NODES) -> Moved:
+    return shift(table, known, every_cell(table.schema)[rows], changes[rows], nodes=nodes)
 
 
 def wanted(data: hs.DataObject, table: Table) -> Counts:
@@ -206,13 +210,13 @@ def wanted(data: hs.DataObject, table: Table) -> Counts:
 @settings(max_examples=120)
 def test_a_shift_is_reached_or_not_overshot(data: hs.DataObject) -> None:
     """One feasible table at most for each cell, in which it has moved the way it was asked to and no farther."""
-    table, release = data.draw(informed_tables_and_releases())
+    table, known = data.draw(tables_and_knowledge())
     cells, changes = every_cell(table.schema), wanted(data, table)
     for row in range(0, len(cells), 3):
-        found = shifted(table, release, changes, slice(row, row + 1)).differences
+        found = shifted(table, known, changes, slice(row, row + 1)).differences
         assert len(found) <= 1
         for changed, by in found:
-            assert gives_feasible(table, release, changed, by)
+            assert gives_feasible(table, known, changed, by)
             moved = int(by[(changed == cells[row]).all(axis=1)].sum())
             assert 0 < moved * np.sign(changes[row]) <= abs(changes[row])
 
@@ -220,45 +224,45 @@ def test_a_shift_is_reached_or_not_overshot(data: hs.DataObject) -> None:
 @given(hs.data())
 @settings(max_examples=80)
 def test_shifts_do_not_depend_on_each_other(data: hs.DataObject) -> None:
-    table, release = data.draw(informed_tables_and_releases())
+    table, known = data.draw(tables_and_knowledge())
     changes = wanted(data, table)
-    together = shifted(table, release, changes)
-    alone = [shifted(table, release, changes, slice(i, i + 1)) for i in range(table.schema.cells)]
+    together = shifted(table, known, changes)
+    alone = [shifted(table, known, changes, slice(i, i + 1)) for i in range(table.schema.cells)]
     assert_same(Differences.concatenated([one.differences for one in alone]), together.differences)
     assert sum(one.nodes for one in alone) == together.nodes
     assert all(one.nodes <= NODES + 1 for one in alone)
 
 
-@given(informed_tables_and_releases(), hs.integers(1, 4))
+@given(tables_and_knowledge(), hs.integers(1, 4))
 @settings(max_examples=80)
-def test_a_shift_is_one_way_of_find(example: tuple[Table, Release], width: int) -> None:
+def test_a_shift_is_one_way_of_find(example: tuple[Table, Knowledge], width: int) -> None:
     """Down and then up by what is left of the width, with the nodes that are left."""
-    table, release = example
+    table, known = example
     for row, cell in enumerate(every_cell(table.schema)):
         one, count = slice(row, row + 1), int(table.count_at(cell[None])[0])
-        both = found_for(table, release, one, width)
-        down = shifted(table, release, np.full(table.schema.cells, -min(count, width)), one)
+        both = found_for(table, known, one, width)
+        down = shifted(table, known, np.full(table.schema.cells, -min(count, width)), one)
         gone = -int(sum(by[(cells == cell).all(axis=1)].sum() for cells, by in down.differences))
         rest = np.full(table.schema.cells, width - gone)
-        up = shifted(table, release, rest, one, NODES - down.nodes)
+        up = shifted(table, known, rest, one, NODES - down.nodes)
         assert_same(Differences.concatenated([down.differences, up.differences]), both.differences)
         assert down.nodes + up.nodes == both.nodes
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=80)
-def test_shifts_end_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
-    table, release = example
-    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
+def test_shifts_end_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
+    seen = enumerate_tables(table, known, MOST_TABLES)
     assume(seen.complete)
     cells = every_cell(table.schema)
     counts = table.count_at(cells)
     for sign, end in ((-1, seen.lower), (1, seen.upper)):
-        found = shifted(table, release, np.full(len(cells), sign * 9)).differences
+        found = shifted(table, known, np.full(len(cells), sign * 9)).differences
         ends = reached(found, cells, counts, table)
         assert (ends[:, 0] >= seen.lower).all()
         assert (ends[:, 1] <= seen.upper).all()
-        exact = shifted(table, release, end - counts).differences
+        exact = shifted(table, known, end - counts).differences
         assert len(exact) <= int((end != counts).sum())
 
 
@@ -304,18 +308,17 @@ def test_a_decomposable_release_is_moved_to_its_ends() -> None:
 
 def test_the_only_table_of_its_kind_does_not_move() -> None:
     """A square whose one corner is impossible: nothing can move, whatever linear programming says."""
-    plain = dense(schema_of([2, 2]), [0, 2, 1, 3])
-    table = plain.with_zeros(StructuralZeros((((0, (0,)), (1, (0,))),)))
-    assert len(found_for(plain, all_ways(2, 1)).differences)
-    assert len(found_for(table, all_ways(2, 1)).differences) == 0
+    table, zeros = dense(schema_of([2, 2]), [0, 2, 1, 3]), StructuralZeros((((0, (0,)), (1, (0,))),))
+    assert len(found_for(table, knows(table, all_ways(2, 1))).differences)
+    assert len(found_for(table, knows(table, all_ways(2, 1), zeros)).differences) == 0
 
 
 @pytest.mark.parametrize("release", [Release.of([st.full(6)]), Release.of([st.full(6), 3])])
 def test_a_release_of_the_full_table_moves_nothing(release: Release) -> None:
     table = czech()
-    found = found_for(table, release)
-    assert len(found.differences) == 0
-    bounds = move_bounds.bounds(table, knows(table, release), table.codes)
+    known = knows(table, release)
+    assert len(found_for(table, known).differences) == 0
+    bounds = move_bounds.bounds(table, known, table.codes)
     assert (bounds.inner == table.counts[:, None]).all()
 
 
@@ -326,7 +329,7 @@ def test_no_cells_no_width_no_nodes_no_records() -> None:
     assert find(table, knows(table, ORDERED_60), cells, nothing, nodes=NODES).nodes == 0
     assert find(table, knows(table, ORDERED_60), cells, nothing + 6, nodes=0).nodes == 0
     empty = Table.of(schema_of([2, 3, 2]), np.empty((0, 3), np.int64))
-    assert len(found_for(empty, all_ways(3, 2)).differences) == 0
+    assert len(found_for(empty, knows(empty, all_ways(3, 2))).differences) == 0
 
 
 def test_the_nodes_given_are_the_most_that_are_used() -> None:
@@ -362,7 +365,7 @@ def test_the_largest_table_is_searched() -> None:
 
 def test_a_variable_that_the_table_does_not_have() -> None:
     with pytest.raises(ReleaseError, match="variable number 6; the table has 6"):
-        found_for(czech(), frontier("AB", "BG"))
+        found_for(czech(), knows(czech(), frontier("AB", "BG")))
 
 
 # The moves
@@ -376,16 +379,16 @@ def sets_of(variable: Counts, begin: Counts, end: Counts, node: int = 0, above: 
     return [s for child in children for s in sets_of(variable, begin, end, child, above | 1 << int(variable[child]))]
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=100)
-def test_the_trie_has_the_smallest_unreleased_sets(example: tuple[Table, Release]) -> None:
+def test_the_trie_has_the_smallest_unreleased_sets(example: tuple[Table, Knowledge]) -> None:
     """A move of fewer variables would change a released marginal; structural zeros are no part of it."""
-    known = knows(*example)
+    _, known = example
     assert sorted(sets_of(*trie(known.minimal_unreleased))) == sorted(known.minimal_unreleased)
 
 
 def test_moves_leave_variables_of_one_category_alone() -> None:
-    assert sets_of(*trie(Knowledge(schema_of([2, 1, 3]), 1, Release.of([0])).minimal_unreleased)) == [1, 4]
+    assert sets_of(*trie(Knowledge(schema_of([2, 1, 3]), 1, NOTHING, NO_ZEROS).minimal_unreleased)) == [1, 4]
 
 
 def test_a_trie_of_no_set_is_a_root() -> None:

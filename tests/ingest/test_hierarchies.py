@@ -27,11 +27,11 @@ PLACES = {"p1": "north", "p2": "north", "p3": "south"}
 LEVELS = {"place": ["region", "town"]}
 
 
-def nested_table(counts: list[int], hierarchies: dict[str, list[str]] | None = LEVELS) -> Table:
+def nested_table(counts: list[int]) -> Table:
     """Three towns in two regions, by sex."""
     cells = [(PLACES[town], town, sex) for town, sex in product(PLACES, "fm")]
     columns = {name: [cell[k] for cell in cells] for k, name in enumerate(("region", "town", "sex"))}
-    return sdc.read_table(pa.table({**columns, "count": counts}), hierarchies=hierarchies)
+    return sdc.read_table(pa.table({**columns, "count": counts}))
 
 
 def ranges(table: Table, counts: list[int], release: Release) -> dict[tuple[int, ...], tuple[int, int]]:
@@ -65,7 +65,7 @@ def test_bounds_are_those_of_the_nested_cells(counts: list[int], names: list[str
     if not all(by_town) or not sum(counts[::2]) or not sum(counts[1::2]):
         return
     table = nested_table(counts)
-    bounds = sdc.cell_bounds(table, names)
+    bounds = sdc.cell_bounds(table, sdc.knowledge(table, names, hierarchies=LEVELS))
     expected = ranges(table, counts, Release.of(st.parse(name, table.schema) for name in names))
     assert bounds.exact.all()
     for cell, ends in zip(bounds.cells.tolist(), bounds.outer.tolist(), strict=True):
@@ -74,7 +74,8 @@ def test_bounds_are_those_of_the_nested_cells(counts: list[int], names: list[str
 
 def test_totals_are_consistent_and_zeros_implied() -> None:
     table = nested_table([3, 1, 2, 2, 4, 1])
-    assert table.zeros.labels(table.schema) == ["region = north and town = p3", "region = south and town = p1 or p2"]
+    zeros = sdc.knowledge(table, hierarchies=LEVELS).zeros
+    assert zeros.labels(table.schema) == ["region = north and town = p3", "region = south and town = p1 or p2"]
     fine, coarse = table.marginal(0b110), table.marginal(0b101)
     sums: dict[tuple[str, int], int] = {}
     for (town, sex), count in zip(fine.codes.tolist(), fine.counts.tolist(), strict=True):
@@ -84,13 +85,13 @@ def test_totals_are_consistent_and_zeros_implied() -> None:
         (coarse.schema.variables[0].categories[region], sex): count
         for (region, sex), count in zip(coarse.codes.tolist(), coarse.counts.tolist(), strict=True)
     }
-    assert nested_table([3, 1, 2, 2, 4, 1], None).zeros.patterns == ()
+    assert sdc.knowledge(table).zeros.patterns == ()
 
 
 def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
     frame = pa.table({"region": ["n", "s", "s"], "town": ["a", "a", "b"]})
     with pytest.raises(InputError, match="hierarchy 'place': 1 categories of 'town' have records in several") as info:
-        sdc.read_table(frame, hierarchies=LEVELS)
+        sdc.knowledge(sdc.read_table(frame), hierarchies=LEVELS)
     assert info.value.detail == "town = a"
     assert "'a'" not in str(info.value)
 
@@ -109,7 +110,7 @@ def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
 )
 def test_hierarchies_that_do_not_fit(levels: dict[str, list[str]], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        nested_table([3, 1, 2, 2, 4, 1], levels)
+        sdc.knowledge(nested_table([3, 1, 2, 2, 4, 1]), hierarchies=levels)
 
 
 releases = some.lists(some.integers(1, 31), min_size=1, max_size=5).map(Release.of)
@@ -137,7 +138,7 @@ def test_a_build_with_a_hierarchy_is_verified(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
     build = open_build(tmp_path / "c.yaml")
     run_all(build, IN_PROCESS)
-    assert len(build.table.zeros.patterns) == 2
+    assert len(build.known.zeros.patterns) == 2
     assert verify(build.folder.path, lambda line: None).verified
     config["table"]["hierarchies"] = {"place": ["region", "city"]}  # type: ignore[index]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))

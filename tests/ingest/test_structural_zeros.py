@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sdc.ingest.reading import read_table
+from sdc.config import TableConfig
+from sdc.ingest.reading import count_records, read_table, zeros_of
 from sdc.ingest.source import open_source
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.model.errors import InputError
@@ -42,16 +43,17 @@ def file(tmp_path: Path) -> Path:
 )
 def test_patterns_in_codes(text: str, patterns: tuple[object, ...], file: Path, table: Path) -> None:
     file.write_text(text)
-    found = read_table(table, structural_zeros=file)
-    assert found.zeros.patterns == patterns
-    assert found.with_zeros(NO_ZEROS) == read_table(table)
+    found = count_records(open_source(table), TableConfig(path=str(table), structural_zeros=str(file)))
+    assert found.zeros.patterns == zeros_of(found.table, file).patterns == patterns
+    assert found.table == read_table(table)
+    assert zeros_of(found.table) == NO_ZEROS
 
 
 def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
     file.write_text("- {employed: yes, zip: 01}\n- {age: under 15, employed: [yes, partly]}\n")
-    first = read_table(table, structural_zeros=file)
+    first = zeros_of(read_table(table), file)
     file.write_text("- {employed: [partly, yes, yes], age: under 15}\n- {zip: 01, employed: [yes]}\n")
-    assert read_table(table, structural_zeros=str(file)).digest == first.digest
+    assert zeros_of(read_table(table), str(file)) == first
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,9 @@ def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
 def test_a_faulty_file_is_refused(text: str, message: str, file: Path, table: Path) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match=message):
-        read_table(table, structural_zeros=file)
+        zeros_of(read_table(table), file)
+    with pytest.raises(InputError, match=message):
+        count_records(open_source(table), TableConfig(path=str(table), structural_zeros=str(file)))
 
 
 def test_what_the_data_have_is_no_part_of_the_message(file: Path, table: Path) -> None:
@@ -91,7 +95,7 @@ def test_what_the_data_have_is_no_part_of_the_message(file: Path, table: Path) -
     ):
         file.write_text(text)
         with pytest.raises(InputError) as caught:
-            read_table(table, structural_zeros=file)
+            zeros_of(read_table(table), file)
         assert caught.value.detail == detail
         assert "adult" not in str(caught.value)
         assert "zip" not in str(caught.value)
@@ -118,5 +122,5 @@ def test_the_digest_of_the_source_follows_the_content_of_the_file(file: Path, ta
 
 def test_a_schema_may_have_categories_without_records(table: Path, file: Path) -> None:
     file.write_text("- {age: centenarian}")
-    found = read_table(table, categories={"age": ["under 15", "adult", "centenarian"]}, structural_zeros=file)
-    assert found.zeros == StructuralZeros((((0, (2,)),),))
+    found = read_table(table, categories={"age": ["under 15", "adult", "centenarian"]})
+    assert zeros_of(found, file) == StructuralZeros((((0, (2,)),),))

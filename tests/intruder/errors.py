@@ -10,16 +10,16 @@ from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.chains import Sampled, Sampling, sampled, standard_errors
 from sdc.intruder.enumerated import TooManyTablesError, enumerated
 from sdc.intruder.laws import law_of
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
-from tests.strategies import every_cell, knows
+from tests.strategies import every_cell
 
 MANY = 20_000  # tables that are listed
 
 
-def sampled_near_the_enumeration(table: Table, release: Release, name: str) -> Sampled | None:
+def sampled_near_the_enumeration(table: Table, known: Knowledge, name: str) -> Sampled | None:
     """Two chains of 200 draws, asserted to be within 5 errors of the exact laws; None where these are not listed."""
-    known, law = knows(table, release), law_of(name, table.schema, 0.5)
+    law = law_of(name, table.schema, 0.5)
     try:
         exact = enumerated(table, known, law, MANY).laws(every_cell(table.schema))
     except TooManyTablesError:

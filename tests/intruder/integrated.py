@@ -12,9 +12,8 @@ from scipy.special import gammaln, loggamma, logsumexp
 from sdc.api import release_of
 from sdc.intruder.enumerated import enumerated
 from sdc.intruder.laws import law_of
-from sdc.model.knowledge import Knowledge
 from tests.intruder.test_posterior import DELAWARE, DELAWARE_COUNTS, DELAWARE_RELEASE, SMALL_CELLS
-from tests.strategies import dense
+from tests.strategies import dense, knows
 
 WITHOUT_SECOND_ORDER = "[gender,race][gender,income][race,income]"
 """[DFT] table 3."""
@@ -56,7 +55,7 @@ class Integrated:
 def without_second_order() -> tuple[list[list[float]], float]:
     """Of [DFT] table 3 with alpha 0.5 the laws of the small cells, and log Pr(R | A)."""
     table = dense(DELAWARE, DELAWARE_COUNTS)
-    known = Knowledge.of(table, release_of(table, DELAWARE_RELEASE))
+    known = knows(table, release_of(table, DELAWARE_RELEASE))
     # a model that ties all incomes, so that all tables are in one part
     (part,) = enumerated(table, known, law_of("[gender,race][gender,income]", DELAWARE)).parts
     counts = np.tile(np.array(DELAWARE_COUNTS), (len(part.tables), 1))

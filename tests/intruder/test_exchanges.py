@@ -15,6 +15,7 @@ from sdc.intruder.enumerated import enumerated
 from sdc.intruder.exchanges import Records
 from sdc.intruder.laws import law_of
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from tests.intruder.errors import errors_of, sampled_near_the_enumeration
@@ -25,15 +26,15 @@ LAWS = ["uniform", "released", "saturated", MODEL]
 
 
 @hs.composite
-def tables_and_trees(draw: hs.DrawFn) -> tuple[Table, Release]:
-    """A small table and a decomposable release, from which variables may be missing."""
+def tables_and_trees(draw: hs.DrawFn) -> tuple[Table, Knowledge]:
+    """A small table and of it a decomposable release, from which variables may be missing."""
     table = draw(small_tables(6))
     release = draw(decomposable_releases(len(table.schema)))
-    return table, draw(hs.sampled_from([release, *(release.within(kept) for kept in (1, 3, 6))]))
+    return table, knows(table, draw(hs.sampled_from([release, *(release.within(kept) for kept in (1, 3, 6))])))
 
 
 @given(tables_and_trees(), hs.sampled_from(LAWS))
-def test_beside_the_enumeration(given_: tuple[Table, Release], name: str) -> None:
+def test_beside_the_enumeration(given_: tuple[Table, Knowledge], name: str) -> None:
     found = sampled_near_the_enumeration(*given_, name)
     assert found is None or found.diagnostics.connectivity == "proven"
 

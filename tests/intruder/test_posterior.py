@@ -32,10 +32,10 @@ from tests.strategies import (
     dense,
     every_cell,
     frontier,
-    informed_tables_and_releases,
     knows,
     schema_of,
     small_tables,
+    tables_and_knowledge,
 )
 
 DELAWARE = Schema(
@@ -121,13 +121,12 @@ def models(schema: Schema) -> list[str]:
     ]
 
 
-@given(informed_tables_and_releases(max_records=5), hs.sampled_from([0.5, 1.0, 2.5]), hs.integers(0, 5))
-def test_every_law_beside_a_sum_over_all_tables(given_: tuple[Table, Release], alpha: float, choice: int) -> None:
-    table, release = given_
-    known = knows(table, release)
+@given(tables_and_knowledge(max_records=5), hs.sampled_from([0.5, 1.0, 2.5]), hs.integers(0, 5))
+def test_every_law_beside_a_sum_over_all_tables(given_: tuple[Table, Knowledge], alpha: float, choice: int) -> None:
+    table, known = given_
     name = ["released", "uniform", "saturated", *models(table.schema)][choice]
     law = law_of(name, table.schema, alpha)
-    if table.zeros and law.model is not None and len(law.model.cliques) > 1:
+    if known.zeros and law.model is not None and len(law.model.cliques) > 1:
         with pytest.raises(ReleaseError, match="structural zeros"):
             posterior(table, known, law, every_cell(table.schema))
         return
@@ -211,9 +210,9 @@ def test_what_cannot_be_averaged_is_not_sampled_first(czech: Table, monkeypatch:
         sdc.posterior(czech, ["A*B", "C*D", "E*F"], law="average", priors={"saturated": 1.0})
     # the one cell without a record
     impossible = ((0, (1,)), (1, (0,)), (2, (0,)), (3, (1,)), (4, (1,)), (5, (1,)))
-    informed = czech.with_zeros(StructuralZeros((impossible,)))
+    informed = sdc.api.knowledge(czech, CZECH_PREFIX, structural_zeros=StructuralZeros((impossible,)))
     with pytest.raises(InputError, match="saturated cannot be averaged: there are structural zeros"):
-        sdc.posterior(informed, CZECH_PREFIX, law="average", priors={"saturated": 1.0})
+        sdc.posterior(czech, informed, law="average", priors={"saturated": 1.0})
 
 
 def test_equal_laws_have_different_evidence(delaware: Table) -> None:
@@ -235,7 +234,7 @@ CZECH_PREFIX = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*
 def test_the_czech_table(czech: Table, law: str) -> None:
     found = sdc.posterior(czech, CZECH_PREFIX, law=law, alpha=0.5, cells="all")
     assert found.feasible_tables == 810
-    chosen, known = law_of(law, czech.schema, 0.5), Knowledge.of(czech, sdc.api.release_of(czech, CZECH_PREFIX))
+    chosen, known = law_of(law, czech.schema, 0.5), knows(czech, sdc.api.release_of(czech, CZECH_PREFIX))
     tables = list(feasible_tables(czech, known))
     logs = [log_weight(counts, chosen) for counts in tables]
     whole = [math.exp(log - max(logs)) for log in logs]
@@ -352,11 +351,11 @@ def test_faults_are_named(czech: Table, settings: dict[str, object], message: st
         sdc.posterior(czech, CZECH_PREFIX, **settings)  # type: ignore[arg-type]
 
 
-@given(informed_tables_and_releases(max_records=6), hs.sampled_from([0.6, 0.7, 0.9, 1.0]))
-def test_attribute_disclosure_beside_a_loop_over_tables(given_: tuple[Table, Release], share: float) -> None:
+@given(tables_and_knowledge(max_records=6), hs.sampled_from([0.6, 0.7, 0.9, 1.0]))
+def test_attribute_disclosure_beside_a_loop_over_tables(given_: tuple[Table, Knowledge], share: float) -> None:
     """Of each cell the largest probability of all released groups that contain it, and the bounds of every table."""
-    table, release = given_
-    known, law, cells = knows(table, release), law_of("uniform", table.schema), every_cell(table.schema)
+    table, known = given_
+    law, cells = law_of("uniform", table.schema), every_cell(table.schema)
     try:
         found = enumerated(table, known, law, 2_000)
     except TooManyTablesError:

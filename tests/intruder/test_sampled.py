@@ -38,7 +38,7 @@ from tests.intruder.test_posterior import (
     DELAWARE_RELEASE,
     SMALL_CELLS,
 )
-from tests.strategies import dense, every_cell, frontier, informed_tables_and_releases, knows, schema_of
+from tests.strategies import dense, every_cell, frontier, knows, schema_of, tables_and_knowledge
 
 # Draws
 
@@ -73,8 +73,8 @@ def test_draws_need_a_decomposable_release(czech: Table) -> None:
 # Chains
 
 
-@given(informed_tables_and_releases(max_records=6), hs.sampled_from(["uniform", "released", "saturated"]))
-def test_chains_beside_the_enumeration(given_: tuple[Table, Release], name: str) -> None:
+@given(tables_and_knowledge(max_records=6), hs.sampled_from(["uniform", "released", "saturated"]))
+def test_chains_beside_the_enumeration(given_: tuple[Table, Knowledge], name: str) -> None:
     """However the feasible tables hang together, with structural zeros too."""
     sampled_near_the_enumeration(*given_, name)
 
@@ -82,7 +82,7 @@ def test_chains_beside_the_enumeration(given_: tuple[Table, Release], name: str)
 @pytest.mark.parametrize("name", ["uniform", "released", "saturated"])
 def test_chains_on_the_czech_table(czech: Table, name: str) -> None:
     """Of all 64 cells; 3 of a thousand would miss by three standard errors."""
-    known, law = Knowledge.of(czech, release_of(czech, CZECH_PREFIX)), law_of(name, czech.schema, 0.5)
+    known, law = knows(czech, release_of(czech, CZECH_PREFIX)), law_of(name, czech.schema, 0.5)
     exact = enumerated(czech, known, law).laws(every_cell(czech.schema))
     found = sampled(czech, known, law, exact.cells, Sampling(1_000, 4, 2), IN_PROCESS)
     missed = errors_of(found, exact)
@@ -206,7 +206,7 @@ def integrated() -> tuple[list[list[float]], float]:
 def test_the_model_without_second_order_two_ways(integrated: tuple[list[list[float]], float]) -> None:
     """Integration, and chains that draw the cell probabilities too; the first cell's law is .609 .391."""
     table = dense(DELAWARE, DELAWARE_COUNTS)
-    known = Knowledge.of(table, release_of(table, DELAWARE_RELEASE))
+    known = knows(table, release_of(table, DELAWARE_RELEASE))
     law, cells = law_of(WITHOUT_SECOND_ORDER, DELAWARE, 0.5), np.array(SMALL_CELLS, np.uint16)
     laws, _ = integrated
     assert laws[0] == pytest.approx([0.609, 0.391], abs=6e-4)

@@ -12,9 +12,9 @@ from hypothesis import strategies as hs
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
-from tests.strategies import components, every_cell, frontier, informed_tables_and_releases, knows, rewritten, schema_of
+from tests.strategies import components, every_cell, frontier, knows, rewritten, schema_of, tables_and_knowledge
 
 MOST_TABLES = 5_000
 
@@ -41,22 +41,22 @@ def test_two_known_components_are_a_two_way_table(margins: tuple[int, int, int])
     assert combine(known, np.array([n])).tolist() == [[min(every), max(every)]]
 
 
-def ends_of(table: Table, release: Release) -> Intervals:
+def ends_of(table: Table, known: Knowledge) -> Intervals:
     """(cells, 2) by enumeration, of all cells in C order."""
-    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
+    seen = enumerate_tables(table, known, MOST_TABLES)
     if not seen.complete:
         reject()
     return np.stack([seen.lower, seen.upper], axis=1)
 
 
-def combined(table: Table, release: Release, narrowed: int = 0, seed: int = 0) -> Intervals:
+def combined(table: Table, known: Knowledge, narrowed: int = 0, seed: int = 0) -> Intervals:
     """Of every cell, from the sharp ends of the components' cells, or ends up to `narrowed` within or beyond them."""
     cells, rng = every_cell(table.schema), np.random.default_rng(seed)
-    tree = components(release, len(table.schema), table.zeros.subtables)
+    tree = components(known.release, len(table.schema), known.zeros.subtables)
     parts = []
     for part in tree.cliques:
         inside, kept = table.marginal(part), st.members(part)
-        ends = ends_of(inside, rewritten(release.frontier, part))
+        ends = ends_of(inside, knows(inside, rewritten(known.release.frontier, part), known.zeros.within(part)))
         counts = inside.count_at(every_cell(inside.schema))
         low, high = rng.integers(0, abs(narrowed) + 1, (2, len(ends)))
         if narrowed > 0:
@@ -68,20 +68,20 @@ def combined(table: Table, release: Release, narrowed: int = 0, seed: int = 0) -
     return combine(parts, between)
 
 
-@given(informed_tables_and_releases(max_records=6))
+@given(tables_and_knowledge(max_records=6))
 @settings(max_examples=150)
-def test_sharp_ends_of_components_combine_to_sharp_ends(example: tuple[Table, Release]) -> None:
+def test_sharp_ends_of_components_combine_to_sharp_ends(example: tuple[Table, Knowledge]) -> None:
     """By enumeration of all feasible tables, of each component and of the whole; impossible cells included."""
-    table, release = example
-    assert np.array_equal(combined(table, release), ends_of(table, release))
+    table, known = example
+    assert np.array_equal(combined(table, known), ends_of(table, known))
 
 
-@given(informed_tables_and_releases(max_records=6), hs.integers(1, 3), hs.integers(0, 99))
+@given(tables_and_knowledge(max_records=6), hs.integers(1, 3), hs.integers(0, 99))
 @settings(max_examples=60)
-def test_inner_ends_combine_to_inner_and_outer_to_outer(example: tuple[Table, Release], by: int, seed: int) -> None:
-    table, release = example
-    sharp = ends_of(table, release)
-    inner, outer = combined(table, release, by, seed), combined(table, release, -by, seed)
+def test_inner_ends_combine_to_inner_and_outer_to_outer(example: tuple[Table, Knowledge], by: int, seed: int) -> None:
+    table, known = example
+    sharp = ends_of(table, known)
+    inner, outer = combined(table, known, by, seed), combined(table, known, -by, seed)
     assert (outer[:, 0] <= sharp[:, 0]).all()
     assert (sharp[:, 0] <= inner[:, 0]).all()
     assert (inner[:, 1] <= sharp[:, 1]).all()
@@ -91,8 +91,8 @@ def test_inner_ends_combine_to_inner_and_outer_to_outer(example: tuple[Table, Re
 def test_three_components_in_a_chain() -> None:
     """AB - BC - CD of two categories each: LB takes both separators, and is 0 where their counts are more."""
     table = Table.of(schema_of([2, 2, 2, 2]), np.array([[0, 0, 0, 0]] * 3 + [[1, 0, 0, 1]] + [[1, 1, 1, 1]] * 2))
-    release = frontier("AB", "BC", "CD")
-    ends = combined(table, release)
+    known = knows(table, frontier("AB", "BC", "CD"))
+    ends = combined(table, known)
     assert ends[0].tolist() == [2, 3]
     assert ends[15].tolist() == [2, 2]
-    assert np.array_equal(ends, ends_of(table, release))
+    assert np.array_equal(ends, ends_of(table, known))

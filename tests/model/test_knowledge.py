@@ -18,16 +18,17 @@ from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from tests.strategies import (
     czech,
     dense,
     every_cell,
     frontier,
-    informed_tables_and_releases,
+    knows,
     releases,
     schema_of,
+    tables_and_knowledge,
 )
 
 SCHEMA = schema_of([2, 1, 3, 2, 2])
@@ -78,6 +79,11 @@ def test_union_knows_what_both_know(a: Knowledge, b: Knowledge) -> None:
     assert (both.zeros.contains(cells) == (a.zeros.contains(cells) | b.zeros.contains(cells))).all()
 
 
+@given(knowledge(), knowledge())
+def test_a_release_that_goes_out_beside_is_joined(a: Knowledge, b: Knowledge) -> None:
+    assert a.plus(b.release) == a | Knowledge(SCHEMA, 7, b.release, NO_ZEROS)
+
+
 def other_categories() -> Schema:
     return Schema((Variable("A", ("no", "yes")), *SCHEMA.variables[1:]))
 
@@ -85,15 +91,21 @@ def other_categories() -> Schema:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (Knowledge(schema_of([2, 1]), 7, frontier("A")), r"of the variables A, B, C, D, E, the other of A, B;"),
-        (Knowledge(other_categories(), 7, frontier("A")), r"the variable 'A' has other categories"),
-        (Knowledge(SCHEMA, 8, frontier("A")), r"one is of 7 records, the other of 8; join releases of one table"),
+        (
+            Knowledge(schema_of([2, 1]), 7, frontier("A"), NO_ZEROS),
+            r"of the variables A, B, C, D, E, the other of A, B;",
+        ),
+        (Knowledge(other_categories(), 7, frontier("A"), NO_ZEROS), r"the variable 'A' has other categories"),
+        (
+            Knowledge(SCHEMA, 8, frontier("A"), NO_ZEROS),
+            r"one is of 7 records, the other of 8; join releases of one table",
+        ),
     ],
 )
 def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
     with pytest.raises(ReleaseError, match=message):
-        _ = Knowledge(SCHEMA, 7, frontier("AC")) | other
-    assert not Knowledge(SCHEMA, 7, frontier("A")).contains(other)
+        _ = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS) | other
+    assert not Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS).contains(other)
 
 
 # Of a table
@@ -102,26 +114,26 @@ def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
 def test_of_a_table() -> None:
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
     table = dense(schema_of([2, 2]), [1, 0, 2, 3])
-    assert Knowledge.of(table, frontier("A")) == Knowledge(table.schema, 6, frontier("A"))
+    assert Knowledge.of(table, frontier("A"), NO_ZEROS) == Knowledge(table.schema, 6, frontier("A"), NO_ZEROS)
+    assert Knowledge.of(table, frontier("A"), zeros) == Knowledge(table.schema, 6, frontier("A"), zeros)
     assert Knowledge.of(table, frontier("A"), zeros).zeros == zeros
-    assert Knowledge.of(table.with_zeros(zeros), frontier("A")).zeros == zeros
 
 
 def test_a_release_of_another_table_is_refused() -> None:
     with pytest.raises(ReleaseError, match=r"variable number 6; the table has 6, numbered from 0: A, B"):
-        Knowledge.of(czech(), frontier("AB", "BG"))
+        knows(czech(), frontier("AB", "BG"))
 
 
 def test_zeros_that_do_not_fit_are_refused() -> None:
     table = dense(schema_of([2, 2]), [1, 0, 2, 3])
     with pytest.raises(InputError, match=r"A = 1 and B = 1 is given as impossible, but 1 such cells have records"):
-        Knowledge.of(table, frontier("A"), StructuralZeros((((0, (1,)), (1, (1,))),)))
+        knows(table, frontier("A"), StructuralZeros((((0, (1,)), (1, (1,))),)))
     with pytest.raises(InputError, match=r"names variable number 4; the table has 2"):
         Knowledge(table.schema, 6, frontier("A"), StructuralZeros((((4, (1,)),),)))
 
 
 def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> None:
-    known = Knowledge(SCHEMA, 7, frontier("AC", "CD"))
+    known = Knowledge(SCHEMA, 7, frontier("AC", "CD"), NO_ZEROS)
     plain = pickle.dumps(known)
     assert known.cover.cliques
     assert known.release.sub_tables == 5
@@ -131,7 +143,7 @@ def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> Non
 
 
 def test_knowledge_of_another_table_is_refused() -> None:
-    known = Knowledge(SCHEMA, 7, frontier("AC"))
+    known = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS)
     with pytest.raises(ReleaseError, match=r"is of 7 records of A, B, C, D, E, the table has 1841 of A, B, C, D, E, F"):
         known.check_is_of(czech())
 
@@ -140,13 +152,13 @@ def test_knowledge_of_another_table_is_refused() -> None:
 
 
 def test_variables_of_one_category_are_not_essential() -> None:
-    assert Knowledge(SCHEMA, 7, frontier("AB", "BC")).essential == frontier("A", "C")
-    assert Knowledge(SCHEMA, 7, frontier("AC")).essential == frontier("AC")
+    assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS).essential == frontier("A", "C")
+    assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS).essential == frontier("AC")
 
 
 def test_floating() -> None:
-    assert Knowledge(schema_of([2, 2]), 7, frontier("A")).is_floating
-    assert not Knowledge(schema_of([2, 1]), 7, frontier("A")).is_floating
+    assert Knowledge(schema_of([2, 2]), 7, frontier("A"), NO_ZEROS).is_floating
+    assert not Knowledge(schema_of([2, 1]), 7, frontier("A"), NO_ZEROS).is_floating
 
 
 @given(knowledge())
@@ -157,11 +169,10 @@ def test_covered_variables(known: Knowledge) -> None:
     )
 
 
-@given(informed_tables_and_releases())
-def test_what_agrees_with_the_informed_release_has_the_structural_zeros(example: tuple[Table, Release]) -> None:
-    table, release = example
-    known = Knowledge.of(table, release)
-    for pattern, named in zip(table.zeros.patterns, table.zeros.subtables, strict=True):
+@given(tables_and_knowledge())
+def test_what_agrees_with_the_informed_release_has_the_structural_zeros(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
+    for pattern, named in zip(known.zeros.patterns, known.zeros.subtables, strict=True):
         assert named in known.informed
         inside = StructuralZeros((pattern,)).within(named)
         assert not inside.contains(table.marginal(named).codes).any()
@@ -202,7 +213,7 @@ def test_the_union_of_parts_is_the_part_of_the_union(a: Knowledge, b: Knowledge,
 
 def test_no_part_on_a_variable_that_is_not_there() -> None:
     with pytest.raises(ReleaseError, match="variable number 5; the table has 5"):
-        Knowledge(SCHEMA, 7, frontier("A")).within(1 << 5)
+        Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS).within(1 << 5)
 
 
 # Graphs
@@ -272,7 +283,7 @@ def test_variables_of_one_category_fill_nothing(known: Knowledge) -> None:
 
 @given(knowledge())
 def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
-    judge = as_networkx(Knowledge(SCHEMA, 7, known.essential))
+    judge = as_networkx(Knowledge(SCHEMA, 7, known.essential, NO_ZEROS))
     cliques = {st.of(c) for c in nx.find_cliques(judge)} - {
         1 << v for v in range(5) if not st.has(known.essential.variables, v)
     }
@@ -313,6 +324,6 @@ def test_a_structural_zero_on_a_constant_variable_stays_whole() -> None:
 def test_what_is_known_is_of_the_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that follows asks for a count."""
     table = czech()
-    known = Knowledge.of(table, frontier("ABE", "BCF", "CD", "AD"))
+    known = knows(table, frontier("ABE", "BCF", "CD", "AD"))
     monkeypatch.setattr(np, "bincount", None)
     assert len(known.components.cliques) + len(known.cover.cliques) + len(known.spanning_sequences) > 3

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.model.errors import InputError
+from sdc.model.release import NOTHING
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Table
-from tests.strategies import every_cell, small_tables, structural_zeros
+from tests.strategies import every_cell, frontier, knows, small_tables, structural_zeros
 
 SCHEMA = Schema(
     (
@@ -52,24 +55,25 @@ def test_a_marginal_cell_is_excluded_only_where_all_its_cells_are(data: hs.DataO
     table = data.draw(small_tables())
     zeros = data.draw(structural_zeros(table))
     kept = data.draw(hs.sets(hs.integers(0, len(table.schema) - 1), min_size=1))
-    marginal = table.with_zeros(zeros).marginal(sum(1 << v for v in kept))
+    inside = zeros.within(sum(1 << v for v in kept))
     cells = every_cell(table.schema)
-    excluded = marginal.zeros.contains(cells[:, sorted(kept)])
+    excluded = inside.contains(cells[:, sorted(kept)])
     assert zeros.contains(cells)[excluded].all()
     named = [{v for v, _ in pattern} for pattern in zeros.patterns]
-    assert len(marginal.zeros.patterns) <= sum(variables <= kept for variables in named)
-    assert bool(marginal.zeros) == any(variables <= kept for variables in named)
+    assert len(inside.patterns) <= sum(variables <= kept for variables in named)
+    assert bool(inside) == any(variables <= kept for variables in named)
 
 
-# On a table
+# Of a table
 
 
-def test_the_digest_follows_the_zeros_and_only_where_there_are_any() -> None:
-    informed = TABLE.with_zeros(StructuralZeros((CHILDREN_AT_WORK,)))
+def test_what_is_known_follows_the_zeros_and_the_table_does_not() -> None:
+    ignorant, informed = (knows(TABLE, frontier("A"), StructuralZeros(p)) for p in ((), (CHILDREN_AT_WORK,)))
     assert TABLE.digest == "de341a5ef6939befaf62d34eb217014a5ea12305447710bb6f89cc126d082413"  # as ever
-    assert informed != TABLE
-    assert informed.with_zeros(NO_ZEROS) == TABLE
-    assert informed == TABLE.with_zeros(StructuralZeros((CHILDREN_AT_WORK, CHILDREN_AT_WORK)))
+    assert informed != ignorant
+    assert (informed.contains(ignorant), ignorant.contains(informed)) == (True, False)
+    assert replace(informed, zeros=NO_ZEROS) == ignorant
+    assert informed == knows(TABLE, frontier("A"), StructuralZeros((CHILDREN_AT_WORK, CHILDREN_AT_WORK)))
 
 
 def test_data_in_an_impossible_cell_are_refused() -> None:
@@ -78,7 +82,7 @@ def test_data_in_an_impossible_cell_are_refused() -> None:
         match=r"structural zeros contradict the data: age = under 15 or 65 and more and employed = no is given as "
         r"impossible, but 2 such cells have records",
     ) as caught:
-        TABLE.with_zeros(StructuralZeros((CHILDREN_AT_WORK, ((1, (0,)), (0, (2, 0))))))
+        knows(TABLE, NOTHING, StructuralZeros((CHILDREN_AT_WORK, ((1, (0,)), (0, (2, 0))))))
     assert caught.value.detail.startswith("the cell age = under 15, employed = no, sex = f has the count 5\nthe cell")
 
 
@@ -96,4 +100,4 @@ def test_data_in_an_impossible_cell_are_refused() -> None:
 )
 def test_a_pattern_that_does_not_fit_is_refused(pattern: Pattern, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        TABLE.with_zeros(StructuralZeros((pattern,)))
+        knows(TABLE, NOTHING, StructuralZeros((pattern,)))

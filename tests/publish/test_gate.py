@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,26 +14,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
-from sdc.api import find_release, ordered_release, publish_release, release_of
+from sdc.api import find_release, knowledge, ordered_release, publish_release, release_of
 from sdc.feasible.differences import Differences
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.publish.gate import Cleared, Subject, clear
+from sdc.publish.gate import Cleared, Subject
+from sdc.publish.gate import clear as cleared_by
 from sdc.publish.publication import write_publication
 from sdc.risk.criterion import Budget, Judgement
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.storage.certificate import Certificate
-from tests.strategies import all_ways, frontier, inquiry_of, scattered, shown_by
+from tests.strategies import all_ways, every_cell, frontier, inquiry_of, knows, scattered, shown_by
 
 PAIRS = all_ways(5, 2)
 SPENT = Budget(0.3, 0.2)
 
 
 def certificate_of(table: Table, judgement: Judgement, min_width: int = 3) -> Certificate:
-    return Certificate(table.digest, judgement.release, 2, min_width, judgement.proof)
+    known = judgement.knowledge
+    return Certificate(table.digest, known.release, 2, min_width, judgement.proof, known.zeros)
+
+
+def clear(
+    table: Table, certificate: Certificate, criterion: MinWidth, policy: Policy, known: Knowledge | None = None
+) -> Cleared:
+    """By the gate, where that is known before anything is released; nothing by default."""
+    return cleared_by(table, known or knows(table, NOTHING), certificate, criterion, policy)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +108,7 @@ def test_a_refuted_release_is_never_cleared(czech: Table) -> None:
 
 
 def test_what_the_policy_outer_lets_through_says_so() -> None:
-    knowledge = Knowledge.of(scattered(), PAIRS)
+    knowledge = knows(scattered(), PAIRS)
     nothing = inquiry_of(scattered()).ask(Release.of([])).bank
     judgement = Judgement(MinWidth(2, 3), knowledge, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
     unproven = certificate_of(scattered(), judgement)
@@ -119,6 +130,45 @@ def test_evidence_of_another_table_or_criterion_is_refused_by_name(proven: Certi
         clear(scattered(), proven, MinWidth(2, 4), Policy.REFUSE)
 
 
+def test_evidence_that_lacks_what_is_known_is_refused(proven: Certificate) -> None:
+    """What was published before, whole or in part; a cell that has records is not impossible."""
+    table = scattered()
+    with pytest.raises(ReleaseError, match="certificate lacks what is known of the table; nothing is published"):
+        clear(table, proven, MinWidth(2, 3), Policy.REFUSE, knows(table, all_ways(5, 3)))
+    assert clear(table, proven, MinWidth(2, 3), Policy.REFUSE, knows(table, all_ways(5, 1))).release == PAIRS
+    with pytest.raises(InputError, match="structural zeros contradict the data"):
+        clear(table, replace(proven, zeros=impossible(table.codes[0])), MinWidth(2, 3), Policy.REFUSE)
+
+
+def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) -> None:
+    """Fewer, more, or others than are known: one that differs is named."""
+    table, every = scattered(), every_cell(scattered().schema)
+    one, other = (impossible(cell) for cell in every[table.count_at(every) == 0][:2])
+    cases = (NO_ZEROS, one, "lacks", one), (one, NO_ZEROS, "adds", one), (one.join(other), one, "adds", other)
+    for has, known, what, named in (*cases, (other, one, "lacks", one)):
+        (zero,) = named.labels(table.schema)
+        with pytest.raises(ReleaseError, match=f"certificate {what} the structural zero {zero}; nothing is published"):
+            clear(table, replace(proven, zeros=has), MinWidth(2, 3), Policy.REFUSE, knows(table, NOTHING, known))
+
+
+def impossible(cell: Iterable[int]) -> StructuralZeros:
+    return StructuralZeros((tuple((v, (int(code),)) for v, code in enumerate(cell)),))
+
+
+def test_what_is_impossible_is_known_to_whoever_sees_it(czech: Table, tmp_path: Path) -> None:
+    """The published release has a width of 9, and of 6 for whoever knows the cell."""
+    zeros = impossible((1, 0, 0, 1, 1, 1))
+    found = find_release(czech, NOTHING, "ordered", min_width=7)
+    certificate = certificate_of(czech, found.judgement, 7)
+    clear(czech, certificate, MinWidth(2, 7), Policy.REFUSE)
+    informed = replace(certificate, zeros=zeros)
+    with pytest.raises(ReleaseError, match="not proven safe"):
+        clear(czech, informed, MinWidth(2, 7), Policy.REFUSE, knows(czech, NOTHING, zeros))
+    fewer = find_release(czech, knowledge(czech, structural_zeros=zeros), "ordered", min_width=7)
+    assert fewer.release.sub_tables < found.release.sub_tables
+    publish_release(czech, fewer, tmp_path / "out", title="workers")
+
+
 def test_what_was_cleared_for_another_table_or_config_is_not_published(proven: Certificate, tmp_path: Path) -> None:
     cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
     others = {
@@ -136,19 +186,21 @@ def test_what_was_cleared_for_another_table_or_config_is_not_published(proven: C
 
 
 def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> None:
-    said = publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
-    assert said == "in no ledger; judged beside nothing published before"
+    said = publish_release(
+        czech, find_release(czech, NOTHING, "ordered", min_width=6), tmp_path / "out", title="workers"
+    )
+    assert said == "in no ledger; judged beside nothing published before but what was named"
     metadata = json.loads((tmp_path / "out" / "datapackage.json").read_text())
     assert metadata["title"] == "workers"
     assert len(metadata["resources"]) == 2 * 6 + 1
     with pytest.raises(ConfigError, match=r"out exists already; name a folder that does not"):
-        publish_release(czech, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+        publish_release(czech, find_release(czech, NOTHING, "ordered", min_width=6), tmp_path / "out", title="workers")
     assert sdc.publish_release is publish_release
 
 
 def test_labels_and_what_it_is_of_are_published_from_python(czech: Table, tmp_path: Path) -> None:
     found, labels = (
-        find_release(czech, "ordered", min_width=6),
+        find_release(czech, NOTHING, "ordered", min_width=6),
         {"A": {"label": "Smokes", "categories": {"no": "never"}}},
     )
     publish_release(czech, found, tmp_path / "out", title="workers", about={"period": "1981"}, labels=labels)
@@ -170,15 +222,15 @@ def test_a_release_of_another_table_is_not_published(czech: Table, tmp_path: Pat
     counts[[0, 1]] += [1, -1]
     other = Table.of(czech.schema, czech.codes, counts)
     with pytest.raises(ReleaseError, match="of another table"):
-        publish_release(other, find_release(czech, "ordered", min_width=6), tmp_path / "out", title="workers")
+        publish_release(other, find_release(czech, NOTHING, "ordered", min_width=6), tmp_path / "out", title="workers")
     assert not list(tmp_path.iterdir())
 
 
 def test_what_a_spent_budget_leaves_undecided_is_not_published(tmp_path: Path) -> None:
     """Seen: 14 sub-tables published with 60 of 68 at-risk cells open, because nobody asked the verdict."""
     table = scattered(6)
-    found = ordered_release(table, min_width=3, budget=SPENT)
-    shown = shown_by(table, found.release, table.codes[table.at_risk(2)], found.proof)
+    found = ordered_release(table, NOTHING, min_width=3, budget=SPENT)
+    shown = shown_by(table, found.judgement.knowledge, table.codes[table.at_risk(2)], found.proof)
     assert (shown[:, 1] - shown[:, 0] >= 3).all()
     unproven = replace(found, judgement=inquiry_of(table, budget=Budget(1e-4, 1e-4)).ask(PAIRS))
     with pytest.raises(ReleaseError, match=r"not proven safe \(\d+ cells are undecided, .*; nothing is published"):
@@ -194,7 +246,7 @@ def test_whatever_the_budget_nothing_undecided_is_published(per_cell: float, all
     for release in (PAIRS, all_ways(5, 3), release_of(table, ["A*B*C", "C*D*E"])):
         judgement = inquiry_of(table, budget=budget).ask(release)
         certificate = certificate_of(table, judgement)
-        shown = shown_by(table, release, judgement.bank.at_risk.cells, judgement.proof)
+        shown = shown_by(table, judgement.knowledge, judgement.bank.at_risk.cells, judgement.proof)
         if (shown[:, 1] - shown[:, 0] >= 3).all():
             assert clear(table, certificate, MinWidth(2, 3), Policy.REFUSE).unproven_cells == 0
         else:

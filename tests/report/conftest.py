@@ -14,7 +14,7 @@ import pytest
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.report.audit import Audit
@@ -25,6 +25,7 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
+from tests.strategies import knows
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
@@ -114,6 +115,7 @@ def czech_audit() -> Audit:
         digests=DIGESTS,
         settings={"risk": {"small_count": 2, "min_width": 6}, "search": {"method": "ordered", "seed": None}},
         table=table,
+        known=knows(table, NOTHING),
         criterion=MinWidth(2, 6),
         policy=Policy.REFUSE,
         method="ordered",
@@ -166,6 +168,7 @@ def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Au
         digests=DIGESTS,
         settings={"risk": {"small_count": 2, "min_width": 3}, "table": {"variables": list(schema.names)}},
         table=table,
+        known=knows(table, NOTHING),
         criterion=MinWidth(2, 3),
         policy=Policy.REFUSE,
         method="ordered",
@@ -241,6 +244,7 @@ def wide_audit(variables: int = 38, chains: int = 20) -> Audit:
         digests=DIGESTS,
         settings={},
         table=table,
+        known=knows(table, NOTHING),
         criterion=MinWidth(1, 200),
         policy=Policy.REFUSE,
         method="decomposable",

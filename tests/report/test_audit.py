@@ -18,10 +18,9 @@ from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.recode import Recode
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -34,6 +33,7 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
 from tests.report.conftest import bisected
+from tests.strategies import knows
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
@@ -77,11 +77,12 @@ def hostile_audit(audit: Audit) -> Audit:
         Variable(f"{HOSTILE}{v.name}", tuple(f"{c}{HOSTILE}" for c in v.categories))
         for v in audit.table.schema.variables
     ]
-    table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy(), EMPTY_CELL)
+    table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy())
     return replace(
         audit,
         name=HOSTILE,
         table=table,
+        known=knows(table, NOTHING, EMPTY_CELL),
         digests={HOSTILE: HOSTILE},
         settings={HOSTILE: {HOSTILE: HOSTILE, "list": [HOSTILE]}},
         method=HOSTILE,
@@ -107,6 +108,7 @@ def survey_of_63_variables() -> Audit:
         digests={},
         settings={},
         table=table,
+        known=knows(table, NOTHING),
         criterion=MinWidth(1, 200),
         policy=Policy.REFUSE,
         method="ordered",
@@ -329,7 +331,8 @@ def test_the_cells_that_stopped_most(czech: Audit) -> None:
 
 def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
     schema = Schema((Variable("v", ("a", "b<", "c")), *czech.table.schema.variables[1:]))
-    audit = replace(czech, table=Table.of(schema, czech.table.codes, czech.table.counts))
+    table = Table.of(schema, czech.table.codes, czech.table.counts)
+    audit = replace(czech, table=table, known=knows(table, NOTHING))
     merge = Remedy(Recode(schema, 0, (0, 1)), (6, 12), (6,), 0)
     without = Remedy(Recode(schema, 0, (0, 1, 2)), (6, 12), (), 31)
     page = Page(render(replace(audit, remedies=(merge, without))))
@@ -344,7 +347,7 @@ def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
 
 def test_what_is_likely_stands_beside_the_bounds(czech: Audit) -> None:
     """The most probable first; what no engine gives is said with the reason."""
-    cells, known = czech.bounds.cells, Knowledge.of(czech.table, czech.release)
+    cells, known = czech.bounds.cells, knows(czech.table, czech.release)
     laws = laws_of(["released", "saturated"], [0.5], czech.table.schema)
     held = groups(CellMarginals(czech.table, cells), known)
     told = summaries(czech.table, known, cells, laws, held, Sampling())
@@ -401,13 +404,14 @@ def test_63_variables_with_a_floor() -> None:
 def test_table_without_at_risk_cells(czech: Audit) -> None:
     none = czech.bounds.rows(np.arange(0))
     table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
-    safe = replace(czech, table=table, bounds=none, assessment=Assessment(Verdict.SAFE, 6, (0, 0), 0, 0, ()))
+    safe = replace(czech, table=table, known=knows(table, NOTHING), bounds=none)
+    safe = replace(safe, assessment=Assessment(Verdict.SAFE, 6, (0, 0), 0, 0, ()))
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
 
 
 def test_structural_zeros_are_listed(czech: Audit) -> None:
     assert 'id="structural-zeros"' not in render(czech)
-    page = Page(render(replace(czech, table=czech.table.with_zeros(EMPTY_CELL))))
+    page = Page(render(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))))
     assert ("ul", {"id": "structural-zeros"}) in page.tags
     assert "everybody knows to be impossible, 1 in all;" in page.text
     assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text

@@ -10,24 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
 from sdc.report import published as module
 from sdc.report.published import impossible, published
-from tests.strategies import dense, dense_counts, every_cell, schema_of
+from tests.strategies import dense, dense_counts, every_cell, knows, schema_of
 
 SIZES = hs.lists(hs.integers(1, 3), min_size=1, max_size=4)
 
 
 @hs.composite
-def tables(draw: hs.DrawFn) -> Table:
+def tables(draw: hs.DrawFn) -> tuple[Table, Knowledge]:
     """Sparse tables, some with structural zeros where they have no records."""
     schema = schema_of(draw(SIZES))
     counts = draw(hs.lists(hs.sampled_from([0, 0, 0, 1, 2, 3, 9]), min_size=schema.cells, max_size=schema.cells))
     if not any(counts):
         counts[0] = 1
     table = dense(schema, counts)
-    return table.with_zeros(StructuralZeros(tuple(p for p in draw(hs.lists(patterns(table), max_size=3)) if p)))
+    zeros = StructuralZeros(tuple(p for p in draw(hs.lists(patterns(table), max_size=3)) if p))
+    return table, knows(table, NOTHING, zeros)
 
 
 @hs.composite
@@ -48,12 +51,13 @@ def groups(counts: np.ndarray, possible: np.ndarray, v: int) -> int:
 
 
 @given(tables(), hs.data())
-def test_each_table_is_counted_right(table: Table, data: hs.DataObject) -> None:
+def test_each_table_is_counted_right(given_: tuple[Table, Knowledge], data: hs.DataObject) -> None:
+    table, known = given_
     subtable = data.draw(hs.integers(1, st.full(len(table.schema))))
-    (found,) = published(table, (subtable,), 2)
+    (found,) = published(table, known, (subtable,), 2)
     marginal = table.marginal(subtable)
     counts, schema = dense_counts(marginal), marginal.schema
-    possible = ~marginal.zeros.contains(every_cell(schema)).reshape(schema.sizes)
+    possible = ~known.zeros.within(subtable).contains(every_cell(schema)).reshape(schema.sizes)
     assert (found.cells, found.small) == (counts.size, ((counts > 0) & (counts <= 2)).sum())
     assert found.zeros == ((counts == 0) & possible).sum()
     wanted = {
@@ -67,9 +71,10 @@ def test_each_table_is_counted_right(table: Table, data: hs.DataObject) -> None:
 
 def test_the_most_disclosing_comes_first() -> None:
     table = dense(schema_of([2, 2, 2]), [5, 0, 5, 0, 5, 1, 5, 5])
-    found = published(table, (0, 0b011, 0b110), 2)
+    known = knows(table, NOTHING)
+    found = published(table, known, (0, 0b011, 0b110), 2)
     assert [(one.label, one.groups, one.small, one.zeros) for one in found] == [("B*C", 0, 1, 0), ("A*B", 0, 0, 0)]
-    (both,) = published(table, (0b111,), 2)
+    (both,) = published(table, known, (0b111,), 2)
     assert both.variables == "A 2, C 2"
 
 

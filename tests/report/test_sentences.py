@@ -23,7 +23,7 @@ from sdc.bounds import method
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
-from sdc.storage.parquet import read_written_table
+from sdc.storage.parquet import read_written_table, read_zeros
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
 PARTS = "h1", "h2", "p", "li"
@@ -104,11 +104,10 @@ class Run:
 
     @cached_property
     def patterns(self) -> list[dict[str, set[str]]]:
-        table = read_written_table(self.folder / "table")
-        variables = table.schema.variables
+        variables = read_written_table(self.folder / "table").schema.variables
         return [
             {variables[v].name: {variables[v].categories[code] for code in codes} for v, codes in pattern}
-            for pattern in table.zeros.patterns
+            for pattern in read_zeros(self.folder / "table").patterns
         ]
 
     @cached_property

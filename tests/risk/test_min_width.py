@@ -21,6 +21,7 @@ from sdc.executor import Executor, InProcess, Result, Unit
 from sdc.feasible.proof import Proof
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -35,13 +36,13 @@ from tests.strategies import (
     differences,
     frontier,
     gives_feasible,
-    informed_tables_and_releases,
     inquiry_of,
     knows,
     releases,
     rewritten,
     scattered,
     shown_by,
+    tables_and_knowledge,
 )
 
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
@@ -140,7 +141,7 @@ def proven(asked: Inquiry, release: Release) -> tuple[CellBounds, Proof]:
     return bounds, judgement.proof
 
 
-def known(asked: Inquiry, release: Release) -> Support:
+def shown(asked: Inquiry, release: Release) -> Support:
     """What the bank shows of a release, without a question."""
     return Support(asked.knows(release), asked.bank)
 
@@ -185,7 +186,7 @@ def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: i
     table, budget = scattered(), Budget(1, 60)
     sharp, criterion = sharp_bounds(table, release), inquiry_of(table, budget=budget, cells_per_slice=most)
     found, proof = proven(criterion, release)
-    assert (found.inner == shown_by(table, release, found.cells, proof)).all()
+    assert (found.inner == shown_by(table, knows(table, release), found.cells, proof)).all()
     assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
     assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
     if most > 1:
@@ -254,9 +255,9 @@ def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
 def test_without_a_search_nothing_open_is_safe() -> None:
     asked = inquiry_of(scattered())
     assert asked.ask(PAIRS, Depth.REFUTE).verdict is Verdict.UNDECIDED
-    assert known(asked, PAIRS).proof().differences == 0
+    assert shown(asked, PAIRS).proof().differences == 0
     assert asked.ask(PAIRS).verdict is Verdict.SAFE
-    assert known(asked, PAIRS).proof().differences > 0
+    assert shown(asked, PAIRS).proof().differences > 0
 
 
 def test_what_was_proven_stays_proven_without_a_search() -> None:
@@ -269,37 +270,37 @@ def test_what_was_proven_stays_proven_without_a_search() -> None:
     assert listed(again.proof) == listed(judgement.proof)
 
 
-WITH_RISK = informed_tables_and_releases().filter(lambda example: len(example[0].at_risk(2)) > 0)
+WITH_RISK = tables_and_knowledge().filter(lambda example: len(example[0].at_risk(2)) > 0)
 
 
 @given(WITH_RISK, hs.data())
 @settings(max_examples=40)
 def test_the_same_question_with_the_same_bank_gets_the_same_answer(
-    example: tuple[Table, Release], data: hs.DataObject
+    example: tuple[Table, Knowledge], data: hs.DataObject
 ) -> None:
     """Whatever was asked before: a bank does not change, and nothing else is remembered."""
-    table, release = example
-    asked, bank = inquiry_of(table, 2), inquiry_of(table, 2).bank
-    first = replace(asked, bank=bank).ask(release)
-    other = Release.of([*release.frontier, *data.draw(releases(len(table.schema))).frontier])
+    table, known = example
+    asked, bank = inquiry_of(table, 2, zeros=known.zeros), inquiry_of(table, 2).bank
+    first = replace(asked, bank=bank).ask(known.release)
+    other = known.plus(data.draw(releases(len(table.schema)))).release
     replace(asked, bank=bank).ask(other)
-    second = replace(asked, bank=bank).ask(release)
+    second = replace(asked, bank=bank).ask(known.release)
     assert first.assessment == second.assessment
     assert listed(first.proof) == listed(second.proof)
 
 
 @given(WITH_RISK)
 @settings(max_examples=60)
-def test_at_risk_cells_part_by_part(example: tuple[Table, Release]) -> None:
+def test_at_risk_cells_part_by_part(example: tuple[Table, Knowledge]) -> None:
     """Held two at a time, to the first that is not certified: safe is what is proven of every cell, and no more."""
-    table, release = example
-    asked = inquiry_of(table, 2)
+    table, known = example
+    asked = inquiry_of(table, 2, zeros=known.zeros)
     with patch("sdc.risk.min_width.CELLS_PER_PART", 2):
-        judgement = replace(asked, bank=asked.bank).ask(release, Depth.BRIEF)
+        judgement = replace(asked, bank=asked.bank).ask(known.release, Depth.BRIEF)
     open_ = asked.criterion.unproven(table, judgement.knowledge, judgement.proof)
     assert (judgement.verdict is Verdict.SAFE) == (open_ == 0)
     assert judgement.assessment.at_risk_cells == len(table.at_risk(2))
-    whole = replace(asked, bank=asked.bank).ask(release, Depth.REFUTE)
+    whole = replace(asked, bank=asked.bank).ask(known.release, Depth.REFUTE)
     # what the cheap bounds say of the worst cell is said whichever cells were looked at
     assert judgement.margin[0] <= judgement.margin[1] <= whole.margin[1]
     assert whole.verdict is not Verdict.UNSAFE or judgement.verdict is not Verdict.SAFE
@@ -324,6 +325,13 @@ def test_evidence_of_another_table_is_refused_by_name() -> None:
         replace(asked, bank=other.bank).ask(PAIRS)
     with pytest.raises(ReleaseError, match="of the cells up to the small count 1, asked is 2"):
         replace(asked, bank=inquiry_of(scattered(1), small_count=1).bank).ask(PAIRS)
+
+
+def test_what_is_known_of_another_table_is_refused() -> None:
+    known = knows(scattered(1), PAIRS)
+    other = Table.of(scattered().schema, scattered().codes, scattered().counts + 1)
+    with pytest.raises(ReleaseError, match=rf"what is known is of {known.total} records .* has {other.total} of A, B"):
+        replace(inquiry_of(other), known=known)
 
 
 # The budget
@@ -359,11 +367,11 @@ def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
 @settings(max_examples=60)
 def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
     """Of each component that is not released: those of the differences claimed that give a feasible table of it."""
-    table, release = data.draw(informed_tables_and_releases())
+    table, known = data.draw(tables_and_knowledge())
     if not len(table.at_risk(2)):
         return
-    asked = inquiry_of(table)
-    honest = known(asked, release).proof()
+    asked, release = inquiry_of(table, zeros=known.zeros), known.release
+    honest = shown(asked, release).proof()
     claims = [data.draw(differences(table.marginal(part.variables))) for part in honest.parts]
     parts = [replace(part, differences=claim) for part, claim in zip(honest.parts, claims, strict=True)]
     asked.learn(replace(honest, parts=tuple(parts)), release)
@@ -371,7 +379,8 @@ def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
     assert set(found) == {part.variables for part in honest.parts if part.variables not in release}
     for part in parts:
         if part.variables in found:
-            inside, public = table.marginal(part.variables), rewritten(release.frontier, part.variables)
+            inside, kept = table.marginal(part.variables), rewritten(release.frontier, part.variables)
+            public = knows(inside, kept, known.zeros.within(part.variables))
             learnt = [(cells.tolist(), changes.tolist()) for cells, changes in found[part.variables]]
             good = [claim for claim in part.differences if gives_feasible(inside, public, *claim)]
             assert learnt == [(cells.tolist(), changes.tolist()) for cells, changes in good]
@@ -386,7 +395,7 @@ def test_what_was_found_of_other_components_is_not_learnt(elsewhere: Release) ->
     assert judgement.proof.differences
     release = frontier("AB", "BD", "AD")
     other.learn(judgement.proof, release)
-    assert known(other, release).proof().differences == 0
+    assert shown(other, release).proof().differences == 0
 
 
 def test_learning_what_was_found_proves_the_release_again() -> None:
@@ -396,7 +405,7 @@ def test_learning_what_was_found_proves_the_release_again() -> None:
     assert again.ask(PAIRS).verdict is Verdict.UNDECIDED
     again.learn(first.proof, PAIRS)
     assert again.ask(PAIRS).verdict is Verdict.SAFE
-    inner = known(again, PAIRS).inner
+    inner = shown(again, PAIRS).inner
     assert (inner[:, 1] - inner[:, 0] >= 3).all()
     again.learn(first.proof, CYCLE)
     assert again.ask(frontier("ABCDE")).verdict is Verdict.UNSAFE
@@ -409,35 +418,36 @@ def test_learning_what_was_found_of_components_proves_the_release_again() -> Non
     assert len(first.proof.parts) == 2
     again = inquiry_of(scattered(), budget=Budget(1e-4, 1e-4))
     again.learn(first.proof, SPLIT)
-    assert np.array_equal(known(again, SPLIT).inner, known(asked, SPLIT).inner)
+    assert np.array_equal(shown(again, SPLIT).inner, shown(asked, SPLIT).inner)
     assert again.ask(SPLIT).verdict is Verdict.SAFE
 
 
-def assert_all_ends_are_shown(table: Table, release: Release, min_width: int) -> Proof:
-    bounds, proof = proven(inquiry_of(table, min_width, budget=Budget(0.1, 10)), release)
+def assert_all_ends_are_shown(table: Table, known: Knowledge, min_width: int) -> Proof:
+    asked = inquiry_of(table, min_width, budget=Budget(0.1, 10), zeros=known.zeros)
+    bounds, proof = proven(asked, known.release)
     cells = table.codes[table.at_risk(2)]
-    assert np.array_equal(shown_by(table, release, cells, proof), bounds.inner)
+    assert np.array_equal(shown_by(table, known, cells, proof), bounds.inner)
     assert np.array_equal(bounds.cells, cells)
     return proof
 
 
-@given(informed_tables_and_releases())
+@given(tables_and_knowledge())
 @settings(max_examples=40)
-def test_all_inner_ends_of_small_tables_are_shown(example: tuple[Table, Release]) -> None:
-    table, release = example
+def test_all_inner_ends_of_small_tables_are_shown(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
     if len(table.at_risk(2)):
-        assert_all_ends_are_shown(table, release, 2)
+        assert_all_ends_are_shown(table, known, 2)
 
 
-@given(informed_tables_and_releases(max_records=6))
+@given(tables_and_knowledge(max_records=6))
 @settings(max_examples=60)
-def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Release]) -> None:
+def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge]) -> None:
     """By the enumeration of all feasible tables."""
-    table, release = example
+    table, known = example
     if not len(table.at_risk(2)):
         return
-    bounds, _ = proven(inquiry_of(table, 2), release)
-    seen = enumerate_tables(table, knows(table, release), 5_000)
+    bounds, _ = proven(inquiry_of(table, 2, zeros=known.zeros), known.release)
+    seen = enumerate_tables(table, known, 5_000)
     assume(seen.complete)
     at = np.ravel_multi_index(tuple(bounds.cells.T.astype(np.int64)), table.schema.sizes)
     assert np.array_equal(bounds.outer, np.stack([seen.lower[at], seen.upper[at]], axis=1))
@@ -450,13 +460,12 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Release])
     ids=str,
 )
 def test_all_inner_ends_of_a_larger_table_are_shown(release: Release, parts: int) -> None:
-    assert len(assert_all_ends_are_shown(scattered(), release, 3).parts) == parts
+    table = scattered()
+    assert len(assert_all_ends_are_shown(table, knows(table, release), 3).parts) == parts
     zeros = StructuralZeros((((0, (0,)), (1, (2, 3)), (4, (2,))),))
-    occupied = scattered().codes
-    informed = Table.of(
-        scattered().schema, occupied[~zeros.contains(occupied)], scattered().counts[~zeros.contains(occupied)]
-    ).with_zeros(zeros)
-    assert_all_ends_are_shown(informed, release, 3)
+    possible = ~zeros.contains(table.codes)
+    table = Table.of(table.schema, table.codes[possible], table.counts[possible])
+    assert_all_ends_are_shown(table, knows(table, release, zeros), 3)
 
 
 def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.model.errors import InputError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from tests.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
@@ -20,36 +21,36 @@ from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier,
 CASES, MOST_TABLES = scaled(2_000), 20_000
 
 
-def sought(table: Table, release: Release, **settings: Any) -> SharpBounds:
-    return sharp_bounds(table, knows(table, release), every_cell(table.schema), **{"seconds": 60, **settings})
+def sought(table: Table, known: Knowledge, **settings: Any) -> SharpBounds:
+    return sharp_bounds(table, known, every_cell(table.schema), **{"seconds": 60, **settings})
 
 
-def random_cases(rng: np.random.Generator, cases: int) -> Iterator[tuple[Table, Release]]:
-    """Small tables of all kinds with releases of all kinds; a third of them know of structural zeros."""
+def random_cases(rng: np.random.Generator, cases: int) -> Iterator[tuple[Table, Knowledge]]:
+    """Small tables of all kinds with releases of all kinds, beside structural zeros in a third of the cases."""
     for case in range(cases):
         table = random_table(rng, SIZES[case % len(SIZES)], dense=rng.random() < 0.3)
         release = random_release(rng, KINDS[case % len(KINDS)], len(table.schema))
-        yield (table.with_zeros(random_zeros(rng, table)) if case % 3 == 0 else table), release
+        yield table, knows(table, release, random_zeros(rng, table) if case % 3 == 0 else NO_ZEROS)
 
 
 def test_sharp_bounds_are_those_over_all_feasible_tables(night: list[int]) -> None:
     judged = 0
-    for table, release in random_cases(np.random.default_rng([40, *night]), CASES):
-        seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
+    for table, known in random_cases(np.random.default_rng([40, *night]), CASES):
+        seen = enumerate_tables(table, known, MOST_TABLES)
         if not seen.complete:
             continue
         judged += 1
-        found, sharp = sought(table, release), np.stack([seen.lower, seen.upper], axis=1)
+        found, sharp = sought(table, known), np.stack([seen.lower, seen.upper], axis=1)
         assert (found.bounds.outer == sharp).all()
         assert (found.bounds.inner == sharp).all()
-        assert (shown_by(table, release, found.bounds.cells, found.proof) == sharp).all()
+        assert (shown_by(table, known, found.bounds.cells, found.proof) == sharp).all()
     assert judged > CASES * 3 // 4
 
 
 def test_the_published_example_that_linear_programming_leaves_open() -> None:
     """[DKS] section 4: the two-way marginals have one integer table."""
     table = dks_2x2x2x2()
-    found = sought(table, all_ways(4, 2))
+    found = sought(table, knows(table, all_ways(4, 2)))
     assert (found.bounds.outer == table.count_at(found.bounds.cells)[:, None]).all()
     assert found.bounds.exact.all()
 
@@ -98,12 +99,13 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def open_case() -> tuple[Table, Release]:
+def open_case() -> tuple[Table, Knowledge]:
     """2^6 cells and their pairs, which every method in turn is needed for."""
-    return random_table(np.random.default_rng(5), (2,) * 6, dense=True), all_ways(6, 2)
+    table = random_table(np.random.default_rng(5), (2,) * 6, dense=True)
+    return table, knows(table, all_ways(6, 2))
 
 
-def test_whatever_is_kept_the_bounds_are_the_same(open_case: tuple[Table, Release]) -> None:
+def test_whatever_is_kept_the_bounds_are_the_same(open_case: tuple[Table, Knowledge]) -> None:
     kept = Kept()
     whole = sought(*open_case, on_part=kept)
     assert len(kept.parts) > 3
@@ -117,14 +119,14 @@ def test_whatever_is_kept_the_bounds_are_the_same(open_case: tuple[Table, Releas
         assert not {*rest.parts} & {*some}
 
 
-def test_what_is_kept_of_other_cells_is_done_again(open_case: tuple[Table, Release]) -> None:
+def test_what_is_kept_of_other_cells_is_done_again(open_case: tuple[Table, Knowledge]) -> None:
     kept = Kept()
     whole = sought(*open_case, on_part=kept)
     few = {key: SharpPart(key, {**part.arrays, "cells": part.arrays["cells"][:0]}) for key, part in kept.parts.items()}
     assert same(sought(*open_case, kept=few), whole)
 
 
-def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[Table, Release]) -> None:
+def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[Table, Knowledge]) -> None:
     kept = Kept()
     whole = sought(*open_case, on_part=kept)
     forged = {key: SharpPart(key, {**p.arrays, "changes": p.arrays["changes"] * 1000}) for key, p in kept.parts.items()}
@@ -133,7 +135,7 @@ def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[T
     assert (found.bounds.inner[:, 1] <= whole.bounds.inner[:, 1]).all()
 
 
-def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[Table, Release]) -> None:
+def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[Table, Knowledge]) -> None:
     whole, kept = sought(*open_case), Kept()
     little = sought(*open_case, seconds=1e-4, on_part=kept)
     assert not little.bounds.exact.all()
@@ -146,7 +148,7 @@ def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[T
     assert (little.bounds.outer[:, 1] >= whole.bounds.outer[:, 1]).all()
 
 
-def test_progress_counts_cells_that_are_sharp(open_case: tuple[Table, Release]) -> None:
+def test_progress_counts_cells_that_are_sharp(open_case: tuple[Table, Knowledge]) -> None:
     kept = Kept()
     found = sought(*open_case, on_part=kept)
     sharp = [progress.sharp for progress in kept.progress]
@@ -155,7 +157,7 @@ def test_progress_counts_cells_that_are_sharp(open_case: tuple[Table, Release]) 
     assert all(0 < progress.parts_done <= progress.parts for progress in kept.progress)
 
 
-def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Release]) -> None:
+def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge]) -> None:
     whole, kept = sought(*open_case), Kept()
     again = sought(*open_case, start=whole.bounds, proof=whole.proof, on_part=kept)
     assert not kept.parts

@@ -17,7 +17,7 @@ from sdc.feasible.walk import find, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.support import Component, Shift, Support
@@ -29,13 +29,15 @@ from tests.strategies import (
     differences,
     frontier,
     gives_feasible,
-    informed_tables_and_releases,
     knows,
     releases,
     rewritten,
     scattered,
     schema_of,
     shown_by,
+    small_tables,
+    structural_zeros,
+    tables_and_knowledge,
 )
 
 MOST_TABLES = 5_000
@@ -43,21 +45,21 @@ TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
 
 
 class Asked:
-    """An evidence under one release after another, as a search asks about them."""
+    """An evidence for one knowledge after another, as a search asks about them."""
 
     def __init__(self, table: Table, cells: Codes) -> None:
         at_risk = AtRisk(table, cells, table.count_at(cells))
-        self.evidence, self.release = Evidence.none(at_risk, st.full(len(table.schema))), Release.of([])
+        self.evidence, self.known = Evidence.none(at_risk, st.full(len(table.schema))), knows(table, NOTHING)
 
-    def ask(self, release: Release) -> None:
-        self.release = release
+    def ask(self, known: Knowledge) -> None:
+        self.known = known
 
     def add(self, found: Differences) -> None:
-        self.evidence = self.evidence.plus(found, self.release)
+        self.evidence = self.evidence.plus(found, self.known)
 
-    def settle(self, release: Release) -> None:
-        self.ask(release)
-        self.evidence = self.evidence.settled(release, self.evidence.feasible(release))
+    def settle(self, known: Knowledge) -> None:
+        self.ask(known)
+        self.evidence = self.evidence.settled(known, self.evidence.feasible(known))
 
     @property
     def differences(self) -> Differences:
@@ -65,10 +67,10 @@ class Asked:
 
     @property
     def inner(self) -> Intervals:
-        return self.evidence.ends(self.evidence.feasible(self.release))
+        return self.evidence.ends(self.evidence.feasible(self.known))
 
     def resting(self, rows: CellRows) -> Differences:
-        needed = self.evidence.needed(self.evidence.feasible(self.release), rows)
+        needed = self.evidence.needed(self.evidence.feasible(self.known), rows)
         return self.evidence.differences.rows(needed)
 
 
@@ -77,16 +79,16 @@ def evidence_of(table: Table) -> Asked:
     return Asked(table, table.codes)
 
 
-def certified(table: Table, release: Release, width: int = 2) -> Differences:
-    return find(table, knows(table, release), table.codes, np.full(len(table), width), nodes=500).differences
+def certified(table: Table, known: Knowledge, width: int = 2) -> Differences:
+    return find(table, known, table.codes, np.full(len(table), width), nodes=500).differences
 
 
-def ends(table: Table, found: Differences, release: Release) -> Intervals:
+def ends(table: Table, found: Differences, known: Knowledge) -> Intervals:
     """(cells, 2) the range over the true table and the differences that are feasible, by dense tables."""
     low, high = table.counts.copy(), table.counts.copy()
     place = {tuple(cell): row for row, cell in enumerate(table.codes.tolist())}
     for cells, changes in found:
-        if gives_feasible(table, release, cells, changes):
+        if gives_feasible(table, known, cells, changes):
             rows = [place.get(tuple(cell), -1) for cell in cells.tolist()]
             for row, change in zip(rows, changes.tolist(), strict=True):
                 if row >= 0:
@@ -95,27 +97,33 @@ def ends(table: Table, found: Differences, release: Release) -> Intervals:
     return np.stack([low, high], axis=1)
 
 
-def larger(data: hs.DataObject, release: Release, variables: int) -> Release:
-    """A release that contains this one."""
-    return Release.of([*release.frontier, *data.draw(releases(variables)).frontier])
+def told(data: hs.DataObject, table: Table) -> Knowledge:
+    """Any release of it, perhaps with structural zeros."""
+    return knows(table, data.draw(releases(len(table.schema))), data.draw(structural_zeros(table)))
+
+
+def larger(data: hs.DataObject, table: Table, known: Knowledge) -> Knowledge:
+    """What contains this."""
+    return known | told(data, table)
 
 
 def test_nothing_found_is_the_true_table() -> None:
-    evidence = evidence_of(TABLE)
-    evidence.ask(all_ways(3, 2))
+    evidence, pairs = evidence_of(TABLE), knows(TABLE, all_ways(3, 2))
+    evidence.ask(pairs)
     assert (evidence.inner == TABLE.counts[:, None]).all()
     assert len(evidence.resting(np.arange(8))) == 0
-    evidence.settle(all_ways(3, 2))
+    evidence.settle(pairs)
     assert (evidence.inner == TABLE.counts[:, None]).all()
 
 
 def test_a_difference_that_does_not_preserve_a_larger_release_is_not_used() -> None:
-    evidence, one_way, pairs = evidence_of(TABLE), all_ways(3, 1), all_ways(3, 2)
+    evidence = evidence_of(TABLE)
+    one_way, pairs, everything = (knows(TABLE, all_ways(3, dimension)) for dimension in (1, 2, 3))
     evidence.ask(one_way)
     evidence.add(certified(TABLE, one_way))
     moved = evidence.inner.copy()
     assert (moved[:, 1] - moved[:, 0] >= 2).any()
-    evidence.ask(frontier("ABC"))
+    evidence.ask(everything)
     assert (evidence.inner == TABLE.counts[:, None]).all()
     assert len(evidence.resting(np.arange(8))) == 0
     evidence.ask(pairs)
@@ -124,42 +132,58 @@ def test_a_difference_that_does_not_preserve_a_larger_release_is_not_used() -> N
     assert np.array_equal(evidence.inner, moved)
 
 
+def test_a_difference_with_records_in_impossible_cells_is_not_used() -> None:
+    """What is found without the structural zeros, for whoever knows of them; for others it counts again."""
+    table = dense(schema_of([2, 2, 2]), [0, 2, 1, 1, 2, 2, 1, 1])
+    evidence, pairs = evidence_of(table), knows(table, all_ways(3, 2))
+    evidence.ask(pairs)
+    evidence.add(certified(table, pairs, 1))
+    moved = evidence.inner.copy()
+    # of pairs all cells move at once, so that none does where one is impossible
+    assert (moved[:, 1] > moved[:, 0]).all()
+    informed = knows(table, pairs.release, StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),)))
+    for _ in range(2):
+        evidence.ask(informed)
+        assert (evidence.inner == table.counts[:, None]).all()
+        assert np.array_equal(evidence.inner, ends(table, evidence.differences, informed))
+        assert len(evidence.resting(np.arange(7))) == 0
+        evidence.settle(pairs)
+        assert np.array_equal(evidence.inner, moved)
+
+
 @given(hs.data())
 @settings(max_examples=80)
 def test_inner_is_kept_while_it_is_asked_and_settled(data: hs.DataObject) -> None:
     """The life of a search: refused releases are asked about, accepted ones settled on, each within the next."""
-    table, release = data.draw(informed_tables_and_releases())
+    table, known = data.draw(tables_and_knowledge())
     evidence = evidence_of(table)
-    known = Differences.none(len(table.schema))
+    found = Differences.none(len(table.schema))
     for _ in range(3):
-        asked = larger(data, release, len(table.schema))
+        asked = larger(data, table, known)
         evidence.ask(asked)
-        found = certified(table, asked)
-        evidence.add(found)
-        known = Differences.concatenated([known, found])
-        assert np.array_equal(evidence.inner, ends(table, known, asked))
+        more = certified(table, asked)
+        evidence.add(more)
+        found = Differences.concatenated([found, more])
+        assert np.array_equal(evidence.inner, ends(table, found, asked))
         if data.draw(hs.booleans()):
-            before, release = evidence.inner.copy(), asked
+            before, known = evidence.inner.copy(), asked
             evidence.settle(asked)
             assert np.array_equal(evidence.inner, before)
-            known = evidence.differences
-            assert all(gives_feasible(table, asked, cells, changes) for cells, changes in known)
+            found = evidence.differences
+            assert all(gives_feasible(table, asked, cells, changes) for cells, changes in found)
 
 
 @given(hs.data())
 @settings(max_examples=80)
 def test_releases_asked_about_in_any_order(data: hs.DataObject) -> None:
-    """A release that does not contain the settled one: what is found for it must not count for larger ones."""
-    table, _ = data.draw(informed_tables_and_releases())
-    variables = len(table.schema)
+    """What does not contain the settled release or its zeros: what is found for it must not count for larger ones."""
+    table = data.draw(small_tables())
     evidence = evidence_of(table)
-    known = Differences.none(variables)
     for _ in range(4):
-        asked = data.draw(releases(variables))
+        asked = told(data, table)
         evidence.ask(asked)
         evidence.add(certified(table, asked))
-        known = evidence.differences
-        assert np.array_equal(evidence.inner, ends(table, known, asked))
+        assert np.array_equal(evidence.inner, ends(table, evidence.differences, asked))
         if data.draw(hs.booleans()):
             before = evidence.inner.copy()
             evidence.settle(asked)
@@ -169,13 +193,13 @@ def test_releases_asked_about_in_any_order(data: hs.DataObject) -> None:
 @given(hs.data())
 @settings(max_examples=80)
 def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
-    table, release = data.draw(informed_tables_and_releases())
+    table, known = data.draw(tables_and_knowledge())
     evidence = evidence_of(table)
-    evidence.ask(release)
-    evidence.add(certified(table, release))
+    evidence.ask(known)
+    evidence.add(certified(table, known))
     offered = data.draw(differences(table))
-    evidence.add(offered.rows(offered.feasible(table, knows(table, release))))
-    evidence.ask(asked := larger(data, release, len(table.schema)))
+    evidence.add(offered.rows(offered.feasible(table, known)))
+    evidence.ask(asked := larger(data, table, known))
     rows = np.array(sorted(data.draw(hs.sets(hs.integers(0, len(table) - 1)))) if len(table) else [], np.int64)
     rest = evidence.resting(rows)
     assert len(rest) <= 2 * len(rows)
@@ -185,14 +209,14 @@ def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
 
 def test_what_no_cell_rests_on_is_dropped() -> None:
     """The same difference twice: the first is kept."""
-    release = all_ways(3, 1)
-    evidence, found = evidence_of(TABLE), certified(TABLE, release)
-    evidence.ask(release)
+    known = knows(TABLE, all_ways(3, 1))
+    evidence, found = evidence_of(TABLE), certified(TABLE, known)
+    evidence.ask(known)
     evidence.add(found)
     evidence.add(found)
-    evidence.settle(release)
+    evidence.settle(known)
     assert len(evidence.differences) <= len(found)
-    assert np.array_equal(evidence.inner, ends(TABLE, found, release))
+    assert np.array_equal(evidence.inner, ends(TABLE, found, known))
 
 
 @pytest.mark.parametrize("rows", [[], [0], [0, 2], [0, 1, 2]])
@@ -200,10 +224,10 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
     table = czech()
     at_risk = table.at_risk(2)
     evidence = Asked(table, table.codes[at_risk])
-    release = all_ways(6, 3)
-    evidence.ask(release)
+    known = knows(table, all_ways(6, 3))
+    evidence.ask(known)
     cells = table.codes[at_risk]
-    evidence.add(find(table, knows(table, release), cells, np.full(3, 6), nodes=2_000).differences)
+    evidence.add(find(table, known, cells, np.full(3, 6), nodes=2_000).differences)
     assert (evidence.inner[:, 1] - evidence.inner[:, 0] >= 6).all()
     assert len(evidence.resting(np.array(rows, np.int64))) <= 2 * len(rows)
 
@@ -213,7 +237,7 @@ def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
     at_risk = AtRisk(table, table.codes, table.counts)
-    return Component(Evidence.none(at_risk, variables), Knowledge.of(table, release).within(variables))
+    return Component(Evidence.none(at_risk, variables), knows(table, release).within(variables))
 
 
 def test_a_component_has_the_different_marginal_cells() -> None:
@@ -231,7 +255,7 @@ def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     assert component.inner.tolist() == [[1, 5], [0, 4], [2, 6], [0, 4]]
     cycle = component_of(TABLE, 0b111, all_ways(3, 2))
     covered = cycle.inner.copy()
-    cycle.add(certified(TABLE, all_ways(3, 2), 4))
+    cycle.add(certified(TABLE, cycle.knowledge, 4))
     assert (cycle.inner[:, 0] <= covered[:, 0]).all()
     assert (cycle.inner[:, 1] >= covered[:, 1]).all()
     assert (cycle.inner != covered).any()
@@ -262,7 +286,7 @@ def test_a_change_is_handed_out_once() -> None:
 
 
 class Supported:
-    """What a bank shows of one release after another, as a search asks about them."""
+    """What a bank shows for one knowledge after another, as a search asks about them."""
 
     def __init__(self, table: Table) -> None:
         self.table, self.bank = table, Bank(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1)))
@@ -273,28 +297,28 @@ class Supported:
         assert self.support is not None
         return self.support
 
-    def _turn_to(self, release: Release) -> None:
-        self.support = Support(Knowledge.of(self.table, release), self.bank)
+    def _turn_to(self, known: Knowledge) -> None:
+        self.support = Support(known, self.bank)
 
-    def ask(self, release: Release) -> None:
-        if self.support is not None and self.now.knowledge.release == release:
+    def ask(self, known: Knowledge) -> None:
+        if self.support is not None and self.now.knowledge == known:
             return
         self._keep()
-        self._turn_to(release)
+        self._turn_to(known)
 
     def _keep(self) -> None:
         if self.support is not None:
             self.bank = self.bank.plus((c.evidence for c in self.now.open), {})
 
-    def settle(self, release: Release) -> None:
-        self.ask(release)
+    def settle(self, known: Knowledge) -> None:
+        self.ask(known)
         self.bank = self.bank.settled((c.settled() for c in self.now.open), {})
-        self._turn_to(release)
+        self._turn_to(known)
 
     def learn(self, proof: Proof) -> None:
         self._keep()
         self.bank = self.bank.learnt(proof, self.now.knowledge)
-        self._turn_to(self.now.knowledge.release)
+        self._turn_to(self.now.knowledge)
 
     @property
     def inner(self) -> Intervals:
@@ -316,9 +340,9 @@ def support_of(table: Table) -> Supported:
     return Supported(table)
 
 
-def sharp(table: Table, release: Release) -> Intervals:
+def sharp(table: Table, known: Knowledge) -> Intervals:
     """(cells, 2) of the occupied cells, by enumeration of all feasible tables."""
-    seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
+    seen = enumerate_tables(table, known, MOST_TABLES)
     if not seen.complete:
         reject()
     at = np.ravel_multi_index(tuple(table.codes.T.astype(np.int64)), table.schema.sizes)
@@ -335,25 +359,25 @@ def searched(support: Supported, width: int = 3) -> None:
             component.add(found.differences)
 
 
-def assert_inside(inner: Intervals, table: Table, release: Release) -> None:
-    ends = sharp(table, release)
+def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
+    ends = sharp(table, known)
     assert (inner[:, 0] >= ends[:, 0]).all()
     assert (inner[:, 1] <= ends[:, 1]).all()
     assert (inner[:, 0] <= table.counts).all()
     assert (inner[:, 1] >= table.counts).all()
 
 
-@given(informed_tables_and_releases(max_records=6))
+@given(tables_and_knowledge(max_records=6))
 @settings(max_examples=150)
-def test_support_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> None:
+def test_support_is_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
     """Releases of all kinds: decomposable, reducible or not, with variables in none, and impossible cells."""
-    table, release = example
+    table, known = example
     support = support_of(table)
-    support.ask(release)
+    support.ask(known)
     before = support.inner
-    assert_inside(before, table, release)
+    assert_inside(before, table, known)
     searched(support)
-    assert_inside(support.inner, table, release)
+    assert_inside(support.inner, table, known)
     assert (support.inner[:, 0] <= before[:, 0]).all()
     assert (support.inner[:, 1] >= before[:, 1]).all()
 
@@ -362,49 +386,48 @@ def test_support_is_inside_the_sharp_bounds(example: tuple[Table, Release]) -> N
 @settings(max_examples=80)
 def test_support_of_one_release_after_another(data: hs.DataObject) -> None:
     """As in a search, or in any order: what was found for one is never counted where it is not feasible."""
-    table, release = data.draw(informed_tables_and_releases(max_records=6))
+    table, known = data.draw(tables_and_knowledge(max_records=6))
     support = support_of(table)
     for _ in range(4):
-        grows = data.draw(hs.booleans())
-        asked = larger(data, release, len(table.schema)) if grows else data.draw(releases(len(table.schema)))
+        asked = larger(data, table, known) if data.draw(hs.booleans()) else told(data, table)
         support.ask(asked)
         searched(support, data.draw(hs.integers(1, 4)))
         assert_inside(support.inner, table, asked)
         if data.draw(hs.booleans()):
-            before, release = support.inner.copy(), asked
+            before, known = support.inner.copy(), asked
             support.settle(asked)
             assert np.array_equal(support.inner, before)
             assert np.array_equal(shown_by(table, asked, table.codes, support.proof()), before)
 
 
-@given(informed_tables_and_releases(max_records=6))
+@given(tables_and_knowledge(max_records=6))
 @settings(max_examples=80)
-def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Release]) -> None:
+def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]) -> None:
     """`shown_by` asserts the junction tree; the ends come from the proof alone, and from its differences."""
-    table, release = example
+    table, known = example
     support = support_of(table)
-    support.ask(release)
+    support.ask(known)
     searched(support)
     proof = support.proof()
-    assert np.array_equal(shown_by(table, release, table.codes, proof), support.inner)
-    tree = components(release, len(table.schema), table.zeros.subtables)
+    assert np.array_equal(shown_by(table, known, table.codes, proof), support.inner)
+    tree = components(known.release, len(table.schema), known.zeros.subtables)
     assert tuple(part.variables for part in proof.parts) == tree.cliques
     assert proof.separators == tree.separators
     assert proof.differences == sum(len(part.differences) for part in proof.parts)
     for part in proof.parts:
         assert len(part.differences) <= 2 * len(np.unique(table.codes[:, st.members(part.variables)], axis=0))
-        if part.variables in release:
+        if part.variables in known.release:
             assert len(part.differences) == 0
 
 
-@given(informed_tables_and_releases(max_records=6))
+@given(tables_and_knowledge(max_records=6))
 @settings(max_examples=80)
-def test_another_support_learns_the_same(example: tuple[Table, Release]) -> None:
-    table, release = example
+def test_another_support_learns_the_same(example: tuple[Table, Knowledge]) -> None:
+    table, known = example
     first, other = support_of(table), support_of(table)
-    first.ask(release)
+    first.ask(known)
     searched(first)
-    other.ask(release)
+    other.ask(known)
     other.learn(first.proof())
     assert np.array_equal(other.inner, first.inner)
     other.learn(first.proof())
@@ -414,30 +437,30 @@ def test_another_support_learns_the_same(example: tuple[Table, Release]) -> None
 @given(hs.data())
 @settings(max_examples=60)
 def test_what_is_learnt_for_another_release_is_feasible_there(data: hs.DataObject) -> None:
-    table, release = data.draw(informed_tables_and_releases(max_records=6))
+    table, known = data.draw(tables_and_knowledge(max_records=6))
     first, other = support_of(table), support_of(table)
-    first.ask(release)
+    first.ask(known)
     searched(first)
-    asked = data.draw(releases(len(table.schema)))
+    asked = told(data, table)
     other.ask(asked)
     other.learn(first.proof())
     assert_inside(other.inner, table, asked)
     shown_by(table, asked, table.codes, other.proof())
 
 
-@given(informed_tables_and_releases(), hs.integers(1, 5))
+@given(tables_and_knowledge(), hs.integers(1, 5))
 @settings(max_examples=80)
-def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Release], width: int) -> None:
+def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge], width: int) -> None:
     """And is what the width of some at-risk cell takes, of cells that do not have it."""
-    table, release = example
+    table, known = example
     support, rows = support_of(table), np.arange(len(table))
-    support.ask(release)
+    support.ask(known)
     if not len(table):
         return
     for way in Shift:
         inner = support.inner
         for component, cells, changes in support.wanted(rows, width, way):
-            assert component.frame.variables not in release
+            assert component.frame.variables not in known.release
             assert len(set(cells.tolist())) == len(cells)
             ends, counts = component.inner[cells], component.frame.counts[cells]
             if way.is_down:
@@ -449,17 +472,17 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Release], w
                 farthest = [width + inner[component.frame.row == cell, 0].max() for cell in cells]
                 assert (counts + changes).tolist() == farthest
         assert not list(support.wanted(rows, width, way))
-    support.ask(release)
+    support.ask(known)
     assert not [found for way in Shift for found in support.wanted(rows, width, way)]
 
 
-@given(informed_tables_and_releases(max_records=5), hs.integers(1, 4))
+@given(tables_and_knowledge(max_records=5), hs.integers(1, 4))
 @settings(max_examples=60)
-def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Release], width: int) -> None:
+def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Knowledge], width: int) -> None:
     """Where every marginal cell reaches what was wanted of it, every cell has the width or is known not to have it."""
-    table, release = example
+    table, known = example
     support = support_of(table)
-    support.ask(release)
+    support.ask(known)
     if not len(table):
         return
     missed = False
@@ -476,35 +499,35 @@ def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Release]
             reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.frame.counts[cells]
             missed |= bool((np.abs(reached) < np.abs(changes)).any()) if way is Shift.UP else False
     inner = support.inner
-    if not missed and not any(part.variables in release for part in support.proof().parts):
+    if not missed and not any(part.variables in known.release for part in support.proof().parts):
         assert (inner[:, 1] - inner[:, 0] >= width).all()
 
 
 def test_components_are_kept_from_release_to_release() -> None:
     """What was found of ABC serves every release that has it as a component, and is dropped once none is settled on."""
     table = scattered()
-    triangle = frontier("AB", "BC", "AC")
+    triangle = knows(table, frontier("AB", "BC", "AC"))
     support = support_of(table)
     support.ask(triangle)
     searched(support)
     found = {c.frame.variables: len(c.evidence.differences) for c in support.open}
     assert found[0b00111] > 0
     assert found == {0b00111: found[0b00111], 0b01000: 0, 0b10000: 0}
-    alone, elsewhere = support.inner, triangle.add(0b11000)
+    alone, elsewhere = support.inner, triangle.plus(Release.of([0b11000]))
     support.ask(elsewhere)
     assert {c.frame.variables: len(c.evidence.differences) for c in support.open} == {0b00111: found[0b00111]}
     assert (support.inner[:, 0] <= table.counts).all()
     support.settle(elsewhere)
     support.ask(triangle)
     assert np.array_equal(support.inner, alone)
-    support.settle(frontier("AB"))
+    support.settle(knows(table, frontier("AB")))
     support.ask(triangle)
     assert support.proof().differences == 0
 
 
 def test_a_component_that_is_released_is_known() -> None:
     support = support_of(TABLE)
-    support.ask(frontier("ABC"))
+    support.ask(knows(TABLE, frontier("ABC")))
     assert (support.inner == TABLE.counts[:, None]).all()
     assert not list(support.open)
     (part,) = support.proof().parts
@@ -515,23 +538,23 @@ def test_a_component_that_is_released_is_known() -> None:
 
 def test_structural_zeros_keep_their_variables_in_one_component() -> None:
     zeros = StructuralZeros((((0, (0,)), (2, (1,))),))
-    table = dense(schema_of([2, 2, 2]), [1, 0, 1, 0, 2, 2, 1, 1]).with_zeros(zeros)
-    support = support_of(table)
-    support.ask(all_ways(3, 1))
+    table = dense(schema_of([2, 2, 2]), [1, 0, 1, 0, 2, 2, 1, 1])
+    support, known = support_of(table), knows(table, all_ways(3, 1), zeros)
+    support.ask(known)
     assert {part.variables for part in support.proof().parts} == {0b101, 0b010}
     searched(support)
-    assert_inside(support.inner, table, all_ways(3, 1))
+    assert_inside(support.inner, table, known)
     assert rewritten(zeros.subtables, 0b101) == Release.of([0b11])
 
 
-@given(informed_tables_and_releases(), hs.integers(0, 12))
+@given(tables_and_knowledge(), hs.integers(0, 12))
 @settings(max_examples=80)
-def test_who_is_not_looked_at_has_the_upper_end_that_is_said(asked: tuple[Table, Release], value: int) -> None:
-    table, release = asked
+def test_who_is_not_looked_at_has_the_upper_end_that_is_said(asked: tuple[Table, Knowledge], value: int) -> None:
+    table, known = asked
     if not len(table):
         reject()
     support = support_of(table)
-    support.ask(release)
+    support.ask(known)
     searched(support)
     inner, now = support.inner, support.now
     rows = now.below(value)

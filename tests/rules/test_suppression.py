@@ -16,7 +16,8 @@ from sdc.api import suppress as suppress_in
 from sdc.bounds.enumeration import feasible_tables
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
 from sdc.rules.suppression import Dense, Flags, suppress
@@ -118,11 +119,11 @@ def widths_beside(table: Table, release: Release, subtable: int, withheld: Dense
 @given(small_tables(max_records=5, max_cells=12).filter(lambda table: len(table.at_risk(2)) > 0), hs.data())
 def test_beside_a_release_every_cell_of_the_table_keeps_its_width(table: Table, data: hs.DataObject) -> None:
     full = (1 << len(table.schema)) - 1
-    release = Release.of(data.draw(hs.lists(hs.integers(0, full - 1), min_size=1, max_size=3)))
+    release = Release.of(data.draw(hs.lists(hs.integers(0, full - 1), min_size=1, max_size=3).filter(any)))
     subtable = data.draw(hs.sampled_from([s for s in range(1, full + 1) if s not in release]))
     width = data.draw(hs.integers(1, 3))
     try:
-        found = suppress_in(table, st.label(subtable, table.schema), small_count=2, min_width=width, beside=release)
+        found = suppress_in(table, release, st.label(subtable, table.schema), small_count=2, min_width=width)
     except NotReleasableError:
         return
     own = widths_beside(table, release, subtable, found.withheld)
@@ -135,25 +136,25 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
     table, release = dense(schema_of([2, 3, 3]), counts), ["A", "B", "C"]
     assert assess(table, release, min_width=4).releasable
     assert assess(table, [*release, "A*B"], min_width=4).releasable is False
-    assert not suppress_in(table, "A*B", small_count=2, min_width=4).withheld.any()
-    found = suppress_in(table, "A*B", small_count=2, min_width=4, beside=release)
+    assert not suppress_in(table, NOTHING, "A*B", small_count=2, min_width=4).withheld.any()
+    found = suppress_in(table, release, "A*B", small_count=2, min_width=4)
     assert found.withheld.sum() == 4
     known = Release.of(st.parse(name, table.schema) for name in release)
     with pytest.raises(InputError, match=r"A is in the release as it is"):
-        suppress_in(table, "A", small_count=2, min_width=4, beside=known)
+        suppress_in(table, known, "A", small_count=2, min_width=4)
     with pytest.raises(NotReleasableError, match=r"whatever is withheld: with its margins the verdict is unsafe"):
-        suppress_in(table, "A*B*C", small_count=2, min_width=4, beside=["A*B"])
+        suppress_in(table, ["A*B"], "A*B*C", small_count=2, min_width=4)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A sub-table of a small table with structural zeros, what is to be protected, and beside which release."""
+    """A sub-table of a small table, what is to be protected, and what is known: structural zeros, maybe a release."""
 
     table: Table
+    known: Knowledge
     subtable: int
     small_count: int
     min_width: int
-    release: Release
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -161,7 +162,7 @@ class Case:
 
     @property
     def is_impossible(self) -> Flags:
-        return self.table.zeros.contains(np.array(every_cell(self.sizes)))
+        return self.known.zeros.contains(np.array(every_cell(self.sizes)))
 
     def is_small(self, counts: Dense) -> Flags:
         return np.asarray((counts > 0) & (counts <= self.small_count))
@@ -175,17 +176,17 @@ class Case:
         """All tables with the zeros, the sub-table's margins and public cells, and the release."""
         counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
         facts = [*impossible(map(tuple, zeros))]
-        for known in [*st.children(self.subtable), *self.release.frontier]:
+        for known in [*st.children(self.subtable), *self.known.release.frontier]:
             facts += exact(counts, st.members(known))
         cells = exact(counts, st.members(self.subtable))
         facts += [cell for cell, hidden in zip(cells, withheld.reshape(-1), strict=True) if not hidden]
         return agreeing(self.sizes, facts, 300_000)
 
-    def suppress(self, beside: Release | None = None) -> Flags:
+    def suppress(self) -> Flags:
         """Which cells are withheld, none of them known to be 0; none where it is refused."""
         name = st.label(self.subtable, self.table.schema)
         found = suppress_in(
-            self.table, name, small_count=self.small_count, min_width=self.min_width, beside=beside
+            self.table, self.known, name, small_count=self.small_count, min_width=self.min_width
         ).withheld
         assert self.of(~self.is_impossible)[0][found].all()
         return found
@@ -203,9 +204,10 @@ def cases(rng: np.random.Generator, *, beside: bool) -> Iterator[Case]:
         full = st.full(len(sizes))
         release = Release.of(rng.integers(0, full, 2).tolist() if beside else [])
         subtable, small, width = (int(rng.integers(1, end)) for end in (full + 1, 3, 4))
-        if not ((counts > 0) & (counts <= small)).any() or (beside and subtable in release):
+        if not ((counts > 0) & (counts <= small)).any() or (beside and (subtable in release or release == NOTHING)):
             continue
-        case = Case(Table.of(schema_of(sizes), cells, counts).with_zeros(zeros), subtable, small, width, release)
+        table = Table.of(schema_of(sizes), cells, counts)
+        case = Case(table, knows(table, release, zeros), subtable, small, width)
         try:
             case.agreeing(np.ones(case.of(counts)[0].shape, np.bool_))
         except TooManyTablesError:
@@ -239,7 +241,7 @@ def test_beside_a_release_the_margins_and_zeros_pin_no_count_of_the_table(night:
     protected = 0
     for case in islice(cases(np.random.default_rng([2, *night]), beside=True), 200):
         try:
-            withheld = case.suppress(case.release)
+            withheld = case.suppress()
         except NotReleasableError:
             continue
         tables = case.agreeing(withheld)
@@ -256,7 +258,7 @@ def test_zeros_of_several_patterns_exclude_a_cell_of_a_sub_table() -> None:
     assert halves.excluded(0b011, table.schema).tolist() == [[True, False], [False, False]]
     assert not halves.excluded(0b101, table.schema).any()
     with pytest.raises(NotReleasableError, match="its margins and the structural zeros tell them; merge categories"):
-        suppress_in(table.with_zeros(halves), "A*B", small_count=3, min_width=1)
-    assert suppress_in(table, "A*B", small_count=3, min_width=1).withheld.all()
+        suppress_in(table, knows(table, NOTHING, halves), "A*B", small_count=3, min_width=1)
+    assert suppress_in(table, NOTHING, "A*B", small_count=3, min_width=1).withheld.all()
     with pytest.raises(InputError, match="2 cells known to be 0 have records"):
         suppress(np.array([1, 2]), 1, 1, zeros=np.array([True, True]))

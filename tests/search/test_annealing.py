@@ -19,7 +19,8 @@ from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.graph import decompose
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -54,7 +55,7 @@ def narrowest(table: Table, graph: DecomposableGraph, small_count: int) -> int:
 def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_count: int) -> None:
     """Recomputed from scratch: the widths, the graph, its value; and steps are proposals."""
     table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
-    chain = Chain(MinWidth(small_count, min_width), HOT)
+    chain = Chain(knows(table, NOTHING), MinWidth(small_count, min_width), HOT)
     try:
         state = chain.init(table, seed)
     except ReleaseError:
@@ -76,7 +77,7 @@ def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -
     """Judged by whole laws; and a chain that is stopped after every step goes the same way as one that is not."""
     table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
     limit = PosteriorLimit(threshold=threshold, max_above=most, max_probability=0.9)
-    chain = Chain(MinWidth(2, 1, limit), HOT)
+    chain = Chain(knows(table, NOTHING), MinWidth(2, 1, limit), HOT)
     try:
         state = start = chain.init(table, seed)
     except ReleaseError:
@@ -92,9 +93,9 @@ def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -
 
 def test_a_limit_leaves_less_and_a_start_beyond_it_is_refused() -> None:
     table = random_table(1, [2, 3, 2, 4, 2, 3], 300)
-    free = Chain(MinWidth(2, 1), HOT)
+    free = Chain(knows(table, NOTHING), MinWidth(2, 1), HOT)
     found = free.step(table, free.init(table, 1), 400).best
-    limited = Chain(MinWidth(2, 1, PosteriorLimit(threshold=0.5, max_above=0.05)), HOT)
+    limited = Chain(knows(table, NOTHING), MinWidth(2, 1, PosteriorLimit(threshold=0.5, max_above=0.05)), HOT)
     kept = limited.step(table, limited.init(table, 1), 400).best
     assert 6 < kept.value < found.value
     message = r"the graph \[A,.* makes too much likely: under the law released \d+ of \d+ at-risk cells .* above 0.5"
@@ -106,18 +107,18 @@ def test_a_limit_leaves_less_and_a_start_beyond_it_is_refused() -> None:
 @settings(max_examples=40)
 def test_structural_zeros_stay_in_a_clique(table: Table, data: some.DataObject) -> None:
     """Then the explicit bounds are sharp, and what the chain visits is releasable by them."""
-    table = table.with_zeros(data.draw(structural_zeros(table)))
+    known = knows(table, NOTHING, data.draw(structural_zeros(table)))
     if not len(table.at_risk(2)):
         return
-    chain = Chain(MinWidth(2, 1), HOT)
+    chain = Chain(known, MinWidth(2, 1), HOT)
     try:
         state = chain.init(table, 5)
     except ReleaseError:
         return
     for _ in range(10):
         state = chain.step(table, state, 7)
-        assert all(zero in state.graph.release for zero in table.zeros.subtables)
-        bounds = decomposable.bounds(table, knows(table, state.graph.release), table.codes[table.at_risk(2)])
+        assert all(zero in state.graph.release for zero in known.zeros.subtables)
+        bounds = decomposable.bounds(table, known.plus(state.graph.release), table.codes[table.at_risk(2)])
         assert bounds.exact.all()
         assert bounds.inner_width.min() >= 1
 
@@ -130,7 +131,7 @@ BY_SUB_TABLE = {"A*B": 7.0, "C": 0.25, "B*D*E": 0.01, "A*C*D*F": 30}
 def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tables: dict[str, float]) -> None:
     table = random_table(3, [2, 3, 2, 4, 2, 3], 400)
     weights = Weights.of(table.schema, variables, sub_tables)
-    chain = Chain(MinWidth(2, 2), HOT, weights)
+    chain = Chain(knows(table, NOTHING), MinWidth(2, 2), HOT, weights)
     whole = chain.step(table, chain.init(table, 11), 400)
     parts = chain.init(table, 11)
     for steps in (1, 0, 99, 150, 150):
@@ -144,7 +145,7 @@ def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tabl
 def test_memory_is_bounded_and_changes_nothing() -> None:
     """With room for few rows, and for few keys, the chain forgets and asks again."""
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
+    chain = Chain(knows(table, NOTHING), MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     scarce = replace(chain, max_bytes=1)
     workspace = scarce._workspace(table)
@@ -154,7 +155,7 @@ def test_memory_is_bounded_and_changes_nothing() -> None:
 
 def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
+    chain = Chain(knows(table, NOTHING), MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     monkeypatch.setattr("sdc.search.marginal_rows.MAX_KEYS", 64)
     scarce = replace(chain, max_bytes=2)
@@ -164,14 +165,14 @@ def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("min_width", [1, 3, 10, 50, 120, 260, 261])
 def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) -> None:
-    rows, widths = Workspace(czech, MinWidth(2, min_width), 1 << 20).rows, critical_widths(czech)
+    rows, widths = Workspace(czech, knows(czech, NOTHING), MinWidth(2, min_width), 1 << 20).rows, critical_widths(czech)
     for subtable in range(64):
         assert rows.is_narrow(subtable, rows.marginals.count(subtable)) == (widths.of(subtable) < min_width)
 
 
 def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
     """So hot that every legal move is accepted: from one graph each of its neighbours equally often (chi-squared)."""
-    chain = Chain(MinWidth(2, 1), CoolingSchedule(2, 1e9, 1e9))
+    chain = Chain(knows(czech, NOTHING), MinWidth(2, 1), CoolingSchedule(2, 1e9, 1e9))
     start = DecomposableGraph.parse("[A,B] [B,C] [D,E]", czech.schema)
     state = chain.init(czech, 1, start)
     seeds = np.random.default_rng(1).integers(1 << 62, size=2000).tolist()
@@ -194,7 +195,7 @@ def no_width() -> MinWidth:
 def test_the_kernel_knows_the_legal_moves() -> None:
     """What is left as it was after a move is what has not changed: every status against the graph's own lists."""
     table = random_table(6, [2] * 8, 60)
-    chain = Chain(no_width(), HOT)
+    chain = Chain(knows(table, NOTHING), no_width(), HOT)
     state = chain.init(table, 3)
     workspace = chain._workspace(table)
     workspace.place(state.graph, Weights.equal(8))
@@ -209,7 +210,7 @@ def test_the_kernel_knows_the_legal_moves() -> None:
 
 def test_one_variable_has_no_move() -> None:
     table = Table.of(schema_of([3]), np.array([[0], [1], [1], [2], [2], [2]]))
-    chain = Chain(no_width(), HOT)
+    chain = Chain(knows(table, NOTHING), no_width(), HOT)
     state = chain.step(table, chain.init(table, 1), 50)
     assert (state.step, state.accepted, state.graph.cliques) == (50, 0, (1,))
 
@@ -224,7 +225,7 @@ def test_temperatures() -> None:
 
 
 def test_the_state_says_where_the_chain_is(czech: Table) -> None:
-    chain = Chain(MinWidth(2, 10), HOT)
+    chain = Chain(knows(czech, NOTHING), MinWidth(2, 10), HOT)
     state = chain.step(czech, chain.init(czech, 2), 100)
     assert (state.step, state.value) == (100, state.graph.complete_sets)
     assert 0 < state.accepted <= 100
@@ -254,53 +255,54 @@ def test_faulty_schedules(values: dict[str, object], message: str) -> None:
 def test_a_width_that_no_release_reaches(czech: Table) -> None:
     message = "minimum width 261 is not reached even when only the one-way .*: an at-risk cell has the width 260"
     with pytest.raises(ReleaseError, match=message) as refused:
-        Chain(MinWidth(2, 261)).init(czech, 1)
+        Chain(knows(czech, NOTHING), MinWidth(2, 261)).init(czech, 1)
     assert re.fullmatch(r"the cell A = .*\(count .\) has the width 260", refused.value.detail)
     ample = Table.of(czech.schema, czech.codes, czech.counts + 2)
     with pytest.raises(InputError, match=r"no at-risk cell"):
-        Chain(MinWidth(2, 1)).init(ample, 1)
+        Chain(knows(ample, NOTHING), MinWidth(2, 1)).init(ample, 1)
 
 
 def test_a_start_that_is_not_releasable(czech: Table) -> None:
     start = DecomposableGraph.parse("[A,B,C,D,F] [E]", czech.schema)
     message = r"not releasable at the minimum width 4: an at-risk cell has the width 3, .* clique A\*B\*C\*D\*F shows"
     with pytest.raises(ReleaseError, match=message):
-        Chain(MinWidth(2, 4)).init(czech, 1, start)
-    assert Chain(MinWidth(2, 3)).init(czech, 1, start).best.min_width == 3
+        Chain(knows(czech, NOTHING), MinWidth(2, 4)).init(czech, 1, start)
+    assert Chain(knows(czech, NOTHING), MinWidth(2, 3)).init(czech, 1, start).best.min_width == 3
 
 
 def test_a_start_on_other_variables(czech: Table) -> None:
     with pytest.raises(InputError, match=r"start graph has 5 variables, the table 6"):
-        Chain(MinWidth(2, 4)).init(czech, 1, DecomposableGraph.without_edges(5))
+        Chain(knows(czech, NOTHING), MinWidth(2, 4)).init(czech, 1, DecomposableGraph.without_edges(5))
 
 
 def test_a_start_that_parts_a_structural_zero(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     with pytest.raises(InputError, match=r"does not join A\*B\*C\*D\*E\*F, which a structural zero names"):
-        Chain(MinWidth(2, 1)).init(czech.with_zeros(zeros), 1, DecomposableGraph.without_edges(6))
+        Chain(knows(czech, NOTHING, zeros), MinWidth(2, 1)).init(czech, 1, DecomposableGraph.without_edges(6))
 
 
-def table_with_an_unsafe_zero() -> Table:
+def table_with_an_unsafe_zero() -> tuple[Table, Knowledge]:
     """A x B with A = 0 and B = 1 impossible: the one-way sub-tables keep the cell of count 1 wide, and A*B does not.
 
     A = 0:  9  -  7  1
     A = 1: 20 12 12  8
     """
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
-    return dense(schema_of([2, 4]), [9, 0, 7, 1, 20, 12, 12, 8]).with_zeros(zeros)
+    table = dense(schema_of([2, 4]), [9, 0, 7, 1, 20, 12, 12, 8])
+    return table, knows(table, NOTHING, zeros)
 
 
 def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
     """It is named, and no start graph is, for there is none that would do."""
-    table = table_with_an_unsafe_zero()
+    table, known = table_with_an_unsafe_zero()
     message = (
         r"the structural zero A = 0 and B = 1 needs the sub-table A\*B in it, and then an at-risk cell "
         r"has the width 0; choose the method ordered"
     )
     for start in (None, DecomposableGraph.parse("[A,B]", table.schema)):
         with pytest.raises(ReleaseError, match=message):
-            Chain(MinWidth(1, 1)).init(table, 0, start)
-    assert ordered_release(table, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
+            Chain(known, MinWidth(1, 1)).init(table, 0, start)
+    assert ordered_release(table, known, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
 
 
 def test_structural_zeros_whose_sub_tables_are_unsafe_together() -> None:
@@ -308,7 +310,7 @@ def test_structural_zeros_whose_sub_tables_are_unsafe_together() -> None:
     table = dense(schema_of([2, 2, 2]), [0, 0, 3, 1, 1, 0, 0, 0])
     zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((0, (1,)), (1, (1,))), ((1, (0,)), (2, (1,)))))
     with pytest.raises(ReleaseError, match=r"the smallest graph .* is not releasable .*; choose the method ordered"):
-        Chain(MinWidth(1, 1)).init(table.with_zeros(zeros), 0)
+        Chain(knows(table, NOTHING, zeros), MinWidth(1, 1)).init(table, 0)
 
 
 def test_63_variables() -> None:
@@ -316,7 +318,7 @@ def test_63_variables() -> None:
     generator = np.random.default_rng(7)
     schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
     table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
-    chain = Chain(MinWidth(2, 3), CoolingSchedule(3000, 5.0, 1.0))
+    chain = Chain(knows(table, NOTHING), MinWidth(2, 3), CoolingSchedule(3000, 5.0, 1.0))
     state = chain.step(table, chain.init(table, 1), 3000)
     assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
     assert state.value == state.graph.complete_sets > 63

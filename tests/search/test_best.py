@@ -28,7 +28,7 @@ from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.search.test_decomposable import annealed_search
 from tests.search.test_ordered import sharp_min_width
-from tests.strategies import inquiry_of, scattered, shown_by, small_tables
+from tests.strategies import inquiry_of, knows, scattered, shown_by, small_tables
 
 
 def search_of(table: Table, min_width: int, **annealing: object) -> ReleaseSearch:
@@ -101,8 +101,8 @@ def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
 
 def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
     """Decomposable releases do reach the width, but none that annealing can have."""
-    table = table_with_an_unsafe_zero()
-    found = find_release(table, "best", min_width=1, small_count=1)
+    table, known = table_with_an_unsafe_zero()
+    found = find_release(table, known, "best", min_width=1, small_count=1)
     assert found.release == Release.of([0b01, 0b10])
     assert found.reason is not None
     assert "with all variables and every structural zero in a clique reaches the minimum width 1." in found.reason
@@ -179,7 +179,9 @@ def test_side_by_side_is_found_what_is_found_in_turn(policy: Policy, two_workers
     for found in (listened.run("best"), asked_by(two_workers, table, policy).run("best")):
         assert (found.release, found.steps, found.reason) == (in_turn.release, in_turn.steps, in_turn.reason)
         assert found.assessment == in_turn.assessment
-        shown = [shown_by(table, found.release, table.codes, proof) for proof in (found.proof, in_turn.proof)]
+        shown = [
+            shown_by(table, knows(table, found.release), table.codes, proof) for proof in (found.proof, in_turn.proof)
+        ]
         assert (shown[0] == shown[1]).all()
     assert said == [*ordered.steps, *search.extended(annealed).steps]
 

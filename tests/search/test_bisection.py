@@ -18,7 +18,7 @@ from sdc.cli import app
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.risk.critical_width import critical_widths
@@ -38,7 +38,7 @@ ASKED = {6: AT_SIX, 7: AT_NINE, 8: AT_NINE, 9: AT_NINE}
 @pytest.mark.parametrize("min_width", ASKED)
 def test_the_published_czech_release(min_width: int, czech: Table) -> None:
     """[KDSF] 5.2: 60 sub-tables with the total at 6 to 9, all but ABCDEF, ABCDF, BCDEF and ABCEF (REFERENCE 2)."""
-    found = sdc.bisection_release(czech, min_width=min_width)
+    found = sdc.bisection_release(czech, NOTHING, min_width=min_width)
     out = {st.parse(text, czech.schema) for text in ("A*B*C*D*E*F", "A*B*C*D*F", "B*C*D*E*F", "A*B*C*E*F")}
     assert {t for t in range(64) if t not in found.release} == out
     assert found.release.sub_tables_with_total == 60
@@ -86,31 +86,33 @@ def test_it_is_the_longest_of_all_prefixes(table: Table, min_width: int, forbids
     forbidden = ["*".join(table.schema.names[:2])] if forbids else []
     if not longest and listed:
         with pytest.raises(NothingReleasableError):
-            sdc.bisection_release(table, min_width=min_width, forbid=forbidden)
+            sdc.bisection_release(table, NOTHING, min_width=min_width, forbid=forbidden)
         return
-    found = sdc.bisection_release(table, min_width=min_width, forbid=forbidden)
+    found = sdc.bisection_release(table, NOTHING, min_width=min_width, forbid=forbidden)
     assert found.release == Release.of([st.GRAND_TOTAL, *listed[: longest or 0]])
     assert len(found.steps) <= 1 + log2(len(listed) + 1)
 
 
 def test_no_question_is_about_anything_but_a_prefix(czech: Table) -> None:
     """At 10 other sub-tables could be added to the longest prefix, and are not tried."""
-    found = sdc.bisection_release(czech, min_width=10)
+    found = sdc.bisection_release(czech, NOTHING, min_width=10)
     listed = critical_widths(czech).reaching(10)
     assert found.release == Release.of(listed[:54])
-    assert found.release.sub_tables < sdc.ordered_release(czech, min_width=10).release.sub_tables
+    assert found.release.sub_tables < sdc.ordered_release(czech, NOTHING, min_width=10).release.sub_tables
     assert not any(step.added for step in found.steps)
 
 
 def test_weights_count_in_the_utility_and_not_in_the_list(czech: Table) -> None:
-    plain, valued = (sdc.bisection_release(czech, min_width=10, weights=weights) for weights in ({}, {"A*B*C*D*F": 99}))
+    plain, valued = (
+        sdc.bisection_release(czech, NOTHING, min_width=10, weights=weights) for weights in ({}, {"A*B*C*D*F": 99})
+    )
     assert plain.steps == valued.steps
-    assert sdc.bisection_release(czech, min_width=10, weights={"B": 2}).value > plain.value
+    assert sdc.bisection_release(czech, NOTHING, min_width=10, weights={"B": 2}).value > plain.value
 
 
 def test_prefixes_go_out_beside_what_is_required(czech: Table) -> None:
     """A sub-table of the end of the list comes first; the prefix then ends earlier."""
-    found = sdc.bisection_release(czech, min_width=10, require=["A*B*C*F"])
+    found = sdc.bisection_release(czech, NOTHING, min_width=10, require=["A*B*C*F"])
     assert found.required is not None
     assert st.parse("A*B*C*F", czech.schema) in found.release
     steps = [step for step in found.steps if step.phase == "bisection"]
@@ -125,7 +127,7 @@ def test_the_same_bytes_whatever_the_workers(two_workers: Executor, tmp_path: Pa
     """Of a table beyond exact methods, with its certificate."""
     table, written = scattered(), []
     for executor in (IN_PROCESS, two_workers):
-        found = sdc.bisection_release(table, min_width=3, executor=executor, budget=Budget(0.3, 0.001))
+        found = sdc.bisection_release(table, NOTHING, min_width=3, executor=executor, budget=Budget(0.3, 0.001))
         folder = tmp_path / str(len(written))
         folder.mkdir()
         write_search(found, table.schema, folder)
@@ -140,7 +142,7 @@ def test_the_same_bytes_whatever_the_workers(two_workers: Executor, tmp_path: Pa
 
 def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
     with pytest.raises(NothingReleasableError, match=r"^no prefix of the list may go out: already its first sub-table"):
-        sdc.bisection_release(czech, min_width=1500)
+        sdc.bisection_release(czech, NOTHING, min_width=1500)
     done = CliRunner().invoke(app, ["release", str(CZECH_CSV), "--method", "bisection", "--min-width", "1500"])
     assert isinstance(done.exception, NothingReleasableError)
     assert done.exception.status == 3
@@ -161,4 +163,4 @@ def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
 )
 def test_settings_that_mean_nothing_to_it(given: dict[str, int], czech: Table) -> None:
     with pytest.raises(ConfigError, match=rf"^release.method = bisection with {next(iter(given))}: it asks about"):
-        sdc.bisection_release(czech, min_width=6, **given)
+        sdc.bisection_release(czech, NOTHING, min_width=6, **given)

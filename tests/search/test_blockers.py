@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sdc.api import cell_bounds, ordered_release
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.risk.critical_width import critical_widths
@@ -32,7 +32,8 @@ def test_an_unsafe_release_names_cells_that_refute_it(min_width: int, czech: Tab
 
 def test_an_undecided_question_names_cells_that_were_given_up() -> None:
     table = scattered()
-    steps = ordered_release(table, min_width=3, budget=Budget(1e-4, 60.0)).steps  # enough, but little for a cell
+    budget = Budget(1e-4, 60.0)  # enough, but little for a cell
+    steps = ordered_release(table, NOTHING, min_width=3, budget=budget).steps
     at_risk = set(map(tuple, table.codes[table.at_risk(2)].tolist()))
     assert any(step.answer is None for step in steps)
     assert all(bool(step.blockers) is (step.answer is None) for step in steps)
@@ -40,7 +41,7 @@ def test_an_undecided_question_names_cells_that_were_given_up() -> None:
 
 
 def test_cells_that_nothing_was_tried_for_are_not_named() -> None:
-    steps = ordered_release(scattered(), min_width=3, budget=Budget(0.3, 0.001)).steps
+    steps = ordered_release(scattered(), NOTHING, min_width=3, budget=Budget(0.3, 0.001)).steps
     assert steps[0].answer is None  # all that were tried have their width, then the budget was spent
     assert not any(step.blockers for step in steps)
 

@@ -10,6 +10,7 @@ import pytest
 from sdc.api import ordered_release, risk_utility_curve
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
+from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.inquiry import Inquiry
@@ -25,7 +26,7 @@ BOTH = ("ordered", "decomposable")
 @pytest.fixture(scope="module")
 def points(czech: Table) -> tuple[CurvePoint, ...]:
     return risk_utility_curve(
-        czech, min_widths=WIDTHS, small_counts=(1, 2), methods=(*BOTH, "best"), chains=2, steps=2000
+        czech, NOTHING, min_widths=WIDTHS, small_counts=(1, 2), methods=(*BOTH, "best"), chains=2, steps=2000
     )
 
 
@@ -50,7 +51,7 @@ def test_ordered_points_are_the_ordered_releases(
     small_count: int, czech: Table, points: tuple[CurvePoint, ...]
 ) -> None:
     for point in of(points, "ordered", small_count)[:-1]:
-        found = ordered_release(czech, min_width=point.min_width_required, small_count=small_count)
+        found = ordered_release(czech, NOTHING, min_width=point.min_width_required, small_count=small_count)
         assert point.sub_tables == found.release.sub_tables
         assert point.min_width == found.assessment.min_width[0]
 
@@ -71,7 +72,7 @@ def test_more_protection_never_releases_more(points: tuple[CurvePoint, ...]) -> 
 
 
 def test_weights_are_what_is_drawn(czech: Table) -> None:
-    point, *_ = risk_utility_curve(czech, min_widths=[11], methods=["ordered"], weights={"F": 3, "A*B": 10})
+    point, *_ = risk_utility_curve(czech, NOTHING, min_widths=[11], methods=["ordered"], weights={"F": 3, "A*B": 10})
     assert point.value > point.sub_tables
 
 
@@ -84,7 +85,7 @@ def test_widths_and_marginals_are_found_once(czech: Table, monkeypatch: pytest.M
         return found
 
     monkeypatch.setattr(Inquiry, "anew", noting)
-    risk_utility_curve(czech, min_widths=[6, 10, 30], small_counts=[2, 3], methods=["ordered"])
+    risk_utility_curve(czech, NOTHING, min_widths=[6, 10, 30], small_counts=[2, 3], methods=["ordered"])
     assert sweeps == [3]
     assert len(marginals) > 6
     assert len({id(found) for found in marginals}) == 2
@@ -106,8 +107,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_any_number_of_workers(two_workers: Executor) -> None:
     table = random_table(5, [3, 2, 3, 2], 200)
     settings = {"min_widths": [2, 5], "methods": [*BOTH, "best"], "chains": 3, "steps": 500}
-    alone = risk_utility_curve(table, **settings)  # type: ignore[arg-type]
-    assert risk_utility_curve(table, executor=two_workers, **settings) == alone  # type: ignore[arg-type]
+    alone = risk_utility_curve(table, NOTHING, **settings)  # type: ignore[arg-type]
+    assert risk_utility_curve(table, NOTHING, executor=two_workers, **settings) == alone  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -121,4 +122,4 @@ def test_any_number_of_workers(two_workers: Executor) -> None:
 )
 def test_faulty_settings(settings: dict[str, list[int]], error: type[Exception], message: str, czech: Table) -> None:
     with pytest.raises(error, match=message):
-        risk_utility_curve(czech, **settings)  # type: ignore[arg-type]
+        risk_utility_curve(czech, NOTHING, **settings)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
@@ -28,7 +28,7 @@ from sdc.search.decomposable import Annealing, DecomposableRelease, Decomposable
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.profiles import scaled
 from tests.search.test_annealing import random_table
-from tests.strategies import dense, inquiry_of, schema_of
+from tests.strategies import dense, inquiry_of, knows, schema_of
 
 SHORT = CoolingSchedule(steps=3000, start=20.0, end=0.5)
 
@@ -79,7 +79,7 @@ def annealed_search(asked: Inquiry, **settings: Any) -> DecomposableSearch:
 def test_czech_by_every_seed(czech: Table, with_total: int) -> None:
     """REFERENCE section 2, every width of the range and 20 seeds of a single chain each, in CI a few of them."""
     for min_width in published_width(with_total):
-        chain = Chain(MinWidth(2, min_width), SHORT)
+        chain = Chain(knows(czech, NOTHING), MinWidth(2, min_width), SHORT)
         found = [chain.step(czech, chain.init(czech, seed), SHORT.steps).best for seed in range(scaled(20, fewest=5))]
         assert {best.graph.release.sub_tables_with_total for best in found} == {with_total}
         assert min(best.min_width for best in found) >= min_width
@@ -130,8 +130,8 @@ def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
     zeros = StructuralZeros((((0, (0,)), (1, (1,)), (2, (0,))),))
     few = Table.of(schema_of([2, 3, 2, 2]), np.random.default_rng(5).integers(0, [2, 3, 2, 2], (40, 4)))
     kept = ~zeros.contains(few.codes)
-    table = Table(few.schema, few.codes[kept], few.counts[kept], zeros)
-    found = searched(table, 1)
+    table = Table(few.schema, few.codes[kept], few.counts[kept])
+    found = annealed_search(inquiry_of(table, 1, zeros=zeros), schedule=SHORT, seed=1).run()
     assert 0b111 in found.release
     assert found.assessment.releasable is True
 
@@ -173,10 +173,12 @@ def test_the_state_of_another_search_is_refused(czech: Table) -> None:
     annealing = Annealing(SHORT)
     search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
     search.run()
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     others = [
         replace(search, annealing=replace(annealing, seed=5)),
         replace(search, annealing=replace(annealing, chains=3)),
         DecomposableSearch(inquiry_of(czech, 10), annealing),
+        DecomposableSearch(inquiry_of(czech, 11, zeros=zeros), annealing),
         replace(search, start=DecomposableGraph.parse("[A,B]", czech.schema)),
     ]
     for other in others:
@@ -254,7 +256,7 @@ def test_a_faulty_start(czech: Table) -> None:
 
 def test_what_is_required_where_nothing_may_go_out_is_refused_as_all_else(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="minimum width 2000 is not reached"):
-        find_release(czech, "decomposable", min_width=2000, require=["A"])
+        find_release(czech, NOTHING, "decomposable", min_width=2000, require=["A"])
 
 
 @pytest.mark.parametrize(
@@ -264,13 +266,13 @@ def test_what_nothing_fits_is_refused_with_and_without_what_is_required(table: T
     """Not even the one-way sub-tables keep the width: what is required conflicts with nothing else."""
     for require in ([], ["A"], ["A*B"]):
         with pytest.raises(NothingReleasableError, match="not reached even when only the one-way") as caught:
-            find_release(table, "decomposable", min_width=9, require=require, steps=10)
+            find_release(table, NOTHING, "decomposable", min_width=9, require=require, steps=10)
         assert "at most 0" not in str(caught.value)
 
 
 def test_a_structural_zero_that_nothing_fits_with_is_named_beside_what_is_required() -> None:
     table = Table.of(schema_of([2, 2]), np.array([[0, 0], [0, 1], [1, 0]]), np.array([1, 5, 4]))
-    table = table.with_zeros(StructuralZeros((((0, (1,)), (1, (1,))),)))
+    known = knows(table, NOTHING, StructuralZeros((((0, (1,)), (1, (1,))),)))
     for require in ([], ["A"]):
         with pytest.raises(NothingReleasableError, match=r"the structural zero A = .* needs the sub-table"):
-            find_release(table, "decomposable", min_width=2, require=require, steps=10)
+            find_release(table, known, "decomposable", min_width=2, require=require, steps=10)

@@ -17,7 +17,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.criterion import Assessment, Budget, Effort, Judgement
 from sdc.risk.critical_width import critical_widths
@@ -34,7 +34,7 @@ FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*
 @pytest.mark.parametrize("min_width", [6, 7, 8, 9])
 def test_the_published_czech_release(czech: Table, min_width: int) -> None:
     """[KDSF] section 5.2: everything but ABCDEF, ABCDF, BCDEF, ABCEF: 60 sub-tables with the total."""
-    found = ordered_release(czech, min_width=min_width)
+    found = ordered_release(czech, NOTHING, min_width=min_width)
     assert found.release == Release.of(st.parse(text, czech.schema) for text in FRONTIER)
     assert found.release.sub_tables_with_total == 60
     assert found.assessment.releasable is True
@@ -45,7 +45,7 @@ def test_the_published_czech_release(czech: Table, min_width: int) -> None:
 @pytest.mark.parametrize(("min_width", "with_total"), [(5, 61), (3, 62), (10, 59), (2, 62)])
 def test_the_neighbouring_widths(czech: Table, min_width: int, with_total: int) -> None:
     """REFERENCE section 2: adding ABCEF gives 5, adding BCDEF too gives 3; 10 needs another release."""
-    found = ordered_release(czech, min_width=min_width)
+    found = ordered_release(czech, NOTHING, min_width=min_width)
     if min_width < 10:
         assert found.release.sub_tables_with_total == with_total
     assert found.assessment.min_width[0] >= min_width
@@ -57,7 +57,7 @@ def test_releases_are_safe_and_maximal(table: Table, min_width: int) -> None:
     """Judged by the enumeration of all feasible tables: safe, and one more sub-table makes it unsafe."""
     if not len(table.at_risk(2)) or table.total < min_width:
         return
-    release = ordered_release(table, min_width=min_width).release
+    release = ordered_release(table, NOTHING, min_width=min_width).release
     assert sharp_min_width(table, release) >= min_width
     everything = range(1 << len(table.schema))
     assert all(sharp_min_width(table, release.add(t)) < min_width for t in everything if t not in release)
@@ -80,7 +80,7 @@ def of_phase(steps: Iterable[SearchStep], phase: str) -> list[SearchStep]:
 
 def test_steps_are_told_and_kept(czech: Table) -> None:
     told: list[SearchStep] = []
-    found = ordered_release(czech, min_width=6, on_step=told.append)
+    found = ordered_release(czech, NOTHING, min_width=6, on_step=told.append)
     assert tuple(told) == found.steps
     assert (found.steps[0].phase, found.steps[0].length) == ("everything", len(critical_widths(czech).reaching(6)))
     growth = of_phase(found.steps, "growth")
@@ -98,16 +98,16 @@ def test_a_floor_above_the_width_is_refused(czech: Table) -> None:
 
 def test_a_floor_up_to_the_width_changes_nothing(czech: Table) -> None:
     cut = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech, floor=6)).run()
-    assert cut.release == ordered_release(czech, min_width=6).release
+    assert cut.release == ordered_release(czech, NOTHING, min_width=6).release
 
 
 def test_a_width_that_the_grand_total_does_not_reach(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="minimum width 1842 is not reached even when only the grand total 1841"):
-        ordered_release(czech, min_width=1842)
+        ordered_release(czech, NOTHING, min_width=1842)
 
 
 def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:
-    found = ordered_release(czech, min_width=261)
+    found = ordered_release(czech, NOTHING, min_width=261)
     assert found.assessment.releasable is True
     assert found.release.sub_tables < 63
 
@@ -118,7 +118,7 @@ def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:
 @pytest.mark.parametrize("min_width", [2, 3, 5, 6, 10, 20, 53])
 def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
     """Maximal: every single addition is refuted, whatever the search left out without asking."""
-    release = ordered_release(czech, min_width=min_width).release
+    release = ordered_release(czech, NOTHING, min_width=min_width).release
     asked = inquiry_of(czech, min_width)
     outside = [t for t in range(64) if t not in release]
     assert outside
@@ -129,12 +129,12 @@ def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
 def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
     """Beyond exact methods every at-risk cell has the width by tables that are feasible, as dense marginals say."""
     table = scattered()
-    found = ordered_release(table, min_width=min_width, budget=Budget(0.3, 60))
+    found = ordered_release(table, NOTHING, min_width=min_width, budget=Budget(0.3, 60))
     assert found.assessment.releasable is True
     at_risk = table.codes[table.at_risk(2)]
-    shown = shown_by(table, found.release, at_risk, found.proof)
+    knowledge = knows(table, found.release)
+    shown = shown_by(table, knowledge, at_risk, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()
-    knowledge = Knowledge.of(table, found.release)
     assert np.array_equal(MinWidth(2, min_width).proven(table, knowledge, found.proof), shown)
     assert found.proof.differences <= 2 * len(at_risk) * len(found.proof.parts)
 
@@ -146,7 +146,7 @@ def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool
     policy = Policy.OUTER if accept_undecided else Policy.REFUSE
     search = OrderedSearch(inquiry_of(table, 2, budget=Budget(0.3, 60), policy=policy), critical_widths(table))
     for found in (search.run(), search.run()):
-        shown = shown_by(table, found.release, table.codes[table.at_risk(2)], found.proof)
+        shown = shown_by(table, knows(table, found.release), table.codes[table.at_risk(2)], found.proof)
         assert accept_undecided or (shown[:, 1] - shown[:, 0] >= 2).all()
         assert found.assessment.releasable in (True, None) if accept_undecided else found.assessment.releasable
 
@@ -154,7 +154,7 @@ def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool
 @pytest.mark.parametrize("min_width", [1, 2, 3])
 def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
     """With ten nodes some cells stay open."""
-    steps = ordered_release(scattered(), min_width=min_width, budget=FEW_NODES).steps
+    steps = ordered_release(scattered(), NOTHING, min_width=min_width, budget=FEW_NODES).steps
     refused: list[int] = []
     for step in (growth := of_phase(steps, "growth")):
         assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
@@ -176,7 +176,7 @@ def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Re
 @pytest.mark.parametrize("min_width", [2, 3, 6, 10, 53])
 def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int) -> None:
     """One question about all of the list, and then what grew."""
-    found = ordered_release(czech, min_width=min_width)
+    found = ordered_release(czech, NOTHING, min_width=min_width)
     everything, grown = replayed(critical_widths(czech).reaching(min_width), found.steps)
     assert everything == Release.of([])
     assert found.release == grown
@@ -199,7 +199,7 @@ def test_the_steps_of_a_larger_table_replayed(min_width: int) -> None:
 
 def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     """Level by level up to the breadth, then the rest, of which each that fits is added whatever its level."""
-    found = ordered_release(czech, min_width=6)
+    found = ordered_release(czech, NOTHING, min_width=6)
     levels = [max(map(st.dimension, step.added)) for step in of_phase(found.steps, "growth")]
     assert levels[:2] == [1, 2]
     assert min(levels[2:]) > 2
@@ -289,9 +289,9 @@ def largest_proven(table: Table, min_width: int, steps: Iterable[SearchStep]) ->
 def test_whatever_the_budget_what_is_found_is_proven(budget: Budget, seed: int, min_width: int) -> None:
     """By feasible tables that are handed out; and it is no smaller than what a step of the search had proven."""
     table = scattered(seed)
-    found = ordered_release(table, min_width=min_width, budget=budget)
+    found = ordered_release(table, NOTHING, min_width=min_width, budget=budget)
     assert found.judgement.verdict is Verdict.SAFE
-    shown = shown_by(table, found.release, found.judgement.bank.at_risk.cells, found.proof)
+    shown = shown_by(table, knows(table, found.release), found.judgement.bank.at_risk.cells, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()
     assert found.release.sub_tables >= largest_proven(table, min_width, found.steps).sub_tables
 
@@ -303,7 +303,7 @@ def test_whatever_the_budget_what_was_proven_is_true(budget: Budget, records: li
     table = Table.of(schema_of([5, 5, 4, 3]), np.array(records))
     if not len(table.at_risk(2)):
         return
-    found = ordered_release(table, min_width=min_width, budget=budget)
+    found = ordered_release(table, NOTHING, min_width=min_width, budget=budget)
     proven = largest_proven(table, min_width, found.steps)
     assert found.judgement.verdict is Verdict.SAFE
     assert found.release.sub_tables >= proven.sub_tables

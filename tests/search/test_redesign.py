@@ -35,8 +35,7 @@ REGION, LAND = [0, 0, 1, 2], [0, 0, 0, 1]
 def nested(counts: list[int]) -> Table:
     """Places in regions in lands, by sex and illness."""
     cells = [(LAND[p], REGION[p], p, s, i) for p, s, i in product(range(4), range(2), range(2))]
-    table = Table.of(SCHEMA, np.array(cells), np.array(counts, np.int64))
-    return table.with_zeros(implied_zeros(table, LEVELS))
+    return Table.of(SCHEMA, np.array(cells), np.array(counts, np.int64))
 
 
 @settings(max_examples=25)
@@ -45,7 +44,8 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     table = nested([count + 1 if k % 4 == 0 else count for k, count in enumerate(counts)])
     if not len(table.at_risk(2)):
         return
-    inquiry, asked = unknowing(table, MinWidth(2, width)), st.parse("place*sex*ill", SCHEMA)
+    inquiry = unknowing(table, MinWidth(2, width), zeros=implied_zeros(table, LEVELS))
+    asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
     found = redesign(inquiry, before, asked, [(0, 1, 2)])
     best = None
@@ -68,9 +68,12 @@ def test_what_is_tried() -> None:
 
 def test_the_verb_says_what_to_paste() -> None:
     table = nested([9, 9, 9, 9, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9])
-    found = sdc.redesign(table, ["sex", "ill"], "place*sex*ill", LEVELS, min_width=4)
+    known = sdc.knowledge(table, ["sex", "ill"], hierarchies=LEVELS)
+    found = sdc.redesign(table, known, "place*sex*ill", LEVELS, min_width=4)
     assert found is not None
     told = found.facts(table.schema)
     assert told["config"] == f"release: {{require: ['{'*'.join(told['sub_table'])}']}}"
-    assert sdc.assess(table, ["sex", "ill", "*".join(told["sub_table"])], min_width=4).releasable
-    assert sdc.redesign(table, ["sex"], "sex*ill", LEVELS, min_width=1000) is None
+    known = sdc.knowledge(table, ["sex", "ill", "*".join(told["sub_table"])], hierarchies=LEVELS)
+    assert sdc.assess(table, known, min_width=4).releasable
+    known = sdc.knowledge(table, ["sex"], hierarchies=LEVELS)
+    assert sdc.redesign(table, known, "sex*ill", LEVELS, min_width=1000) is None

@@ -12,7 +12,7 @@ from sdc.bounds.enumeration import enumerate_tables
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.recode import Recode
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -56,17 +56,16 @@ def test_a_recoded_table_counts_the_recoded_records(data: hs.DataObject) -> None
 
 
 def test_a_variable_that_structural_zeros_name_is_not_recoded() -> None:
-    table = scattered().with_zeros(StructuralZeros(()))
+    table = scattered()
     free = np.flatnonzero(~(table.codes[:, [0, 1]] == [0, 0]).all(axis=1))
-    table = Table.of(table.schema, table.codes[free], table.counts[free]).with_zeros(
-        StructuralZeros((((0, (0,)), (1, (0,))),))
-    )
+    table = Table.of(table.schema, table.codes[free], table.counts[free])
+    known = knows(table, NOTHING, StructuralZeros((((0, (0,)), (1, (0,))),)))
     with pytest.raises(InputError, match=r"structural zeros name 'A', which then is not recoded; leave it as it is"):
-        Recode(table.schema, 0, (0, 1)).table(table)
-    others = Recode(table.schema, 2, (0, 1)).table(table)
-    assert others.zeros == table.zeros
+        Recode(table.schema, 0, (0, 1)).known(known)
+    other = Recode(table.schema, 2, (0, 1))
+    assert other.known(known) == knows(other.table(table), NOTHING, known.zeros)
     cell = tuple(table.codes[table.at_risk(2)[0]].tolist())
-    assert {recode.variable for recode in promising(table, 2, [(cell, (1,))])} == {2, 3, 4}
+    assert {recode.variable for recode in promising(table, known, 2, [(cell, (1,))])} == {2, 3, 4}
 
 
 @given(small_tables(max_records=12))
@@ -135,4 +134,4 @@ def test_nothing_stopped_and_nothing_tried() -> None:
 def test_a_single_variable_is_not_left_out() -> None:
     schema = Schema((Variable("A", ("0", "1")),))
     table = Table.of(schema, np.array([[0], [1]]), np.array([1, 5]))
-    assert list(promising(table, 2, [((0,), (1,))])) == []
+    assert list(promising(table, knows(table, NOTHING), 2, [((0,), (1,))])) == []

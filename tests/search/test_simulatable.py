@@ -18,7 +18,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
 from sdc.model.graph import decompose
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
@@ -60,7 +60,7 @@ def course_of(table: Table, criterion: MinWidth, simulation: Simulation) -> Cour
     draws = {"draws": simulation.draws, "share": simulation.share, "seed": simulation.seed}
     try:
         found = find_release(
-            table, "simulatable", min_width=width, small_count=small, on_simulated=steps.append, **draws
+            table, NOTHING, "simulatable", min_width=width, small_count=small, on_simulated=steps.append, **draws
         )
     except NothingReleasableError:
         return tuple(steps), None
@@ -100,7 +100,7 @@ def test_what_the_ordered_search_finds_decides_nothing(czech: Table, monkeypatch
         raise NothingReleasableError("nothing")
 
     monkeypatch.setattr(OrderedSearch, "run", refuses)
-    found = find_release(czech, "simulatable", min_width=6)
+    found = find_release(czech, NOTHING, "simulatable", min_width=6)
     assert (found.release.sub_tables, found.reason) == (39, None)
 
 
@@ -122,7 +122,7 @@ def test_tables_of_the_czech_release_are_told_alike(czech: Table) -> None:
 
 def test_the_czech_release(czech: Table) -> None:
     """Beside the 59 of the ordered search and the 47 of annealing, which both look at the table."""
-    found = find_release(czech, "simulatable", min_width=6)
+    found = find_release(czech, NOTHING, "simulatable", min_width=6)
     assert found.release.sub_tables == 39
     assert found.judgement.verdict is Verdict.SAFE
     assert decompose(found.release, 6) is not None
@@ -195,9 +195,9 @@ def test_faulty_simulations(values: dict[str, float], message: str) -> None:
 def test_what_it_does_not_take(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     with pytest.raises(ConfigError, match=r"simulatable with table\.structural_zeros: a draw may have records where"):
-        SimulatableSearch(inquiry_of(czech.with_zeros(zeros), 6)).run()
+        SimulatableSearch(inquiry_of(czech, 6, zeros=zeros)).run()
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
     with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
         SimulatableSearch(unknowing(wide, MinWidth(20, 1))).run()
     with pytest.raises(ConfigError, match="the curve has no method simulatable"):
-        sdc.risk_utility_curve(czech, min_widths=[3], methods=["simulatable"])
+        sdc.risk_utility_curve(czech, NOTHING, min_widths=[3], methods=["simulatable"])

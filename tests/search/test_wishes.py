@@ -12,8 +12,7 @@ from hypothesis import strategies as some
 from sdc import api
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
-from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment, Effort, Judgement
@@ -23,6 +22,7 @@ from sdc.search.required import RequiredSearch, cheapest_hitting_set
 from sdc.search.wishes import Wishes, named
 from sdc.utility.measures import Demand, Weights
 from tests.strategies import czech as czech_table
+from tests.strategies import knows
 
 ABCDEF = Schema(tuple(Variable(name, ("0", "1")) for name in "ABCDEF"))
 
@@ -75,7 +75,7 @@ def judged(table: Table, refused: list[set[int]], release: Release) -> Judgement
     verdict = Verdict.SAFE if safe else Verdict.UNSAFE
     criterion = MinWidth(2, 1)
     answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
-    return Judgement(criterion, Knowledge.of(table, release), answer, criterion.bank(table))
+    return Judgement(criterion, knows(table, release), answer, criterion.bank(table))
 
 
 sub_tables = some.lists(
@@ -144,7 +144,7 @@ def test_with_few_questions_the_rest_is_made_to_fit_one_by_one() -> None:
 def test_every_method_has_what_is_required_and_nothing_forbidden(method: str) -> None:
     table = czech_table()
     found = api.find_release(
-        table, method, min_width=6, require=["A*B*C", "E*F"], forbid=["B*D"], steps=2_000, chains=2, draws=20
+        table, NOTHING, method, min_width=6, require=["A*B*C", "E*F"], forbid=["B*D"], steps=2_000, chains=2, draws=20
     )
     wanted = [st.parse(text, table.schema) for text in ("A*B*C", "E*F")]
     assert all(t in found.release for t in wanted)
@@ -158,10 +158,10 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
     with pytest.raises(
         NothingReleasableError, match=r"do not fit together: A\*B\*C\*D\*F is not releasable; drop"
     ) as info:
-        api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"])
+        api.find_release(table, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"])
     assert "count 1" in info.value.detail or "count 2" in info.value.detail
     assert "count" not in str(info.value)
-    found = api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], best_subset=True)
+    found = api.find_release(table, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], best_subset=True)
     assert found.required is not None
     assert [st.label(t, table.schema) for t in found.required.refused] == ["A*B*C*D*F"]
     assert found.release.sub_tables_with_total == 60
@@ -171,15 +171,17 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
 def test_a_decomposable_release_refuses_what_does_not_fit(method: str) -> None:
     table, cycle = czech_table(), ["all:2"]  # every pair joined: one clique, the full table
     with pytest.raises(NothingReleasableError, match="required"):
-        api.find_release(table, method, min_width=6, require=cycle, steps=200, draws=10)
-    some_of_it = api.find_release(table, method, min_width=6, require=cycle, best_subset=True, steps=200, draws=10)
+        api.find_release(table, NOTHING, method, min_width=6, require=cycle, steps=200, draws=10)
+    some_of_it = api.find_release(
+        table, NOTHING, method, min_width=6, require=cycle, best_subset=True, steps=200, draws=10
+    )
     assert some_of_it.judgement.verdict is Verdict.SAFE
 
 
 def test_a_forbidden_variable_has_no_decomposable_release() -> None:
     with pytest.raises(ReleaseError, match="has the clique A, which contains a forbidden sub-table"):
-        api.find_release(czech_table(), "decomposable", min_width=6, forbid=["A"], steps=200)
-    found = api.find_release(czech_table(), "best", min_width=6, forbid=["A"], steps=200)
+        api.find_release(czech_table(), NOTHING, "decomposable", min_width=6, forbid=["A"], steps=200)
+    found = api.find_release(czech_table(), NOTHING, "best", min_width=6, forbid=["A"], steps=200)
     assert not found.release.variables & 1
     assert found.reason is not None
     assert "what is wished" in found.reason
@@ -189,7 +191,7 @@ def test_weights_come_first_in_the_list() -> None:
     """Where not everything fits, what counts more is released rather."""
     table = czech_table()
     for one, other in (("A*B*C*D*F", "A*B*C*E*F"), ("A*B*C*E*F", "A*B*C*D*F")):
-        found = api.find_release(table, "ordered", min_width=2, weights={one: 1000.0, other: 0.001})
+        found = api.find_release(table, NOTHING, "ordered", min_width=2, weights={one: 1000.0, other: 0.001})
         without = st.parse(one, table.schema) not in found.release
         assert not (without and st.parse(other, table.schema) in found.release)
 
@@ -211,9 +213,9 @@ def test_demand_is_weighed_and_served() -> None:
 def test_required_first_is_as_safe_as_ever(min_width: int, seed: int) -> None:
     table, pairs = czech_table(), [3, 5, 6, 9, 17, 33]
     required = [st.label(t, table.schema) for t in pairs[seed:]]
-    found = api.find_release(table, "ordered", min_width=min_width, require=required, best_subset=True)
+    found = api.find_release(table, NOTHING, "ordered", min_width=min_width, require=required, best_subset=True)
     assume(found.required is not None)
     answer = MinWidth(2, min_width).judge(
-        table, Knowledge.of(table, found.release), MinWidth(2, min_width).bank(table), Effort()
+        table, knows(table, found.release), MinWidth(2, min_width).bank(table), Effort()
     )
     assert answer.verdict is Verdict.SAFE

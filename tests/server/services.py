@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.config import ServerConfig
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
@@ -17,6 +17,7 @@ from sdc.server.rules import rules_of
 from sdc.server.service import Service
 from sdc.server.state import State
 from sdc.server.workers import Bench, Worker
+from tests.strategies import knows
 
 CRITERION = MinWidth(2, 6)
 
@@ -26,9 +27,11 @@ def open_service(
 ) -> Service:
     """With the one-way sub-tables first; its history is a file in the folder where no URL is given."""
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
-    bench = Bench(folder, CRITERION, Effort(), chosen)
-    variables = len(table.schema)
-    first = surveyed(Judge(table, CRITERION), State.first(variables, Release.of(1 << v for v in range(variables))))
+    known, variables = knows(table, NOTHING), len(table.schema)
+    bench = Bench(folder, known, CRITERION, Effort(), chosen)
+    first = surveyed(
+        Judge(table, known, CRITERION), State.first(variables, Release.of(1 << v for v in range(variables)))
+    )
     about = {"table": table.digest, "criterion": {"small_count": 2, "min_width": 6}}
     return Service(
         History.open(url or str(folder / "history.db"), about),

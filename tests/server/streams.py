@@ -11,13 +11,13 @@ import numpy as np
 
 from sdc.bounds.exact import bounds as exact_bounds
 from sdc.model import subtable as st
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.server.decision import Decider, Decision, Past
 from sdc.server.state import State
+from tests.strategies import knows
 
 USERS = ("ada", "bob", "cyd")
 
@@ -30,7 +30,7 @@ class BruteForce:
 
         @cache
         def is_safe(release: Release) -> bool:
-            found = exact_bounds(table, Knowledge.of(table, release), at_risk)
+            found = exact_bounds(table, knows(table, release), at_risk)
             assert found.exact.all()
             return bool((found.outer[:, 1] - found.outer[:, 0]).min() >= criterion.min_width)
 

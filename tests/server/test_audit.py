@@ -18,7 +18,8 @@ from sdc import cli
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
@@ -29,12 +30,14 @@ from sdc.storage.parquet import write_table
 from tests import judge
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.server.test_history import disarm, execute
-from tests.strategies import dense, schema_of, unknowing
+from tests.strategies import dense, knows, schema_of, unknowing
 
 CRITERION = MinWidth(2, 6)
+EMPTY_CELL = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
 ONE_WAY = Release.of(1 << v for v in range(6))
 ASKED = ("A*B", "A*B*C*D*E*F", "A*B*C*D*E", "B", "A*B*D*E*F", "A*C*D*E*F")
 """Each of five variables is safe after those before it, with critical widths of 20, 10 and 10 alone."""
+FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
 
 
 class Writer:
@@ -100,8 +103,8 @@ def about(table: Table) -> dict[str, Any]:
     }
 
 
-def by(table: Table, criterion: MinWidth = CRITERION) -> Standard:
-    return Standard(table, criterion, "a test")
+def by(table: Table, criterion: MinWidth = CRITERION, zeros: StructuralZeros = NO_ZEROS) -> Standard:
+    return Standard(table, knows(table, NOTHING, zeros), criterion, "a test")
 
 
 @pytest.fixture
@@ -407,6 +410,21 @@ def test_a_table_of_another_history_judges_nothing(writer: Writer, czech: Table)
     assert found.failures[1] == "the history names the variable D, which the table does not have"
 
 
+@pytest.mark.parametrize("zeros", [NO_ZEROS, EMPTY_CELL])
+def test_what_is_impossible_is_known_to_whoever_judges(zeros: StructuralZeros, czech: Table) -> None:
+    """The published release has a width of 9, and of 6 for whoever knows the cell; see tests/test_cli.py."""
+    criterion = MinWidth(2, 7)
+    told = {**about(czech), "criterion": by(czech, criterion).facts, "structural_zeros": zeros.labels(czech.schema)}
+    writer = Writer(cast(History, Kept(told)), czech)
+    for label in FRONTIER:
+        writer.release(label)
+    found = audit(writer.history, by(czech, criterion, zeros))
+    assert (found.is_judged, found.verified) == (True, not zeros)
+    other = audit(writer.history, by(czech, criterion, NO_ZEROS if zeros else EMPTY_CELL))
+    assert other.failures == ("entry 1 says that the history is of other structural zeros than are given",)
+    assert not other.is_judged
+
+
 def test_a_history_without_its_criterion_is_not_judged(sqlite_url: str, czech: Table) -> None:
     whole = about(czech)
     for number, criterion in enumerate([{}, {"small_count": 2, "min_width": "6"}, {**whole["criterion"], "limit": 1}]):
@@ -474,8 +492,10 @@ def test_the_command_takes_a_folder_a_file_and_a_table(
         assert "criterion     small_count 2, min_width 6, of the options\n" in out
         assert "verified      every R(t) satisfies the criterion\n" in out
     write_table(czech.marginal(0b111110), folder / "other")
-    status, _, err = told(capsys, monkeypatch, "audit", folder, "--table", folder / "other", *options)
-    assert (status, "the history is of the table" in err) == (1, True)
+    write_table(czech, folder / "informed", zeros=EMPTY_CELL)
+    for other, of in ("other", "the history is of the table"), ("informed", "the history is of other structural zeros"):
+        status, _, err = told(capsys, monkeypatch, "audit", folder, "--table", folder / other, *options)
+        assert (status, of in err) == (1, True)
 
 
 def test_the_command_names_what_fails(

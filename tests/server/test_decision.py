@@ -16,8 +16,7 @@ from sdc.config import RuleConfig, ServerConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
-from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
@@ -29,7 +28,7 @@ from sdc.server.rules import RULES as RULES_THERE_ARE
 from sdc.server.state import State, Status
 from tests import judge as judge_of_all
 from tests.server.streams import BruteForce, decisions, stream
-from tests.strategies import dense, schema_of
+from tests.strategies import dense, knows, schema_of
 
 CRITERION = MinWidth(2, 6)
 STREAMS, LENGTH = 6, 60
@@ -50,6 +49,10 @@ def rules(name: str) -> tuple[RuleConfig, ...]:
     return ServerConfig.model_validate({"rules": RULES[name]}).rules
 
 
+def judge_of(table: Table, criterion: MinWidth = CRITERION) -> Judge:
+    return Judge(table, knows(table, NOTHING), criterion)
+
+
 def one_way(table: Table) -> Release:
     return Release.of(1 << v for v in range(len(table.schema)))
 
@@ -61,7 +64,7 @@ def truth(czech: Table) -> BruteForce:
 
 @pytest.fixture(scope="module")
 def judge(czech: Table) -> Judge:
-    return Judge(czech, CRITERION)
+    return judge_of(czech)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -167,17 +170,17 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
 
 def test_a_first_release_must_be_safe(czech: Table) -> None:
     with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
-        Judge(czech, CRITERION).require_safe(Release.of([63]), 1.0)
+        judge_of(czech).require_safe(Release.of([63]), 1.0)
 
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
     with pytest.raises(ConfigError, match="not monotone"):
-        Judge(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)))
+        judge_of(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)))
 
 
 def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
-    judge = Judge(czech.with_zeros(zeros), CRITERION)
+    judge = Judge(czech, knows(czech, NOTHING, zeros), CRITERION)
     with pytest.raises(
         ConfigError,
         match="a draw may have records where everybody knows that there are none; leave them out, or leave the rule",
@@ -207,13 +210,13 @@ def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> N
     By enumeration, some of the first 20,000 tables.
     """
     public = Release.of([0b111100, 0b001111])
-    enumerated = islice(feasible_tables(czech, Knowledge.of(czech, public)), 0, 20_000, 1_000)
+    enumerated = islice(feasible_tables(czech, knows(czech, public)), 0, 20_000, 1_000)
     tables = [dense(czech.schema, counts.reshape(-1).tolist()) for counts in enumerated]
 
     def refused(table: Table, name: str, asked: Sequence[int]) -> tuple[bool, ...]:
         first, outcomes = State.first(6, public), list[str]()
         for subtable in asked:
-            decider = Decider(Judge(table, CRITERION), rules_of(rules(name)))
+            decider = Decider(judge_of(table), rules_of(rules(name)))
             outcomes.append(decider.decide(first, Past(6), subtable, "ada").outcome)
         return tuple(outcome == "refused" for outcome in outcomes)
 
@@ -268,7 +271,7 @@ def decided_by(
     table: Table, criterion: MinWidth, chosen: tuple[RuleConfig, ...], state: State, subtable: int
 ) -> Decision:
     """The decision, where all that the table tells is known of what is public, and nothing else."""
-    judge = Judge(table, criterion)
+    judge = judge_of(table, criterion)
     known = surveyed(judge, State.first(state.variables, state.released))
     return Decider(judge, rules_of(chosen)).decide(known, Past(1), subtable, "ada")
 
@@ -340,7 +343,7 @@ def test_the_two_steps_by_their_definitions() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: list[int]) -> None:
     """Every release that some order of requests comes to, from the total on; by the decider itself."""
-    shared = Judge(dense(schema_of((2, 2, 2)), counts), MinWidth(2, 2))
+    shared = judge_of(dense(schema_of((2, 2, 2)), counts), MinWidth(2, 2))
 
     def reached(chosen: tuple[RuleConfig, ...]) -> set[Release]:
         found, left = set[Release](), [Release.of([])]
@@ -358,7 +361,7 @@ def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: 
 
 @given(hs.lists(hs.integers(0, 63), max_size=6), hs.integers(1, 63))
 def test_one_step_refuses_nothing_that_comes_with_what_it_allows(czech: Table, released: list[int], asked: int) -> None:
-    judge, public, rule = Judge(czech, CRITERION), Release.of(released), rules_of(rules("one_step"))[0]
+    judge, public, rule = judge_of(czech), Release.of(released), rules_of(rules("one_step"))[0]
 
     def may_go_out(subtable: int) -> bool:
         state = State.first(6, public)

@@ -20,6 +20,7 @@ from sdc.build.stages import SWEEP, run_stage
 from sdc.config import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
+from sdc.model.release import NOTHING
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.server import serve
@@ -33,6 +34,7 @@ from sdc.server.service import Service
 from sdc.server.workers import Worker
 from tests.server.services import CRITERION, open_service
 from tests.server.streams import BruteForce, stream
+from tests.strategies import knows
 
 CZECH_YAML = Path(__file__).parents[2] / "configs" / "czech_auto_workers.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -321,7 +323,7 @@ def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rule
     state = service.state
     service.close()
     history = History.read(str(tmp_path / "history.db"))
-    found = audit(history, Standard(czech, CRITERION, "a test"))
+    found = audit(history, Standard(czech, knows(czech, NOTHING), CRITERION, "a test"))
     history.close()
     assert found.failures == ()
     assert (found.verified, found.failures, found.released) == (True, (), state.released)

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
+from sdc.api import find_release
 from sdc.config import ServerConfig
 from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.report.simulation import render
 from sdc.risk.min_width import MinWidth
@@ -42,9 +44,12 @@ from sdc.server.simulation import (
 )
 from sdc.server.state import State, Status
 from sdc.server.trial import DEFAULTS, Trial, first_release, requests_of, rule_sets_of
+from sdc.storage.certificate import Certificate, write_certificate
+from sdc.storage.results import write_search
 from sdc.utility.measures import Weights
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.server.streams import USERS, BruteForce, stream
+from tests.strategies import knows
 
 CRITERION = MinWidth(2, 6)
 NAMES = ("myopic", *DEFAULTS)
@@ -66,17 +71,17 @@ def truth(czech: Table) -> BruteForce:
 
 @pytest.fixture(scope="module")
 def judge(czech: Table) -> Judge:
-    return Judge(czech, CRITERION)
+    return Judge(czech, knows(czech, NOTHING), CRITERION)
 
 
 @pytest.fixture(scope="module")
 def first(czech: Table, judge: Judge) -> State:
-    return surveyed(judge, State.first(6, first_release("one-way", czech)[0]))
+    return surveyed(judge, State.first(6, first_release("one-way", czech, judge.known)[0]))
 
 
 @pytest.fixture(scope="module")
-def opening(first: State) -> Opening:
-    return Opening(CRITERION, first, 0.2, Weights.equal(6))
+def opening(judge: Judge, first: State) -> Opening:
+    return Opening(judge.known, CRITERION, first, 0.2, Weights.equal(6))
 
 
 # Courses
@@ -212,7 +217,7 @@ def test_a_round_serves_most_interest(seed: int, judge: Judge, first: State, tru
     own = judge.anew()
     chosen = round_of(own, state, waiting)
     larger = Release.of([*state.released.frontier, *chosen])
-    assert own.released == state.released
+    assert round_of(own, state, waiting) == chosen  # the judge learns nothing and releases nothing
     assert truth.is_safe(larger)
     every = (some for n in range(8) for some in combinations(asked, n))
     releases = (Release.of([*state.released.frontier, *some]) for some in every)
@@ -321,7 +326,7 @@ def history(judge: Judge, first: State, czech: Table, asked: list[tuple[int, str
 
 
 def subject(czech: Table) -> Subject:
-    return Subject(czech, CRITERION, ServerConfig(), Weights.equal(6))
+    return Subject(czech, knows(czech, NOTHING), CRITERION, ServerConfig(), Weights.equal(6))
 
 
 def test_a_history_under_its_own_rules_is_itself(judge: Judge, first: State, czech: Table, tmp_path: Path) -> None:
@@ -455,10 +460,29 @@ def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> 
 
 
 def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
-    assert first_release("total", czech)[0] == Release.of([])
-    assert first_release("one-way", czech)[0].sub_tables == 6
+    known = knows(czech, NOTHING)
+    assert first_release("total", czech, known)[0] == Release.of([])
+    assert first_release("one-way", czech, known)[0].sub_tables == 6
     with pytest.raises(ConfigError, match="it is neither 'one-way' nor 'total', nor the folder of a finished run"):
-        first_release(str(tmp_path), czech)
+        first_release(str(tmp_path), czech, known)
+
+
+def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, NOTHING, "ordered", min_width=6)
+    for name in ("assessment", "search", "release"):
+        (tmp_path / name).mkdir()
+    write_search(found, czech.schema, tmp_path / "search")
+    proof, known = found.judgement.proof, knows(czech, NOTHING)
+    write_certificate(Certificate(czech.digest, found.release, 2, 6, proof), czech.schema, tmp_path / "assessment")
+    released, shown = first_release(str(tmp_path), czech, known)
+    assert released == found.release
+    assert shown is not None
+    assert [part.variables for part in shown.parts] == [part.variables for part in proof.parts]
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    more = Table.of(czech.schema, czech.codes, czech.counts + 1)
+    for table, public in ((czech, knows(czech, NOTHING, zeros)), (more, knows(more, NOTHING))):
+        with pytest.raises(ConfigError, match="is the release of another table, or of one with other structural zeros"):
+            first_release(str(tmp_path), table, public)
 
 
 def test_a_page_is_the_same_for_the_same_facts(czech: Table, opening: Opening) -> None:

@@ -18,10 +18,9 @@ from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
-from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.recode import Recode
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
@@ -33,7 +32,7 @@ from sdc.search.remedies import Remedy
 from sdc.storage import results
 from sdc.storage.run_folder import folder_digest
 from sdc.utility.measures import Weights, utility_of
-from tests.strategies import inquiry_of
+from tests.strategies import inquiry_of, knows
 
 
 @pytest.mark.parametrize("rows", [7, 1 << 20])
@@ -62,7 +61,7 @@ def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("min_width", [6, 30, 1000])
 def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, "ordered", min_width=min_width)
+    found = find_release(czech, NOTHING, "ordered", min_width=min_width)
     results.write_search(found, czech.schema, tmp_path)
     assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, (), None)
     content = json.loads((tmp_path / "search.json").read_text())
@@ -71,7 +70,7 @@ def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_pa
 
 
 def test_decisions_that_tell_nothing_come_back(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, "simulatable", min_width=6, draws=5)
+    found = find_release(czech, NOTHING, "simulatable", min_width=6, draws=5)
     results.write_search(found, czech.schema, tmp_path)
     told = results.read_search(tmp_path, czech.schema)
     assert (told.release, told.simulated, told.reason) == (found.release, found.simulated, found.reason)
@@ -79,7 +78,7 @@ def test_decisions_that_tell_nothing_come_back(czech: Table, tmp_path: Path) -> 
 
 
 def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], best_subset=True)
+    found = find_release(czech, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], best_subset=True)
     results.write_search(found, czech.schema, tmp_path)
     told = results.read_search(tmp_path, czech.schema).required
     assert told is not None
@@ -93,7 +92,7 @@ def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path:
 
 
 def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, "ordered", min_width=10)
+    found = find_release(czech, NOTHING, "ordered", min_width=10)
     results.write_search(found, czech.schema, tmp_path)
     told = json.loads((tmp_path / "search.json").read_text())["blockers"]
     stopped = blockers(found.steps)
@@ -106,7 +105,7 @@ def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) ->
 
 @pytest.mark.parametrize("method", ["decomposable", "best"])
 def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, method, min_width=6, steps=500)
+    found = find_release(czech, NOTHING, method, min_width=6, steps=500)
     for folder in (tmp_path / "one", tmp_path / "other"):
         folder.mkdir()
         results.write_search(found, czech.schema, folder)
@@ -124,21 +123,21 @@ def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, 
 
 @pytest.mark.parametrize("weights", [Weights.equal(6), Weights((Fraction(2),) * 6)])
 def test_the_utility_by_name(weights: Weights, czech: Table) -> None:
-    found = utility_of(czech, Release.of([0b000011, 0b100000]), weights).facts
+    found = utility_of(czech, knows(czech, Release.of([0b000011, 0b100000])), weights).facts
     assert (found["sub_tables"], found["cells"], found["degrees_of_freedom"]) == (4, 10, 4)
     assert found.get("weighted") == (None if weights == Weights.equal(6) else 10)
     assert (found["reconstruction_method"], found["converged"]) == ("closed form", True)
 
 
 def test_a_reconstruction_that_is_not_affordable_is_said(czech: Table) -> None:
-    pairs = Release.of([0b000011, 0b000110, 0b000101])
+    pairs = knows(czech, Release.of([0b000011, 0b000110, 0b000101]))
     facts = utility_of(czech, pairs, Weights.equal(6), max_bytes=100).facts
     assert "MiB are allowed" in str(facts["not_reconstructed"])
     assert "mean_squared_error" not in facts
 
 
 def test_a_curve_comes_back(czech: Table, tmp_path: Path) -> None:
-    points = risk_utility_curve(czech, min_widths=[6, 2000], methods=["ordered"])
+    points = risk_utility_curve(czech, NOTHING, min_widths=[6, 2000], methods=["ordered"])
     results.write_curve(points, tmp_path)
     assert results.read_curve(tmp_path) == points
     assert points[1].min_width is None
@@ -159,7 +158,7 @@ def test_remedies_come_back(czech: Table, tmp_path: Path) -> None:
 def test_posteriors_come_back(czech: Table, tmp_path: Path) -> None:
     """Exact ones, one that was sampled, and one that no engine gives."""
     pairs = Release.of(st.of(pair) for pair in combinations(range(6), 2))
-    cells, known = czech.codes[czech.at_risk(2)], Knowledge.of(czech, pairs)
+    cells, known = czech.codes[czech.at_risk(2)], knows(czech, pairs)
     laws = laws_of(["released", "saturated"], [0.5], czech.schema)
     held = groups(CellMarginals(czech, cells), known, 0.9)
     told = (*summaries(czech, known, cells, laws, held, Sampling(20, 2)), Summary.none(laws[0], "too many cells"))
@@ -180,7 +179,7 @@ def test_posteriors_come_back(czech: Table, tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> None:
     states: list[SearchState] = []
-    find_release(czech, "decomposable", min_width=6, steps=100, on_round=states.append)
+    find_release(czech, NOTHING, "decomposable", min_width=6, steps=100, on_round=states.append)
     path = tmp_path / "search.checkpoint.json"
     assert results.read_checkpoint(path, "key") is None
     results.write_checkpoint(states[-1], "key", path)

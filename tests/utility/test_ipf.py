@@ -13,6 +13,7 @@ from hypothesis import strategies as hs
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -29,10 +30,11 @@ from tests.strategies import (
     dft_2x3x3,
     every_cell,
     frontier,
-    informed_tables_and_releases,
+    knows,
     scattered,
     schema_of,
     small_tables,
+    tables_and_knowledge,
     tables_and_releases,
 )
 
@@ -54,21 +56,26 @@ def textbook(start: Values, counts: Values, release: Release, sweeps: int) -> Va
     return values
 
 
-def possible(table: Table, release: Release) -> Values:
+def fit(table: Table, release: Release, **settings: Any) -> ipf.Fit:
+    """For whoever knows the release alone."""
+    return ipf.fit(table, knows(table, release), **settings)
+
+
+def possible(table: Table, known: Knowledge) -> Values:
     """1 where all released marginals are positive and no structural zero is, as the fit begins.
 
     Begun elsewhere the first sweep is another, and where a cell goes to 0 only slowly the two stay apart for long.
     """
-    counts, found = dense_counts(table), 1.0 - table.zeros.contains(every_cell(table.schema))
+    counts, found = dense_counts(table), 1.0 - known.zeros.contains(every_cell(table.schema))
     found = found.reshape(table.schema.sizes)
-    for element in release.frontier:
+    for element in known.release.frontier:
         others = tuple(v for v in range(counts.ndim) if not st.has(element, v))
         found = found * (counts.sum(axis=others, keepdims=True) > 0)
     return found
 
 
-def at_every_cell(fit: ipf.Fit) -> Values:
-    return fit.at(every_cell(fit.schema)).reshape(fit.schema.sizes)
+def at_every_cell(found: ipf.Fit) -> Values:
+    return found.at(every_cell(found.schema)).reshape(found.schema.sizes)
 
 
 def marginals(table: Table, *names: str) -> list[Marginal]:
@@ -88,28 +95,28 @@ def pairs(ab: list[int], bc: list[int], ac: list[int]) -> list[Marginal]:
 @given(tables_and_releases())
 def test_agrees_with_the_dense_textbook_iteration(case: tuple[Table, Release]) -> None:
     table, release = case
-    fit = ipf.fit(table, release, stop=LOOSE)
-    book = textbook(possible(table, release), dense_counts(table), release, max(fit.sweeps, 2))
-    assert at_every_cell(fit) == pytest.approx(book, abs=1e-8)
+    found = fit(table, release, stop=LOOSE)
+    book = textbook(possible(table, knows(table, release)), dense_counts(table), release, max(found.sweeps, 2))
+    assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
-@given(informed_tables_and_releases())
-def test_structural_zeros_stay_zero(case: tuple[Table, Release]) -> None:
-    table, release = case
-    fit = ipf.fit(table, release, stop=LOOSE)
-    assert not at_every_cell(fit)[table.zeros.contains(every_cell(table.schema)).reshape(table.schema.sizes)].any()
-    book = textbook(possible(table, release), dense_counts(table), release, max(fit.sweeps, 2))
-    assert at_every_cell(fit) == pytest.approx(book, abs=1e-8)
+@given(tables_and_knowledge())
+def test_structural_zeros_stay_zero(case: tuple[Table, Knowledge]) -> None:
+    table, known = case
+    found = ipf.fit(table, known, stop=LOOSE)
+    assert not at_every_cell(found)[known.zeros.contains(every_cell(table.schema)).reshape(table.schema.sizes)].any()
+    book = textbook(possible(table, known), dense_counts(table), known.release, max(found.sweeps, 2))
+    assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
 @given(tables_and_releases())
 def test_fits_the_non_zero_cells_alone(case: tuple[Table, Release]) -> None:
     table, release = case
-    fit = ipf.fit(table, release, support="non-zero", stop=LOOSE)
-    assert np.array_equal(fit.cells, table.codes)
-    assert fit.method == "ipf"
-    book = textbook(dense_counts(table) > 0, dense_counts(table), release, fit.sweeps)
-    assert at_every_cell(fit) == pytest.approx(book, abs=1e-8)
+    found = fit(table, release, support="non-zero", stop=LOOSE)
+    assert np.array_equal(found.cells, table.codes)
+    assert found.method == "ipf"
+    book = textbook(dense_counts(table) > 0, dense_counts(table), release, found.sweeps)
+    assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -122,7 +129,7 @@ def test_agrees_with_ipfn(seed: int) -> None:
     axes = [list(st.members(element)) for element in release.frontier]
     sums = [counts.sum(axis=tuple(v for v in range(4) if v not in kept)).astype(float) for kept in axes]
     theirs = ipfn(np.ones(sizes), sums, axes, convergence_rate=1e-12, rate_tolerance=0).iteration()
-    ours = ipf.fit(table, release, stop=ipf.Stop(tolerance=1e-9))
+    ours = fit(table, release, stop=ipf.Stop(tolerance=1e-9))
     assert ours.converged
     assert at_every_cell(ours) == pytest.approx(theirs, abs=1e-6)
 
@@ -131,18 +138,18 @@ def test_agrees_with_ipfn(seed: int) -> None:
 def test_the_largest_deviation_is_that_of_the_values(support: ipf.Support) -> None:
     table, release = scattered(), all_ways(5, 2)
     for sweeps in (1, 3, 2000):
-        fit = ipf.fit(table, release, support=support, stop=ipf.Stop(tolerance=0.01, max_sweeps=sweeps))
-        values, counts = at_every_cell(fit), dense_counts(table)
+        found = fit(table, release, support=support, stop=ipf.Stop(tolerance=0.01, max_sweeps=sweeps))
+        values, counts = at_every_cell(found), dense_counts(table)
         others = [tuple(v for v in range(5) if not st.has(element, v)) for element in release.frontier]
         deviation = max(abs(values.sum(axis=axes) - counts.sum(axis=axes)).max() for axes in others)
-        assert fit.deviation == pytest.approx(deviation, abs=1e-9)
-        assert fit.converged == (deviation <= 0.01)
-    assert fit.converged
-    assert 3 < fit.sweeps < 2000
+        assert found.deviation == pytest.approx(deviation, abs=1e-9)
+        assert found.converged == (deviation <= 0.01)
+    assert found.converged
+    assert 3 < found.sweeps < 2000
 
 
 def test_the_same_fit_twice() -> None:
-    one, other = (ipf.fit(scattered(), all_ways(5, 2)) for _ in range(2))
+    one, other = (fit(scattered(), all_ways(5, 2)) for _ in range(2))
     assert one.values.tobytes() == other.values.tobytes()
     with pytest.raises(ValueError, match="read-only"):
         one.values[0] = 1
@@ -155,55 +162,55 @@ def test_the_same_fit_twice() -> None:
 def test_the_closed_form_is_the_limit_of_ipf(table: Table, data: hs.DataObject) -> None:
     """On a decomposable release IPF ends after one sweep in perfect order, and in any order it converges."""
     release = data.draw(decomposable_releases(len(table.schema)))
-    fit = ipf.fit(table, release, stop=LOOSE)
-    assert (fit.method, fit.sweeps, fit.converged) == ("closed form", 0, True)
+    found = fit(table, release, stop=LOOSE)
+    assert (found.method, found.sweeps, found.converged) == ("closed form", 0, True)
     book = textbook(np.ones(table.schema.sizes), dense_counts(table), release, SWEEPS)
-    assert at_every_cell(fit) == pytest.approx(book, abs=1e-6)
+    assert at_every_cell(found) == pytest.approx(book, abs=1e-6)
 
 
 def test_race_by_income_and_income_by_gender() -> None:
     """[DFT] table 1: given income, gender and race are independent."""
     table = dft_2x3x3()
     counts = dense_counts(table)
-    fit = ipf.fit(table, frontier("BC", "AC"))
-    assert fit.method == "closed form"
+    found = fit(table, frontier("BC", "AC"))
+    assert found.method == "closed form"
     conditional = counts.sum(axis=0)[None] * counts.sum(axis=1)[:, None] / counts.sum(axis=(0, 1))
-    assert at_every_cell(fit) == pytest.approx(conditional)
+    assert at_every_cell(found) == pytest.approx(conditional)
 
 
 def test_a_variable_in_no_sub_table_is_uniform() -> None:
     table = dft_2x3x3()
-    fit = ipf.fit(table, frontier("A"))
-    assert (fit.variables, fit.spread, len(fit.cells)) == (1, 9, 2)
-    assert at_every_cell(fit)[0] == pytest.approx(np.full((3, 3), 356 / 9))
-    total = ipf.fit(table, Release.of([]))
+    found = fit(table, frontier("A"))
+    assert (found.variables, found.spread, len(found.cells)) == (1, 9, 2)
+    assert at_every_cell(found)[0] == pytest.approx(np.full((3, 3), 356 / 9))
+    total = fit(table, Release.of([]))
     assert at_every_cell(total) == pytest.approx(np.full((2, 3, 3), table.total / 18))
 
 
 def test_a_variable_of_one_category_keeps_the_closed_form() -> None:
     """AC, BC and AB make a cycle, but C has one category."""
     table = dense(schema_of([2, 2, 1]), [1, 2, 3, 4])
-    fit = ipf.fit(table, frontier("AB", "BC", "AC"))
-    assert fit.method == "closed form"
-    assert at_every_cell(fit).ravel() == pytest.approx([1, 2, 3, 4])
+    found = fit(table, frontier("AB", "BC", "AC"))
+    assert found.method == "closed form"
+    assert at_every_cell(found).ravel() == pytest.approx([1, 2, 3, 4])
 
 
 def test_structural_zeros_within_a_sub_table_keep_the_closed_form() -> None:
     table = dense(schema_of([2, 2, 2]), [0, 0, 3, 4, 5, 6, 7, 8])
-    within = table.with_zeros(StructuralZeros((((0, (0,)), (1, (0,))),)))
-    across = table.with_zeros(StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),)))
-    assert ipf.fit(within, frontier("AB", "BC")).method == "closed form"
-    assert ipf.fit(across, frontier("AB", "BC")).method == "ipf"
+    within, across = ((0, (0,)), (1, (0,))), ((0, (0,)), (1, (0,)), (2, (0,)))
+    for pattern, method in ((within, "closed form"), (across, "ipf")):
+        known = knows(table, frontier("AB", "BC"), StructuralZeros((pattern,)))
+        assert ipf.fit(table, known).method == method
 
 
 def test_expected_counts_at_chosen_cells_only() -> None:
     """A chain over 63 variables: cells are looked at one by one."""
     schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(63)))
     table = Table.of(schema, np.random.default_rng(0).integers(0, 4, (300, 63)))
-    release = Release.of(st.of({v, v + 1}) for v in range(62))
-    tree = ipf.tree_of(schema, ipf.marginals_of(table, release), table.zeros)
+    known = knows(table, Release.of(st.of({v, v + 1}) for v in range(62)))
+    tree = ipf.tree_of(schema, ipf.marginals_of(table, known), known.zeros)
     assert tree is not None
-    values = expected(ipf.marginals_of(table, release), tree, table.codes[:2], st.full(63))
+    values = expected(ipf.marginals_of(table, known), tree, table.codes[:2], st.full(63))
     pair = [table.marginal_at(st.of({v, v + 1}), table.codes[:2]) for v in range(62)]
     one = [table.marginal_at(st.of({v}), table.codes[:2]) for v in range(1, 62)]
     assert values == pytest.approx(np.exp(np.log(pair).sum(axis=0) - np.log(one).sum(axis=0)))
@@ -212,16 +219,16 @@ def test_expected_counts_at_chosen_cells_only() -> None:
 # The possible cells
 
 
-@given(informed_tables_and_releases())
-def test_possible_cells_are_those_of_which_all_marginals_are_positive(case: tuple[Table, Release]) -> None:
-    table, release = case
+@given(tables_and_knowledge())
+def test_possible_cells_are_those_of_which_all_marginals_are_positive(case: tuple[Table, Knowledge]) -> None:
+    table, known = case
     cells = every_cell(table.schema)
-    positive = np.all([table.marginal_at(element, cells) > 0 for element in release.frontier], axis=0)
-    possible = cells[positive & ~table.zeros.contains(cells)]
-    fit = ipf.fit(table, release, stop=ipf.Stop(tolerance=1, max_sweeps=1))
-    kept = list(st.members(fit.variables))
-    assert {tuple(cell) for cell in fit.cells.tolist()} == {tuple(cell) for cell in possible[:, kept].tolist()}
-    assert len(fit.cells) * fit.spread >= len(possible)
+    positive = np.all([table.marginal_at(element, cells) > 0 for element in known.release.frontier], axis=0)
+    possible = cells[positive & ~known.zeros.contains(cells)]
+    found = ipf.fit(table, known, stop=ipf.Stop(tolerance=1, max_sweeps=1))
+    kept = list(st.members(found.variables))
+    assert {tuple(cell) for cell in found.cells.tolist()} == {tuple(cell) for cell in possible[:, kept].tolist()}
+    assert len(found.cells) * found.spread >= len(possible)
 
 
 def test_a_sparse_support_of_a_table_beyond_64_bits() -> None:
@@ -229,10 +236,10 @@ def test_a_sparse_support_of_a_table_beyond_64_bits() -> None:
     schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(40)))
     table = Table.of(schema, np.repeat(np.arange(4), [1, 2, 3, 4])[:, None].repeat(40, axis=1))
     cycle = Release.of(st.of({v, (v + 1) % 40}) for v in range(40))
-    fit = ipf.fit(table, cycle)
-    assert fit.method == "ipf"
-    assert fit.cells.tolist() == [[code] * 40 for code in range(4)]
-    assert fit.values == pytest.approx([1, 2, 3, 4])
+    found = fit(table, cycle)
+    assert found.method == "ipf"
+    assert found.cells.tolist() == [[code] * 40 for code in range(4)]
+    assert found.values == pytest.approx([1, 2, 3, 4])
 
 
 def test_more_cells_than_memory_are_refused() -> None:
@@ -240,10 +247,10 @@ def test_more_cells_than_memory_are_refused() -> None:
     table = Table.of(schema, np.random.default_rng(0).integers(0, 4, (500, 40)))
     cycle = Release.of(st.of({v, (v + 1) % 40}) for v in range(40))
     with pytest.raises(InputError, match=r"fitting 16,777,216 cells needs 2,176 MiB; 1,024 MiB are allowed"):
-        ipf.fit(table, cycle)
+        fit(table, cycle)
     with pytest.raises(InputError, match="fit the non-zero cells only"):
-        ipf.fit(czech(), all_ways(6, 2), max_bytes=1000)
-    assert ipf.fit(table, cycle, support="non-zero").converged
+        fit(czech(), all_ways(6, 2), max_bytes=1000)
+    assert fit(table, cycle, support="non-zero").converged
 
 
 # Marginals without their table
@@ -253,7 +260,7 @@ def test_more_cells_than_memory_are_refused() -> None:
 def test_marginals_alone_give_the_same_fit(case: tuple[Table, Release]) -> None:
     table, release = case
     given_alone = [Marginal.of(table, subtable) for subtable in release]
-    one, other = ipf.fit(table, release, stop=LOOSE), ipf.fit_marginals(given_alone, stop=LOOSE)
+    one, other = fit(table, release, stop=LOOSE), ipf.fit_marginals(given_alone, stop=LOOSE)
     assert np.array_equal(one.cells, other.cells)
     assert np.array_equal(one.values, other.values)
 
@@ -311,10 +318,10 @@ def test_marginals_in_agreement_that_no_table_has() -> None:
     """A = B and B = C, yet A differs from C: where always, no cell is left; where mostly, IPF goes in circles."""
     with pytest.raises(InputError, match=r"A\*B has the count 5 at A = 0, B = 0, where every cell .* has 0 in another"):
         ipf.fit_marginals(pairs([5, 0, 0, 5], [5, 0, 0, 5], [0, 5, 5, 0]))
-    fit = ipf.fit_marginals(pairs([49, 1, 1, 49], [49, 1, 1, 49], [1, 49, 49, 1]))
-    assert not fit.converged
-    assert fit.sweeps == 1000
-    assert fit.deviation > 1
+    found = ipf.fit_marginals(pairs([49, 1, 1, 49], [49, 1, 1, 49], [1, 49, 49, 1]))
+    assert not found.converged
+    assert found.sweeps == 1000
+    assert found.deviation > 1
 
 
 # Bad input
@@ -323,21 +330,23 @@ def test_marginals_in_agreement_that_no_table_has() -> None:
 def test_settings_that_cannot_end_are_refused() -> None:
     for tolerance in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"tolerance = .*: give the deviation allowed in records, more than 0"):
-            ipf.fit(czech(), all_ways(6, 2), stop=ipf.Stop(tolerance=tolerance))
+            fit(czech(), all_ways(6, 2), stop=ipf.Stop(tolerance=tolerance))
     with pytest.raises(InputError, match="max_sweeps = 0: give at least 1"):
         ipf.fit_marginals(marginals(czech(), "A"), stop=ipf.Stop(max_sweeps=0))
     misspelt: Any = "nonzero"
     with pytest.raises(InputError, match="support = 'nonzero': choose possible or non-zero"):
-        ipf.fit(czech(), all_ways(6, 2), support=misspelt)
+        fit(czech(), all_ways(6, 2), support=misspelt)
 
 
 def test_what_the_table_does_not_have_is_refused() -> None:
     with pytest.raises(ReleaseError, match="names variable number 7"):
-        ipf.fit(czech(), frontier("AH"))
+        fit(czech(), frontier("AH"))
+    with pytest.raises(ReleaseError, match=r"what is known is of 1841 records .*; give what is known of this table"):
+        ipf.fit(scattered(), knows(czech(), frontier("AB")))
     with pytest.raises(ReleaseError, match="names variable number 7"):
         Marginal.of(czech(), frontier("AH").frontier[0])
     with pytest.raises(InputError, match="outside the table"):
-        ipf.fit(czech(), all_ways(6, 2)).at(np.full((1, 6), 2))
+        fit(czech(), all_ways(6, 2)).at(np.full((1, 6), 2))
 
 
 def test_marginals_that_are_none_are_refused() -> None:
@@ -362,7 +371,7 @@ def test_nltcs_all_two_way(public_data: Any) -> None:
 
     table = read_table(public_data("nltcs_cells.parquet"))
     release = Release.of(st.of(pair) for pair in combinations(range(16), 2))
-    fit = ipf.fit(table, release)
-    assert fit.converged
-    assert fit.sweeps <= 80
-    assert len(fit.cells) == 1 << 16
+    found = fit(table, release)
+    assert found.converged
+    assert found.sweeps <= 80
+    assert len(found.cells) == 1 << 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as hs
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
@@ -26,9 +28,11 @@ from tests.strategies import (
     dense,
     every_cell,
     frontier,
-    informed_tables_and_releases,
+    knows,
+    scattered,
     schema_of,
     small_tables,
+    tables_and_knowledge,
 )
 
 TIGHT = ipf.Stop(tolerance=1e-6, max_sweeps=20_000)
@@ -141,35 +145,45 @@ def test_weights_that_no_sum_can_hold() -> None:
 # Reconstruction
 
 
+def fit(table: Table, release: Release) -> ipf.Fit:
+    """For whoever knows the release alone."""
+    return ipf.fit(table, knows(table, release))
+
+
+def reconstruction(table: Table, release: Release, **settings: Any) -> measures.Reconstruction:
+    return measures.reconstruction(table, knows(table, release), **settings)
+
+
 def error_of(table: Table, release: Release, stop: ipf.Stop = ipf.STOP) -> float:
-    return measures.reconstruction(table, release, stop=stop).mean_squared_error
+    return reconstruction(table, release, stop=stop).mean_squared_error
 
 
-def dense_error(table: Table, fit: ipf.Fit) -> float:
+def dense_error(table: Table, found: ipf.Fit) -> float:
     cells = every_cell(table.schema)
-    return float(np.square(table.count_at(cells) - fit.at(cells)).mean())
+    return float(np.square(table.count_at(cells) - found.at(cells)).mean())
 
 
-@given(informed_tables_and_releases())
-def test_reconstruction_error_is_that_of_the_dense_table(case: tuple[Table, Release]) -> None:
-    table, release = case
+@given(tables_and_knowledge())
+def test_reconstruction_error_is_that_of_the_dense_table(case: tuple[Table, Knowledge]) -> None:
+    table, known = case
     stop = ipf.Stop(tolerance=0.5, max_sweeps=20_000)
-    fit = ipf.fit(table, release, stop=stop)
-    assert measures.mean_squared_error(table, fit) == pytest.approx(dense_error(table, fit), abs=1e-9)
-    assert error_of(table, release, stop) == pytest.approx(dense_error(table, fit), abs=1e-9)
+    found = ipf.fit(table, known, stop=stop)
+    error = pytest.approx(dense_error(table, found), abs=1e-9)
+    assert measures.mean_squared_error(table, found) == error
+    assert measures.reconstruction(table, known, stop=stop).mean_squared_error == error
 
 
 @given(small_tables(max_records=12), hs.data())
 def test_the_junction_tree_sums_what_is_not_listed(table: Table, data: hs.DataObject) -> None:
     release = data.draw(decomposable_releases(len(table.schema)))
-    fit = ipf.fit(table, release)
-    assert fit.method == "closed form"
-    assert error_of(table, release) == pytest.approx(dense_error(table, fit), abs=1e-9)
+    found = fit(table, release)
+    assert found.method == "closed form"
+    assert error_of(table, release) == pytest.approx(dense_error(table, found), abs=1e-9)
 
 
 def test_the_full_table_is_reconstructed() -> None:
     assert error_of(czech(), frontier("ABCDEF")) == 0
-    assert measures.mean_squared_error(czech(), ipf.fit(czech(), frontier("ABCDEF"))) == 0
+    assert measures.mean_squared_error(czech(), fit(czech(), frontier("ABCDEF"))) == 0
 
 
 def test_nothing_released_leaves_the_mean() -> None:
@@ -192,26 +206,28 @@ def test_decomposable_releases_of_tables_beyond_64_bits() -> None:
     chain = Release.of(st.of({v, v + 1}) for v in range(39))
     assert error_of(table, chain) == pytest.approx(500 / 4**40, rel=1e-6)
     few = Release.of([3, 4])
-    assert ipf.fit(table, few).at(table.codes).max() < 500 / 4**37
-    assert measures.mean_squared_error(table, ipf.fit(table, few)) == pytest.approx(error_of(table, few))
+    assert fit(table, few).at(table.codes).max() < 500 / 4**37
+    assert measures.mean_squared_error(table, fit(table, few)) == pytest.approx(error_of(table, few))
 
 
 def test_a_reconstruction_says_how_it_was_found() -> None:
-    one = measures.reconstruction(czech(), all_ways(6, 2), stop=ipf.Stop(tolerance=1e-6, max_sweeps=1))
+    one = reconstruction(czech(), all_ways(6, 2), stop=ipf.Stop(tolerance=1e-6, max_sweeps=1))
     assert (one.method, one.sweeps, one.converged) == ("ipf", 1, False)
     assert one.deviation > 1e-6
-    all_sweeps = measures.reconstruction(czech(), all_ways(6, 2), stop=TIGHT)
+    all_sweeps = reconstruction(czech(), all_ways(6, 2), stop=TIGHT)
     assert (all_sweeps.method, all_sweeps.converged) == ("ipf", True)
     assert 1 < all_sweeps.sweeps < TIGHT.max_sweeps
-    tree = measures.reconstruction(czech(), frontier("AB", "BC"))
+    tree = reconstruction(czech(), frontier("AB", "BC"))
     assert (tree.method, tree.sweeps, tree.deviation, tree.converged) == ("closed form", 0, 0.0, True)
 
 
 def test_reconstruction_refuses_what_the_fit_refuses() -> None:
     with pytest.raises(ReleaseError, match="names variable number 7"):
-        measures.reconstruction(czech(), frontier("AH"))
+        reconstruction(czech(), frontier("AH"))
+    with pytest.raises(ReleaseError, match=r"what is known is of 1841 records .*; give what is known of this table"):
+        measures.reconstruction(scattered(), knows(czech(), frontier("AB")))
     with pytest.raises(InputError, match="MiB are allowed"):
-        measures.reconstruction(czech(), all_ways(6, 2), max_bytes=1000)
+        reconstruction(czech(), all_ways(6, 2), max_bytes=1000)
 
 
 def test_an_empty_table() -> None:

@@ -13,7 +13,6 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
-from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Codes, Table
@@ -23,7 +22,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.weighted.choice import WeightedRelease, choose, is_kept
 from sdc.weighted.pairs import Pairs, WeightedKnowledge
-from tests.strategies import dense_counts, every_cell
+from tests.strategies import dense_counts, every_cell, knows
 
 SIZES = (2, 2, 3)
 SCHEMA = Schema(tuple(Variable(name, tuple("012"[:size])) for name, size in zip("abc", SIZES, strict=True)))
@@ -53,7 +52,7 @@ def samples(draw: hs.DrawFn) -> tuple[Table, Weights]:
 
 
 def chosen(table: Table, weights: Weights, release: Release, base: int, programs: int = 10_000) -> WeightedRelease:
-    known, criterion = Knowledge.of(table, release), MinWidth(2, 1)
+    known, criterion = knows(table, release), MinWidth(2, 1)
     proof = criterion.judge(table, known, criterion.bank(table), Effort()).proof
     return choose(table, weights, known, criterion, proof, base * UNIT, IN_PROCESS, programs)
 
@@ -92,7 +91,7 @@ def widths(table: Table, weights: Weights, known: WeightedKnowledge) -> npt.NDAr
 def test_what_goes_out_narrows_no_cell(sample: tuple[Table, Weights], release: Release, base: int) -> None:
     table, weights = sample
     found = chosen(table, weights, release, base)
-    known = WeightedKnowledge(Knowledge.of(table, release), WeightRanges.of(table, weights), found.totals, base * UNIT)
+    known = WeightedKnowledge(knows(table, release), WeightRanges.of(table, weights), found.totals, base * UNIT)
     assert found.pairs.feasible(table, weights, known).all()
     if found.totals:
         assert is_kept(table, MinWidth(2, 1), found.pairs)
@@ -106,7 +105,7 @@ def test_weights_of_a_category_tell_counts() -> None:
     release = Release.of([0b101, 0b110])
     assert 0b110 in chosen(table, weights, release, 1).withheld
     ranges = WeightRanges.of(table, weights)
-    known = WeightedKnowledge(Knowledge.of(table, release), ranges, (0b110,), UNIT)
+    known = WeightedKnowledge(knows(table, release), ranges, (0b110,), UNIT)
     assert widths(table, weights, known).max() == 0
     assert widths(table, weights, WeightedKnowledge(known.counts, ranges, (0b101,), UNIT)).min() == 4
     # rounded to more than all of them weigh, nothing is told
@@ -141,7 +140,7 @@ def test_forged_pairs_are_refused() -> None:
     records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
     table, weights = weighted(records, [10 + k for k in range(len(records))])
     release = RELEASES[2]
-    known = WeightedKnowledge(Knowledge.of(table, release), WeightRanges.of(table, weights), (0b001, 0b010), 50 * UNIT)
+    known = WeightedKnowledge(knows(table, release), WeightRanges.of(table, weights), (0b001, 0b010), 50 * UNIT)
     cells = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 0], [1, 0, 0]], np.uint16)
     changes, own = np.array([-1, -1, 1, 1]), weights.totals[table.schema.keys.matching(table.codes, cells)]
 
@@ -173,5 +172,5 @@ def test_the_release_is_judged_safe_first() -> None:
     """What the tests above rest on: each of these releases keeps a width of 1 somewhere."""
     records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
     table, criterion = Table.of(SCHEMA, records), MinWidth(2, 1)
-    known = Knowledge.of(table, RELEASES[2])
+    known = knows(table, RELEASES[2])
     assert criterion.judge(table, known, criterion.bank(table), Effort()).verdict is Verdict.SAFE
