@@ -99,19 +99,17 @@ def knowledge(
     release: Release | Sequence[str] = NOTHING,
     *,
     structural_zeros: str | Path | StructuralZeros | None = None,
-    hierarchies: Mapping[str, Sequence[str]] | None = None,
 ) -> Knowledge:
     """What everybody knows of a table: sub-tables that are public, and cells that are impossible.
 
     structural_zeros  these, or a YAML file of patterns, see `sdc.ingest.structural_zeros`
-    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}: in
-                      which coarser category each category is becomes known, as structural zeros
 
+    In which group of a level each category is is a part of the table's schema, see `read_table`, and known too.
     ReleaseError as `release_of`, InputError where a record is in an impossible cell.
     """
-    given = structural_zeros if isinstance(structural_zeros, StructuralZeros) else None
-    found = zeros_of(table, None if isinstance(structural_zeros, StructuralZeros) else structural_zeros, hierarchies)
-    return Knowledge.of(table, release_of(table, release), found.join(given or NO_ZEROS))
+    given = structural_zeros
+    zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
+    return Knowledge.of(table, release_of(table, release), zeros)
 
 
 def known_of(table: Table, public: Public) -> Knowledge:
@@ -218,7 +216,6 @@ def redesign(
     table: Table,
     public: Public,
     sub_table: str,
-    hierarchies: Mapping[str, Sequence[str]],
     *,
     min_width: int,
     small_count: int = 2,
@@ -226,17 +223,13 @@ def redesign(
 ) -> Redesign | None:
     """What may go out with a release instead of a sub-table `age*race`: coarser levels of it, with the least loss.
 
-    hierarchies  levels of one variable by names of variables, the coarsest first, as a config has them
-
-    None where nothing may. Errors as for `assess`; InputError for a hierarchy that the table does not have.
+    Levels are those of the table's schema, see `read_table`. None where nothing may. Errors as for `assess`.
     """
-    from sdc.ingest.hierarchies import hierarchies_of
     from sdc.search.redesign import redesign as redesigned
 
     known, effort = known_of(table, public), Effort(Budget(), executor=executor)
     inquiry = Inquiry(table, known, MinWidth(small_count, min_width), effort=effort)
-    asked, levels = st.parse(sub_table, table.schema), hierarchies_of(hierarchies, table.schema)
-    return redesigned(inquiry, known.release, asked, levels)
+    return redesigned(inquiry, known.release, st.parse(sub_table, table.schema))
 
 
 def ordered_release(

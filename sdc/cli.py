@@ -263,11 +263,10 @@ def why_command(
             forbid=about.forbid,
             executor=executor,
         )
-        levels = {} if about.build is None else about.config.table.hierarchies
         instead = None
         if redesign and not found.released:
             instead = api.redesign(
-                about.table, held, sub_table, levels, min_width=min_width, small_count=count, executor=executor
+                about.table, held, sub_table, min_width=min_width, small_count=count, executor=executor
             )
     facts = reason_facts(found, about.table.schema)
     if redesign:

@@ -54,12 +54,12 @@ def round_command(
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         _write_table(out, api.rounded_table(table, rounded, title=f"{sub_table}"))
-    names = table.schema.names
+    names = _names(table)
     margins = ["*".join(names[axis] for axis in axes) or "(total)" for axes in rounded.margins]
     if as_json:
         print_json(
             {
-                "sub_table": list(names),
+                "sub_table": names,
                 "base": base,
                 "margins": margins,
                 "cells": rounded.cells(table),
@@ -92,6 +92,7 @@ def suppress(
     Whether fewer would do helps with that, and is confidential.
     """
     from sdc import api
+    from sdc.model import subtable as st
 
     _require_new(out, OF_ROWS)
     about = _subject(subject, variables, structural_zeros, "suppress")
@@ -108,12 +109,12 @@ def suppress(
     rows = found.rows(table)
     if out is not None:
         _write_rows(out, rows)
-    withheld, names = int(found.withheld.sum()), table.schema.names
-    margins = ["*".join(n for n in names if n != out) or "(total)" for out in reversed(names)]
+    withheld, schema = int(found.withheld.sum()), table.schema
+    margins = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
     if as_json:
         print_json(
             {
-                "sub_table": list(names),
+                "sub_table": _names(table),
                 "public_margins": margins,
                 "withheld_cells": withheld,
                 "withheld_records": found.weight,
@@ -197,6 +198,13 @@ def magnitude(
     if len(by) > 1:
         print(f"the tables by {', '.join(by)} were judged together")
     print(f"{ALONE}\n{SUMS}")
+
+
+def _names(table: Table) -> list[str]:
+    """Of the variables that the table is by; of an axis and its levels the axis."""
+    from sdc.model import subtable as st
+
+    return st.names(st.full(len(table.schema)), table.schema)
 
 
 def _judged(beside: bool, *notes: str) -> dict[str, Any]:

@@ -314,7 +314,8 @@ class TableConfig(Section):
         dict[Text, tuple[Text, ...]],
         Field(
             description="variables that are levels of one, a list from the coarsest to the finest under a name; in "
-            "which coarser category each category is, is taken to be public"
+            "which coarser category each category is, is taken to be public; categories of theirs that no record has "
+            "are left out"
         ),
     ] = {}
     max_categories: Annotated[

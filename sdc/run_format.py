@@ -47,6 +47,7 @@ CATALOGUE, INDEX = "catalogue.json", "index.html"
 SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub"
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
+LEVELS = "levels"  # which category of a coarser variable each category of a published one is in
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records

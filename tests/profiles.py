@@ -1,4 +1,4 @@
-"""How many random cases a test takes: few and always the same in CI, many new ones in the nightly command."""
+"""How many random cases a test takes: few and always the same in CI, many new ones in the nightly command, or more."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 
 from hypothesis import settings
 
-SHARE = {"ci": Fraction(1, 8), "nightly": Fraction(1)}
+SHARE = {"ci": Fraction(1, 8), "nightly": Fraction(1), "long": Fraction(20)}
 """Of the examples that a test names, those that are taken under each profile."""
 
 FEWEST = 15
 
 
 def register_profiles() -> None:
-    """`--hypothesis-profile nightly` takes the other one; its cases are those of `--hypothesis-seed`."""
+    """`--hypothesis-profile nightly` or `long` takes another one; its cases are those of `--hypothesis-seed`."""
     settings.register_profile("ci", derandomize=True, deadline=None)
-    settings.register_profile("nightly", derandomize=False, deadline=None, print_blob=True)
+    for name in ("nightly", "long"):
+        settings.register_profile(name, derandomize=False, deadline=None, print_blob=True)
     settings.load_profile("ci")
 
 

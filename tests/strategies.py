@@ -171,7 +171,8 @@ def structural_zeros(draw: hs.DrawFn, table: Table) -> StructuralZeros:
 
 
 def _is_consistent(zeros: StructuralZeros, table: Table) -> bool:
-    return not zeros.contains(table.codes).any() and not zeros.contains(every_cell(table.schema)).all()
+    schema = table.schema
+    return not zeros.contains(table.codes, schema).any() and not zeros.contains(every_cell(schema), schema).all()
 
 
 @hs.composite
@@ -209,7 +210,7 @@ def gives_feasible(table: Table, known: Knowledge, cells: Codes, changes: Counts
     before = dense_counts(table)
     after = before.copy()
     np.add.at(after, tuple(cells.T), changes)
-    impossible = known.zeros.contains(every_cell(table.schema)).reshape(before.shape)
+    impossible = known.zeros.contains(every_cell(table.schema), table.schema).reshape(before.shape)
     summed = [tuple(v for v in range(before.ndim) if not st.has(element, v)) for element in known.release.frontier]
     same = all(np.array_equal(before.sum(axis=axes), after.sum(axis=axes)) for axes in summed)
     return same and after.min() >= 0 and not after[impossible].any() and len(np.unique(cells, axis=0)) == len(cells)
@@ -260,7 +261,7 @@ def _shown_by_part(table: Table, known: Knowledge, cells: Codes, part: Component
     assert all(element in cover for element in public.release.frontier)
     assert all(subtable in cover for subtable in zeros.subtables)
     marginals = CellMarginals(inside, cells[:, kept])
-    found = explicit_bounds(marginals, part.cover, knows(inside, cover).is_floating).tolist()
+    found = explicit_bounds(marginals, part.cover, knows(inside, cover).is_floating(marginals.cells)).tolist()
     for changed, changes in part.differences:
         assert gives_feasible(inside, public, changed, changes)
         for row, cell in enumerate(marginals.cells.tolist()):

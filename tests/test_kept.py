@@ -68,7 +68,9 @@ def test_examples_are_scaled_once_and_few_are_all_taken() -> None:
     assert counts == [profiles.scaled(200), profiles.scaled(3)]
 
 
-@pytest.mark.parametrize(("profile", "counts"), [("ci", [25, 15, 3]), ("nightly", [200, 20, 3])])
+@pytest.mark.parametrize(
+    ("profile", "counts"), [("ci", [25, 15, 3]), ("nightly", [200, 20, 3]), ("long", [4000, 400, 60])]
+)
 def test_the_cases_of_a_profile(profile: str, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "settings", SimpleNamespace(get_current_profile_name=lambda: profile))
     assert [profiles.scaled(cases) for cases in (200, 20, 3)] == counts

@@ -914,7 +914,7 @@ def test_components_that_forget_a_structural_zero(tmp_path: Path) -> None:
     bounds, certificate = proven(table, release, 2, 1)
     pattern = next(
         p for a in (0, 1) for c in (0, 1) for f in (0, 1)
-        if not StructuralZeros((p := ((0, (a,)), (2, (c,)), (5, (f,))),)).contains(table.codes).any()
+        if not StructuralZeros((p := ((0, (a,)), (2, (c,)), (5, (f,))),)).contains(table.codes, table.schema).any()
     )  # fmt: skip
     zeros = StructuralZeros((pattern,))
     found = verify(forged(tmp_path / "run", table, replace(certificate, zeros=zeros), bounds))

@@ -93,8 +93,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "labels": {"variables": {"a": {"label": "first"}}},
         "publication": {"title": "Records", "formats": ["csv", "parquet"]},
     },
+    "levels": {
+        "table": {
+            "path": "records.parquet",
+            "variables": ["a", "b", "c", "d", "e", "half"],
+            "hierarchies": {"first": ["half", "a"]},
+        },
+        "risk": {"min_width": 4, "undecided": "outer"},
+        "release": {"refute_cells": 0, "require": ["half*b"], "seconds": 5},
+    },
     "weighted": {
-        "table": {"path": "records.parquet", "weight": "w"},
+        "table": {"path": "records.parquet", "variables": ["a", "b", "c", "d", "e"], "weight": "w"},
         "risk": {"min_width": 4},
         "weighted": {"round": 500},
     },
@@ -110,9 +119,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     a = np.where((a == 3) & (b == 2), 0, a)
     e = (generator.random(4000) ** 3 * 5).astype(int)
     weights = np.round(generator.lognormal(5, 0.7, 4000), 2)
-    pq.write_table(
-        pa.table({"a": a, "b": b, "c": (a + c) % 4, "d": d, "e": e, "w": weights}), folder / "records.parquet"
-    )
+    columns = {"a": a, "b": b, "c": (a + c) % 4, "d": d, "e": e, "half": a // 2, "w": weights}
+    pq.write_table(pa.table(columns), folder / "records.parquet")
     (folder / "zeros.yaml").write_text("- {a: '3', b: '2'}\n")
     settings = {"name": request.param, "output": {"folder": "runs"}, "execution": {"cluster": "in-process"}}
     if request.param == "searched":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -37,7 +39,7 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 def bytes_of_collapse(table: Table) -> int:
     """Memory of the largest collapsed table around a cell, of which a process has one at a time."""
-    variables, dichotomous = len(table.schema), sum(size == 2 for size in table.schema.sizes)
+    variables, dichotomous = len(table.schema), st.dimension(_dichotomous(table.schema))
     limit = MAX_DICHOTOMOUS if dichotomous >= MAX_DICHOTOMOUS else MAX_VARIABLES
     return int(3 ** min(variables, limit) * 2 * _count_type(table).itemsize)
 
@@ -49,7 +51,7 @@ class Collapse:
     bounds on the 3^K super-cells {own, rest, sum}^K contain the sharp ones, whatever the number of
     categories. K counts the variables that the release or the structural zeros name. Sharp for
     dichotomous tables wherever the shuttle is ([DKS] section 4). A super-cell all of whose cells are
-    in one pattern of the structural zeros is 0.
+    in one pattern of the structural zeros is 0, and one of a category outside of its group at a coarser level.
 
     Beyond 15 variables the 15 that are kept are chosen around each cell, see `kept`; the upper bound
     of that marginal cell holds for the cell, its lower bound does not and becomes 0. Cells that differ
@@ -64,15 +66,15 @@ class Collapse:
     def __init__(self, table: Table, knowledge: Knowledge) -> None:
         self._table, self._knowledge = table, knowledge
         self._covered = knowledge.covered & knowledge.varying
-        self._dichotomous = st.of(v for v, size in enumerate(table.schema.sizes) if size == 2)
+        self._dichotomous = _dichotomous(table.schema)
 
     def at(self, cell: npt.NDArray[np.integer]) -> tuple[int, int]:
-        """Lower and upper bound of one cell, (variables,) codes; InputError where it does not fit the schema."""
+        """Lower and upper bound of one cell, (axes,) codes; InputError where it does not fit the schema."""
         lower, upper = self.outer(np.asarray(cell)[None, :])[0].tolist()
         return lower, upper
 
     def outer(self, cells: npt.NDArray[np.integer]) -> Intervals:
-        """(n, 2) int64 bounds of (n, variables) cells; InputError where one does not fit the schema."""
+        """(n, 2) int64 bounds of (n, axes) cells; InputError where one does not fit the schema."""
         cells = as_cells(cells, self._table.schema)
         kept = self.kept(cells)
         outer = np.zeros((len(cells), 2), np.int64)
@@ -82,7 +84,7 @@ class Collapse:
         return outer
 
     def kept(self, cells: npt.NDArray[np.integer]) -> list[SubTable]:
-        """The variables that the collapsed table around each of (n, variables) cells has.
+        """The variables that the collapsed table around each of (n, axes) cells has.
 
         All that are covered if they are at most 15, or 16 of two categories each. Otherwise, for each cell on its
         own, first those of the released frontier's sub-table with the smallest count at the cell, which so bounds it
@@ -107,15 +109,20 @@ class Collapse:
         # there: such a cell is found at digit 1
         strides = np.array([3**k if st.has(self._dichotomous, v) else 0 for k, v in enumerate(members)], np.int64)
         is_shared = np.array([st.has(self._dichotomous, v) for v in range(len(self._table.schema))])
-        outer = np.zeros((len(cells), 2), np.int64)
+        outer, columns = np.zeros((len(cells), 2), np.int64), self._table.schema.columns(cells)
         for rows in sharing(self._table.schema, cells, kept):
             # not one of the cells: what is found must not depend on which of them are asked together
-            around = np.where(is_shared, 0, cells[rows[0]])
+            around = np.where(is_shared, 0, columns[rows[0]])
             collapsed.settle_around(around)
-            outer[rows] = collapsed.at((cells[rows] != around)[:, members] @ strides)
-        if self._knowledge.varying & ~kept:
-            outer[:, 0] = 0
+            outer[rows] = collapsed.at((columns[rows] != around)[:, members] @ strides)
+        # of a marginal cell of several cells the lower bound is no cell's
+        outer[self._table.schema.shared(self._table.schema.closed(kept), cells), 0] = 0
         return outer
+
+
+def _dichotomous(schema: Schema) -> SubTable:
+    """The variables of two categories; of an axis with levels none, whose categories are no own and rest of another."""
+    return st.of(v for v, size in enumerate(schema.sizes) if size == 2 and schema.of_axis[v] == 1 << v)
 
 
 def sharing(schema: Schema, cells: Codes, kept: SubTable) -> list[npt.NDArray[np.int64]]:
@@ -123,8 +130,8 @@ def sharing(schema: Schema, cells: Codes, kept: SubTable) -> list[npt.NDArray[np
 
     The rows of one group after another, ascending in each; none where there is no cell.
     """
-    agreeing = [v for v in st.members(kept) if schema.sizes[v] > 2]
-    ids = schema.keys.keep(agreeing).numbers(cells[:, agreeing])
+    agreeing = st.members(schema.telling(kept & ~_dichotomous(schema)))
+    ids = schema.space(agreeing).numbers(schema.columns(cells, agreeing))
     order = np.argsort(ids, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(ids[order])) + 1) if len(cells) else []
 
@@ -138,7 +145,7 @@ class _Collapsed:
     def __init__(self, table: Table, knowledge: Knowledge, members: tuple[int, ...]) -> None:
         self._table, self._zeros = table, knowledge.zeros
         self._members = members
-        self._codes = np.ascontiguousarray(table.codes[:, members].T)
+        self._codes = np.ascontiguousarray(table.schema.columns(table.codes, members).T)
         self._public = _public_supports(knowledge.essential, members)
         self._powers = np.zeros(1, np.int64)
         for k in range(len(members)):
@@ -146,16 +153,27 @@ class _Collapsed:
         self._number_of_super_cells = int(3 ** len(members))
         self._columns = 3 ** (len(members) // 2)
         shape = -(-self._columns // LANES), self._number_of_super_cells // self._columns * 2 * LANES
+        self._nested = tuple(_nested(table.schema, members))
         self._most_sweeps = LEAST_SWEEPS + SWEEPS_A_BIT * table.total.bit_length()
         self._state: SuperCells = np.empty(shape, _count_type(table))
 
     def settle_around(self, cell: npt.NDArray[np.integer]) -> None:
-        """Narrow the bounds of all super-cells around the cell by own + rest = sum, to the fixed point mostly."""
+        """Narrow the bounds of all super-cells around the cell by own + rest = sum, to the fixed point mostly.
+
+        cell  (variables,) codes, those of levels among them
+        """
         kernel.fill(self._state, self._table.total, self._columns)
         kernel.publish(self._state, self._public, self._own_counts(cell), self._powers, self._columns)
         for pattern in self._zeros.patterns:
             if (impossible := self._largest_within(pattern, cell)) is not None:
                 kernel.assign(self._state, impossible, self._columns, 0, 0)
+        for fine, coarse, number in self._nested:
+            # own is within the coarser own, and where nothing else is the rest is without
+            for own, other in (
+                ((OWN, REST), (REST, OWN)) if number[cell[self._members[coarse]]] == 1 else ((OWN, REST),)
+            ):
+                place = self._number_of_super_cells - 1 - (SUM - own) * 3**fine - (SUM - other) * 3**coarse
+                kernel.assign(self._state, int(place), self._columns, 0, 0)
         if kernel.settle(self._state, self._columns, self._most_sweeps) < 0:
             raise ReleaseError("the released marginals contradict each other; make them from one table")
 
@@ -190,6 +208,15 @@ class _Collapsed:
                 return None
             place -= (SUM - (OWN if own else REST)) * int(3 ** self._members.index(v))
         return place
+
+
+def _nested(schema: Schema, members: tuple[int, ...]) -> Iterator[tuple[int, int, Counts]]:
+    """Places of a variable and of one that it tells, and how many categories of the first each of the second's has."""
+    for fine, v in enumerate(members):
+        for coarse, u in enumerate(members):
+            if st.has(schema.coarser[v], u):
+                within = np.unique(np.stack([schema.groups(v), schema.groups(u)], axis=1), axis=0)
+                yield fine, coarse, np.bincount(within[:, 1])
 
 
 def _public_supports(release: Release, members: tuple[int, ...]) -> npt.NDArray[np.int64]:

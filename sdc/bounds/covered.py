@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -20,25 +21,25 @@ def on_covered_variables(bounds: Bounds) -> Bounds:
     """The method applied to the marginal table of the covered variables, its bounds put back.
 
     Sharp bounds stay sharp. Variables that structural zeros name are kept too, because a record cannot move freely
-    among their categories. Where nothing is covered one variable is kept. The method sees `Knowledge.reduced`: no
+    among their categories. Where nothing is covered one axis is kept. The method sees `Knowledge.reduced`: no
     released sub-table has a variable of one category.
     """
 
     @wraps(bounds)
     def reduced(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
         cells = as_cells(cells, table.schema)
-        kept = knowledge.covered or 1
+        kept = knowledge.looked_at
         if kept == st.full(len(table.schema)):
             return bounds(table, knowledge.reduced, cells)
-        inside = bounds(table.marginal(kept), knowledge.reduced, cells[:, st.members(kept)])
-        floating = bool(knowledge.varying & ~kept)
+        inside = bounds(table.marginal(kept), knowledge.reduced, table.schema.marginal_cells(cells, kept))
+        floating = table.schema.shared(kept, cells)
         outer, inner = _put_back(inside.outer, floating), _put_back(inside.inner, floating)
         return CellBounds(cells, table.count_at(cells), outer, inner, inside.method)
 
     return reduced
 
 
-def _put_back(intervals: Intervals, floating: bool) -> Intervals:
+def _put_back(intervals: Intervals, floating: npt.NDArray[np.bool_]) -> Intervals:
     # all records of the marginal cell may have another category of a variable that nothing is known of, or all this
     # one: from 0 to whatever the marginal cell may have
-    return intervals * np.array([0, 1]) if floating else intervals
+    return np.where(floating[:, None], intervals * np.array([0, 1]), intervals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -32,7 +33,7 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
             f"the release with frontier {named}{', ...' if len(frontier) > 8 else ''} is not decomposable; "
             "choose the method nested, collapse or auto"
         )
-    outer = explicit_bounds(marginals, knowledge.decomposition, knowledge.is_floating)
+    outer = explicit_bounds(marginals, knowledge.decomposition, knowledge.is_floating(marginals.cells))
     inner = outer
     if not knowledge.zeros_are_released:
         # an array of its own: what is set to 0 next is the outer one alone
@@ -48,19 +49,23 @@ def covering_bounds(marginals: CellMarginals, knowledge: Knowledge) -> Intervals
     variables are within its cliques.
     """
     cover = knowledge.cover
-    return explicit_bounds(marginals, cover, not st.is_within(knowledge.varying, cover.variables))
+    return explicit_bounds(marginals, cover, knowledge.schema.shared(cover.variables, marginals.cells))
 
 
-def explicit_bounds(marginals: CellMarginals, decomposition: Decomposition, floating: bool) -> Intervals:
+def explicit_bounds(
+    marginals: CellMarginals, decomposition: Decomposition, floating: npt.NDArray[np.bool_]
+) -> Intervals:
     """(n, 2) sharp bounds: UB = min_j n_Cj(i_Cj), LB = max(0, sum_j n_Cj(i_Cj) - sum_j n_Sj(i_Sj)).
 
-    [DKS] theorem 1, for the marginal table of the covered variables; with an uncovered variable of
-    two categories or more (`floating`) LB is 0. At most 63 cliques of at most 2^53 records: sums stay below 2^59.
+    [DKS] theorem 1, for the marginal table of the covered variables; of a cell that is one of several in its marginal
+    cell (`floating`, see `Schema.shared`) LB is 0. At most 63 cliques of at most 2^53 records: sums stay below 2^59.
     """
     upper = marginals.at(decomposition.cliques[0])
     for clique in decomposition.cliques[1:]:
         upper = np.minimum(upper, marginals.at(clique))
-    lower = np.zeros(len(marginals), np.int64) if floating else explicit_lower(marginals, decomposition)
+    lower = np.zeros(len(marginals), np.int64)
+    if not floating.all():
+        lower = np.where(floating, 0, explicit_lower(marginals, decomposition))
     return np.stack([lower, upper], axis=1)
 
 

@@ -86,9 +86,9 @@ def enumerate_tables(
 
 
 def feasible_tables(table: Table, knowledge: Knowledge) -> Iterator[Counts]:
-    """The feasible tables one after another, int64 with the schema's sizes as shape; ReleaseError as above."""
+    """The feasible tables one after another, int64 with the axes' sizes as shape; ReleaseError as above."""
     found = FeasibleTables(table, knowledge)
-    yield from (dense.reshape(table.schema.sizes) for dense in _combined(found.blocks, found.equations.truth))
+    yield from (dense.reshape(table.schema.keys.sizes) for dense in _combined(found.blocks, found.equations.truth))
 
 
 @on_covered_variables

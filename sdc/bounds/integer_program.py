@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.ends import STEPS_PER_SECOND, Reached, Settled, settled
-from sdc.feasible.equations import MarginalEquations
+from sdc.feasible.equations import MarginalEquations, every_cell
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -58,8 +58,7 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
 def program_of(table: Table, knowledge: Knowledge) -> Program:
     """The model, kept for whoever asks for other cells next; ReleaseError beyond 4,096 cells."""
     _check_size(table)
-    every_cell = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
-    return Program(table, knowledge, _known(table, knowledge, every_cell.astype(np.uint16)))
+    return Program(table, knowledge, _known(table, knowledge, every_cell(table.schema)))
 
 
 def _check_size(table: Table) -> None:

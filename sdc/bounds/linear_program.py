@@ -179,12 +179,21 @@ class Program:
 
 
 def is_affordable(knowledge: Knowledge, rows: int) -> bool:
-    """Whether the table is within the limit and the release has at most `rows` independent marginal cells."""
+    """Whether it has no levels, is within the limit and the release has at most `rows` independent marginal cells."""
     schema = knowledge.schema
-    return schema.cells <= MAX_CELLS and _number_of_rows(knowledge.essential, schema.sizes) <= min(rows, MAX_ROWS)
+    return (
+        schema.is_flat
+        and schema.cells <= MAX_CELLS
+        and _number_of_rows(knowledge.essential, schema.sizes) <= min(rows, MAX_ROWS)
+    )
 
 
 def _check_size(knowledge: Knowledge) -> None:
+    if (level := next((v.name for v in knowledge.schema.variables if v.of is not None), None)) is not None:
+        raise ReleaseError(
+            f"{level!r} is a level of another variable, and the linear program takes none; choose the method auto or "
+            "collapse"
+        )
     if knowledge.schema.cells > MAX_CELLS:
         raise ReleaseError(
             f"the table has {knowledge.schema.cells} cells, and the linear program takes at most {MAX_CELLS}; "
@@ -201,7 +210,7 @@ def _check_size(knowledge: Knowledge) -> None:
 def _number_of_rows(release: Release, sizes: tuple[int, ...]) -> int:
     """Counted up to the first sub-table beyond the limit: a release may have many of them."""
     rows = 0
-    for subtable in release:
+    for subtable in st.within_any_of(release.frontier):
         rows += int(np.prod([sizes[v] - 1 for v in st.members(subtable)], dtype=np.int64))
         if rows > MAX_ROWS:
             break
@@ -209,7 +218,7 @@ def _number_of_rows(release: Release, sizes: tuple[int, ...]) -> int:
 
 
 def _row_levels(release: Release, sizes: tuple[int, ...]) -> Iterator[Codings]:
-    for subtable in sorted(release, key=lambda s: (st.dimension(s), s)):
+    for subtable in sorted(st.within_any_of(release.frontier), key=lambda s: (st.dimension(s), s)):
         kept = list(st.members(subtable))
         for chosen in product(*(range(1, sizes[v]) for v in kept)):
             levels = np.zeros(len(sizes), np.int64)

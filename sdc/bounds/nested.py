@@ -29,9 +29,10 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """
     inner = covering_bounds(marginals, knowledge)
     outer = frontier_bounds(marginals, knowledge.essential)
-    # with a floating variable the explicit bound is of a marginal cell, and says nothing of one cell in it
-    for within in () if knowledge.is_floating else knowledge.spanning_sequences:
-        np.maximum(outer[:, 0], explicit_lower(marginals, within), out=outer[:, 0])
+    # of a floating cell the explicit bound is that of its marginal cell, and says nothing of one cell in it
+    floating = knowledge.is_floating(marginals.cells)
+    for within in () if floating.all() else knowledge.spanning_sequences:
+        np.maximum(outer[:, 0], np.where(floating, 0, explicit_lower(marginals, within)), out=outer[:, 0])
     outer[marginals.impossible(knowledge.zeros)] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "nested")
 

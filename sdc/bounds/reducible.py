@@ -6,7 +6,6 @@ import numpy as np
 
 from sdc.bounds import branch_and_bound
 from sdc.bounds.covered import Bounds, on_covered_variables
-from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
@@ -49,8 +48,8 @@ def _of_component(
         counts = table.marginal_at(part, cells)
         known = np.stack([counts, counts], axis=1)
         return known, known
-    kept = st.members(part)
     # many cells share a marginal cell, and bounding one is what costs
-    different, row = np.unique(cells[:, kept], axis=0, return_inverse=True)
+    marginal_cells = table.schema.marginal_cells(cells, part)
+    different, row = np.unique(marginal_cells, axis=0, return_inverse=True)
     found = component_bounds(table.marginal(part), knowledge.within(part), different)
     return found.outer[row], found.inner[row]

@@ -14,6 +14,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 MAX_SUPER_CELLS = 1 << 22
@@ -33,7 +34,7 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     variable.
     """
     lower, upper = super_cell_bounds(table, knowledge)
-    place = tuple((1 << cells[:, v].astype(np.int64)) - 1 for v in range(len(table.schema)))
+    place = tuple((1 << column.astype(np.int64)) - 1 for column in cells.T)
     counts = table.count_at(cells)
     outer = np.stack([lower[place], upper[place]], axis=1)
     return CellBounds(cells, counts, outer, np.stack([counts, counts], axis=1), "shuttle")
@@ -41,19 +42,19 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 def super_cells(schema: Schema) -> int:
     """prod(2^I_v - 1): one non-empty subset of categories for each variable."""
-    return prod((1 << size) - 1 for size in schema.sizes)
+    return prod((1 << size) - 1 for size in schema.keys.sizes)
 
 
 def is_affordable(schema: Schema, limit: int = MAX_SUPER_CELLS) -> bool:
     """Whether the super-cells are at most `limit`, and the ways to split one variable's categories are few."""
-    return max(schema.sizes) <= MAX_CATEGORIES and super_cells(schema) <= limit
+    return max(schema.keys.sizes) <= MAX_CATEGORIES and super_cells(schema) <= limit
 
 
 def _check_size(schema: Schema) -> None:
     if not is_affordable(schema):
         raise ReleaseError(
-            f"the shuttle needs {super_cells(schema)} super-cells, {max(schema.sizes)} categories in one variable; at "
-            f"most {MAX_SUPER_CELLS} and {MAX_CATEGORIES}: choose the method collapse, or merge categories"
+            f"the shuttle needs {super_cells(schema)} super-cells, {max(schema.keys.sizes)} categories in one "
+            f"variable; at most {MAX_SUPER_CELLS} and {MAX_CATEGORIES}: choose the method collapse, or merge categories"
         )
 
 
@@ -63,20 +64,38 @@ def super_cell_bounds(table: Table, knowledge: Knowledge) -> tuple[Counts, Count
     values = _super_cell_counts(table)
     lower, upper = np.zeros_like(values), np.full_like(values, table.total)
     for element in knowledge.release.frontier:
-        known = tuple(slice(None) if st.has(element, v) else -1 for v in range(len(table.schema)))
+        known = np.ix_(
+            *(_known_subsets(element & table.schema.of_axis[axis], table.schema) for axis in table.schema.axes)
+        )
         lower[known] = upper[known] = values[known]
     if knowledge.zeros:
-        single = np.ix_(*((1 << np.arange(size)) - 1 for size in table.schema.sizes))
+        sizes = table.schema.keys.sizes
+        single = np.ix_(*((1 << np.arange(size)) - 1 for size in sizes))
         # a single category's mask is a power of two
-        upper[single] *= possible_cells(knowledge).reshape(table.schema.sizes)
+        upper[single] *= possible_cells(knowledge).reshape(sizes)
     propagate(lower, upper)
     return lower, upper
 
 
+def _known_subsets(kept: SubTable, schema: Schema) -> Counts:
+    """Places of an axis' subsets of categories that a sub-table with these variables of it tells: unions of groups.
+
+    Of none the set of all categories, which is the last.
+    """
+    if not kept:
+        return np.array([-1])
+    (finest,) = st.members(schema.telling(kept))
+    masks = np.zeros(schema.sizes[finest], np.int64)
+    np.add.at(masks, schema.groups(finest), 1 << np.arange(len(schema.groups(finest))))
+    unions = np.zeros(1, np.int64)
+    for mask in masks:
+        unions = np.concatenate([unions, unions | mask])
+    return unions[1:] - 1
+
+
 def _super_cell_counts(table: Table) -> Counts:
-    counts = np.zeros(table.schema.sizes, np.int64)
-    counts[tuple(table.codes.T)] = table.counts
-    for v, size in enumerate(table.schema.sizes):
+    counts = table.dense
+    for v, size in enumerate(table.schema.keys.sizes):
         masks = np.arange(1, 1 << size)
         members = (masks[:, None] >> np.arange(size) & 1).astype(np.int64)
         counts = np.moveaxis(np.tensordot(members, counts, axes=(1, v)), 0, v)
@@ -88,7 +107,7 @@ def _splits(subsets: int) -> Counts:
     """(n, 3) t1, t3 and t2 for each way to split a subset of categories into two non-empty ones."""
     masks = range(1, subsets + 1)
     # each split once, by its part with the smaller number
-    ways = [(a - 1, w - a - 1, w - 1) for w in masks for a in st.subsets(w) if 0 < a < w - a]
+    ways = [(a - 1, w - a - 1, w - 1) for w in masks for a in st.submasks(w) if 0 < a < w - a]
     return np.array(ways, np.int64).reshape(-1, 3)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sdc.build.earlier import Before
-from sdc.ingest.hierarchies import hierarchies_of
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
@@ -43,7 +42,6 @@ class SearchSettings:
     require      patterns of what the release must have, forbid of what it must not have, see `wishes.named`
     wishes       what else is wished
     demand       how often each sub-table `a*b` is asked for, which is added to its weight
-    hierarchies  levels of one variable by names, coarsest first: two of them count once
     before       what was published before, by names: it is nobody's wish, and what is hidden is not asked about
     """
 
@@ -60,7 +58,6 @@ class SearchSettings:
     forbid: Sequence[Pattern] = ()
     wishes: Wishes = field(default_factory=Wishes)
     demand: Mapping[str, float] = field(default_factory=dict)
-    hierarchies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     before: Before = field(default_factory=Before)
 
     def inquiry(self, table: Table, known: Knowledge) -> Inquiry:
@@ -70,8 +67,7 @@ class SearchSettings:
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
         named = Weights.of(schema, self.by_variable, self.by_sub_table)
-        levels = hierarchies_of(self.hierarchies, schema)
-        return self.requests(schema).added_to(replace(named, hierarchies=levels))
+        return self.requests(schema).added_to(named, schema)
 
     def requests(self, schema: Schema) -> Demand:
         """What users ask for; InputError as `weights`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import numpy.typing as npt
 
 from sdc.bounds.in_units import bounds_in_units
 from sdc.build.describe import Say, describe_sharp
@@ -13,6 +12,7 @@ from sdc.build.subject import Subject
 from sdc.events import STEP, tell
 from sdc.executor import Executor
 from sdc.feasible.bank import require_at_risk
+from sdc.feasible.equations import every_cell
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
@@ -38,9 +38,7 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
             f"the full table has {table.schema.cells} cells, at most {MAX_CELLS_BOUNDED} are bounded at once; choose "
             "fewer variables, or the at-risk cells"
         )
-    # C order, as keys are
-    grid: npt.NDArray[np.int64] = np.indices(table.schema.sizes).reshape(len(table.schema), -1).T
-    return grid.astype(np.uint16)
+    return every_cell(table.schema)
 
 
 def bounded(

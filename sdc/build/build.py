@@ -289,7 +289,6 @@ class Build:
                 best_subset=release.conflicts == "best_subset", breadth=release.breadth, questions=release.questions
             ),
             release.demand if isinstance(release.demand, Mapping) else read_demand(Path(release.demand)),
-            self.config.table.hierarchies,
             self.before,
         )
 

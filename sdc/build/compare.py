@@ -12,12 +12,12 @@ from sdc.config import BuildConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes
 
 MOST_EXPLAINED = 10
 ELSEWHERE = ("execution", "output", "name")
-Names = frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     return Comparison(
         _changed(_settings(one.config), _settings(other.config)),
         _changed(_table(one), _table(other)),
-        (_found(one).sub_tables, _found(other).sub_tables),
+        (_sub_tables(one), _sub_tables(other)),
         _lacking(one, other),
         _lacking(other, one),
     )
@@ -74,6 +74,10 @@ def _opened(path: str | Path) -> Subject:
 def _found(subject: Subject) -> Release:
     assert subject.released is not None
     return subject.released
+
+
+def _sub_tables(subject: Subject) -> int:
+    return _found(subject).sub_tables(subject.table.schema)
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -105,17 +109,26 @@ def _table(subject: Subject) -> dict[str, Any]:
 
 def _lacking(subject: Subject, other: Subject) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The largest released sub-tables of the other run that this one has not, and why; as many as are explained."""
-    own = [frozenset(st.names(t, subject.table.schema)) for t in _found(subject).frontier]
     names = [tuple(st.names(t, other.table.schema)) for t in _found(other).frontier]
-    lacking = [one for one in names if not any(set(one) <= held for held in own)]
+    lacking = [one for one in names if not _has(subject, one)]
     return tuple((one, _why(subject, one) if k < MOST_EXPLAINED else "") for k, one in enumerate(lacking))
+
+
+def _has(subject: Subject, names: tuple[str, ...]) -> bool:
+    """Whether it has a sub-table that the other run names so."""
+    schema = subject.table.schema
+    return not _unknown(names, schema) and st.named(names, schema) in _found(subject)
+
+
+def _unknown(names: tuple[str, ...], schema: Schema) -> list[str]:
+    return [name for name in names if name not in schema.names]
 
 
 def _why(subject: Subject, names: tuple[str, ...]) -> str:
     schema = subject.table.schema
-    if unknown := [name for name in names if name not in schema.names]:
+    if unknown := _unknown(names, schema):
         return f"the table has no {', '.join(unknown)}"
-    asked = st.of(map(schema.index, names))
+    asked = st.named(names, schema)
     if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
         return "release.forbid names it, or a sub-table within it"
     assert subject.build is not None

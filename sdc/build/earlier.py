@@ -67,7 +67,7 @@ class Before:
 
     def release(self, schema: Schema) -> Release:
         """What is known."""
-        return Release.of(st.of(map(schema.index, names)) for names in self.known)
+        return Release.of(st.named(names, schema) for names in self.known)
 
     def hidden(self, schema: Schema) -> SubTable:
         """The variables that are never published."""
@@ -76,7 +76,7 @@ class Before:
     def forbidden(self, schema: Schema) -> tuple[SubTable, ...]:
         """The smallest sub-tables with such a variable that are not known, so that no search asks about one."""
         known, hidden = self.release(schema), self.hidden(schema)
-        faces = {s for element in known.frontier for s in st.subsets(element) if s & hidden}
+        faces = {s for element in known.frontier for s in st.submasks(element) if s & hidden}
         return st.minimal(s | 1 << v for s in faces for v in range(len(schema)) if s | 1 << v not in known)
 
     @property
@@ -229,7 +229,7 @@ def with_earlier(
             if relation.entry is None:
                 foreign[what, published.table.digest] = None
     found = grown.table
-    largest = Release.of(st.of(map(found.schema.index, names)) for names in known)
+    largest = Release.of(st.named(names, found.schema) for names in known)
     labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
     before = Before(labels, tuple(grown.derived), tuple(sources), declared, tuple(foreign), table.digest)
@@ -315,10 +315,10 @@ def _require_named(entry: Entry, publications: Publications) -> None:
 
 def _require_counts(table: Table, one: Related) -> None:
     """InputError where the table has other counts than were published."""
-    inside = one.holds(table.codes)
+    inside = one.holds(table.columns)
     if not inside.any():
         raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
-    codes, own = one.codes(table.codes[inside]), one.published.table
+    codes, own = one.codes(table.columns[inside]), one.published.table
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
     counts = Table.of(own.schema, codes[within], table.counts[inside][within])
     same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)

@@ -24,7 +24,9 @@ from sdc.feasible.depth_first import MAX_CELLS
 from sdc.intruder.laws import RELEASED
 from sdc.intruder.summary import laws_of
 from sdc.memory import MIB
+from sdc.model import subtable as st
 from sdc.model.errors import SdcError
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criterion import STEPS_PER_SECOND
 from sdc.risk.min_width import CELLS_PER_UNIT
@@ -103,7 +105,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "full_table_cells": table.schema.cells,
         "cells": len(table),
         "at_risk_cells": at_risk,
-        "sub_tables": 1 << len(table.schema),
+        "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "floor": build.floor,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),

@@ -34,7 +34,6 @@ from sdc.build.refusals import refusals
 from sdc.config import FILES, BuildConfig
 from sdc.events import QUESTIONS, STARTED, STEP, WARNING, tell
 from sdc.executor import Executor
-from sdc.ingest.hierarchies import hierarchies_of, implied_zeros
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
@@ -249,7 +248,7 @@ def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None
         lambda step: tell(STEP, describe_simulated(step, table.schema)),
     )
     found = search.run(build.config.release.method, results.read_checkpoint(path, key))
-    say(f"search: {found.release.sub_tables} sub-tables without the grand total")
+    say(f"search: {found.sub_tables} sub-tables without the grand total")
     results.write_search(found, table.schema, into)
     write_certificate(build.certificate(found.release, found.proof), table.schema, into)
 
@@ -320,16 +319,15 @@ def _make_remedies(build: Build, into: Path, executor: Executor, say: Say) -> No
 def _redesigns(build: Build, executor: Executor) -> list[dict[str, Any]]:
     """Of required sub-tables that were refused, then of others, what coarser ones may go out instead."""
     found, table = build.found, build.table
-    levels = hierarchies_of(build.config.table.hierarchies, table.schema)
     required = () if found.required is None else found.required.refused
     stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
-    leveled = st.of(level for own in levels for level in own)
+    leveled = st.of(v for v, own in enumerate(table.schema.of_axis) if own != 1 << v)
     asked = [t for t in dict.fromkeys([*required, *stopped]) if t & leveled][:MOST_REDESIGNED]
     inquiry = build.settings(executor).inquiry(table, build.known) if asked else None
     rows = []
     for t in asked:
         assert inquiry is not None
-        instead = redesign(inquiry, found.release, t, levels)
+        instead = redesign(inquiry, found.release, t)
         rows.append(
             {
                 "sub_table": st.names(t, table.schema),
@@ -423,7 +421,6 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         known=build.known,
         hidden=build.before.hidden(build.table.schema),
         sources=build.before.sources,
-        implied=implied_zeros(build.table, config.table.hierarchies),
         required=found.required,
         weighted=read_weighted(build.folder.stage("weighted"), build.table.schema) if config.totals else None,
         totals=config.totals,

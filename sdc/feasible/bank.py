@@ -58,7 +58,7 @@ class Frame:
 
 
 class AtRisk:
-    """(n, variables) cells of a table, at risk as a rule, and their marginal cells in the components, remembered.
+    """(n, axes) cells of a table, at risk as a rule, and their marginal cells in the components, remembered.
 
     Each cell once, with its (n,) count; cells without a record may be among them.
 
@@ -84,7 +84,7 @@ class AtRisk:
         if variables == st.full(len(self.table.schema)):
             marginals = CellMarginals(self.table, self.cells, counts=self.counts, max_bytes=MAX_MARGINAL_BYTES)
             return Frame(variables, np.arange(len(self), dtype=np.int32), marginals)
-        table, marginal_cells = self.table.marginal(variables), self.cells[:, st.members(variables)]
+        table, marginal_cells = self.table.marginal(variables), self.table.schema.marginal_cells(self.cells, variables)
         first, row = table.schema.keys.distinct(marginal_cells)
         marginals = CellMarginals(table, marginal_cells[first], max_bytes=MAX_MARGINAL_BYTES)
         return Frame(variables, row.astype(np.int32), marginals)
@@ -115,8 +115,8 @@ class Evidence:
     @staticmethod
     def none(at_risk: AtRisk, variables: SubTable) -> Evidence:
         """Nothing found yet of the component."""
-        nothing = Differences.none(st.dimension(variables))
-        return Evidence(at_risk, variables, _nothing(at_risk.table, variables), nothing, np.zeros(0, np.int64))
+        nothing = _nothing(at_risk.table, variables)
+        return Evidence(at_risk, variables, nothing, Differences.none(len(nothing.schema.axes)), np.zeros(0, np.int64))
 
     @property
     def frame(self) -> Frame:
@@ -139,8 +139,8 @@ class Evidence:
         # only what is known is asked again: that no count falls below zero was seen when it was found, and nothing that
         # is known changes that
         before = self.under.release if known.contains(self.under) else None
-        found = self.differences.preserve(known.release, known=before)
-        return found if self.under.zeros.include(known.zeros) else found & self.differences.spare(known.zeros)
+        found = self.differences.preserve(known, known=before)
+        return found if self.under.zeros.include(known.zeros) else found & self.differences.spare(known)
 
     def ends(self, kept: Flags) -> Intervals:
         """(n, 2) smallest and largest value of each marginal cell over the true table and the differences kept."""

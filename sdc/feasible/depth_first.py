@@ -128,8 +128,9 @@ class FeasibleTables:
                 f"{MAX_CELLS}; choose the method auto or a sub-table"
             )
         self.equations = MarginalEquations.of(table, knowledge)
-        sizes = table.schema.sizes
-        with_sums = prod(size + 1 for size in sizes) <= MAX_SUMS
+        sizes = table.schema.keys.sizes
+        # sums over whole axes alone: what is released of a level is a sum of some categories
+        with_sums = table.schema.is_flat and prod(size + 1 for size in sizes) <= MAX_SUMS
         system = _upward_sums(self.equations, knowledge.release, sizes) if with_sums else _cells_only(self.equations)
         system, self.steps = system.propagated()
         self.lower, self.upper = system.lower[: system.cells], system.upper[: system.cells]

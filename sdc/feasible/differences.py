@@ -14,7 +14,6 @@ from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Counts, Table, freeze
 
 Flags = npt.NDArray[np.bool_]
@@ -26,7 +25,7 @@ class Differences:
     """Several differences z; each claims that the true table plus z is feasible.
 
     start    (differences + 1,) int64; difference d has the entries start[d]:start[d + 1]
-    cells    (entries, variables) uint16 codes, each cell once in a difference
+    cells    (entries, axes) uint16 codes, each cell once in a difference
     changes  (entries,) int64, not zero
 
     Whether a claim is true is for `feasible` to say, in integers.
@@ -43,19 +42,19 @@ class Differences:
         return len(self.start) - 1
 
     @staticmethod
-    def none(variables: int) -> Differences:
-        """No difference at all, of tables with that many variables."""
-        return Differences(np.zeros(1, np.int64), np.zeros((0, variables), np.uint16), np.zeros(0, np.int64))
+    def none(axes: int) -> Differences:
+        """No difference at all, of tables with that many axes."""
+        return Differences(np.zeros(1, np.int64), np.zeros((0, axes), np.uint16), np.zeros(0, np.int64))
 
     @staticmethod
     def summed(number: int, of: npt.NDArray[np.integer], cells: Codes, changes: Counts, schema: Schema) -> Differences:
         """`number` differences from changes of which several may fall on one cell.
 
-        of, cells, changes  (n,) whose each change is, (n, variables) codes, (n,) int64 whose sums do not wrap
+        of, cells, changes  (n,) whose each change is, (n, axes) codes, (n,) int64 whose sums do not wrap
         """
         # whose it is comes first in the key, so that equal cells of different differences stay apart and come out in
         # order
-        space = KeySpace((max(1, number), *schema.sizes))
+        space = KeySpace((max(1, number), *schema.keys.sizes))
         first, group = space.distinct(np.concatenate([of[:, None], cells], axis=1))
         total = np.zeros(len(first), np.int64)
         np.add.at(total, group, changes)
@@ -68,7 +67,7 @@ class Differences:
     def between(table: Table, dense: Sequence[Counts]) -> Differences:
         """Dense tables, (cells,) each in C order, less the true one; what does not differ is left out."""
         if not dense:
-            return Differences.none(len(table.schema))
+            return Differences.none(len(table.schema.axes))
         # each once: a search often comes back to the same table for several cells
         changes = np.unique(np.stack(dense) - table.dense.reshape(-1), axis=0)
         of, cell = np.nonzero(changes)
@@ -97,17 +96,25 @@ class Differences:
         """(entries,) the difference each entry belongs to."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
 
-    @cached_property
-    def varying(self) -> npt.NDArray[np.int64]:
-        """(differences,) bit sets of the variables whose code is not the same in all entries."""
+    def varying(self, schema: Schema) -> npt.NDArray[np.int64]:
+        """(differences,) bit sets of the variables whose code is not the same in all entries; kept for next time."""
+        if self._varying and self._varying[0][0] == schema:
+            return self._varying[0][1]
         sets = np.zeros(len(self), np.int64)
         if len(self.changes):
             # an empty difference at the end begins beyond the entries; it has none that would be compared
             first = self.cells[np.minimum(self.start[:-1], len(self.changes) - 1)][self.of]
-            for v in range(self.cells.shape[1]):
-                differs = np.bincount(self.of, self.cells[:, v] != first[:, v], minlength=len(self)) > 0
-                sets |= differs.astype(np.int64) << v
+            for v, column in enumerate(schema.column_of):
+                differs = self.cells[:, column] != first[:, column]
+                if schema.variables[v].of is not None:
+                    differs = schema.groups(v)[self.cells[:, column]] != schema.groups(v)[first[:, column]]
+                sets |= (np.bincount(self.of, differs, minlength=len(self)) > 0).astype(np.int64) << v
+        self._varying[:] = [(schema, sets)]
         return sets
+
+    @cached_property
+    def _varying(self) -> list[tuple[Schema, npt.NDArray[np.int64]]]:
+        return []
 
     def feasible(self, table: Table, knowledge: Knowledge) -> Flags:
         """(differences,) whether the table plus the difference is a feasible table for whoever knows that of it.
@@ -115,39 +122,40 @@ class Differences:
         All in integers: no count below zero, none in an impossible cell, and every released marginal as it is.
         Codes beyond the schema are for no cell; changes by more records than there are could wrap around to 0.
         """
-        beyond = (self.cells >= table.schema.sizes).any(axis=1)
+        beyond = (self.cells >= table.schema.keys.sizes).any(axis=1)
         inside: Flags = np.bincount(self.of[beyond], minlength=len(self)) == 0
         if not inside.all():
             inside[inside] = self.rows(inside).feasible(table, knowledge)
             return inside
         # a change near 2^63 wraps to a negative count, which is refused like one
         counts = table.count_at(self.cells) + self.changes
-        wrong = (counts < 0) | (counts > table.total) | (knowledge.zeros.contains(self.cells) & (counts != 0))
+        wrong = (counts < 0) | (counts > table.total) | (knowledge.impossible(self.cells) & (counts != 0))
         # each check is needed: a cell given twice hides a count below zero, and large changes wrap around to a sum of 0
         once = np.bincount(self.of[wrong], minlength=len(self)) == 0
         once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
-        good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge.release)
+        good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge)
         return good
 
-    def spare(self, zeros: StructuralZeros) -> Flags:
+    def spare(self, knowledge: Knowledge) -> Flags:
         """(differences,) whether none gives a record to an impossible cell, of a table that has none there."""
-        none: Flags = np.bincount(self.of[zeros.contains(self.cells)], minlength=len(self)) == 0
+        none: Flags = np.bincount(self.of[knowledge.impossible(self.cells)], minlength=len(self)) == 0
         return none
 
-    def preserve(self, release: Release, known: Release | None = None) -> Flags:
-        """(differences,) whether every marginal of the release is unchanged; those of `known` are so already.
+    def preserve(self, knowledge: Knowledge, known: Release | None = None) -> Flags:
+        """(differences,) whether every marginal released is unchanged; those of `known` are so already.
 
         Sums of changes could wrap: only for differences that `feasible` admits is this an answer.
         """
         # here, because Numba takes 0.25 s to import, which commands that check nothing need not wait for
         from sdc.feasible.difference_kernel import preserved
 
-        members = [st.members(element) for element in release.frontier]
+        release, schema = knowledge.release, knowledge.schema
+        members = [st.members(schema.telling(element)) for element in release.frontier]
         return preserved(
             self.start.copy(),
-            self.cells.astype(np.int64, order="C"),
+            schema.columns(self.cells).astype(np.int64, order="C"),
             self.changes.copy(),
-            self.varying.copy(),
+            self.varying(schema).copy(),
             np.array(release.frontier, np.int64),
             np.array([v for element in members for v in element], np.int64),
             np.cumsum([0, *map(len, members)]),
@@ -164,7 +172,7 @@ class Differences:
     def _distinct(self, schema: Schema) -> Flags:
         """(differences,) whether no cell occurs twice, which would hide a count below zero."""
         columns = np.concatenate([self.of[:, None], self.cells], axis=1)
-        ids = np.sort(KeySpace((max(1, len(self)), *schema.sizes)).numbers(columns))
+        ids = np.sort(KeySpace((max(1, len(self)), *schema.keys.sizes)).numbers(columns))
         # one sort of all says mostly that all is well; only where some cell is twice is it asked whose
         if not (ids[1:] == ids[:-1]).any():
             return np.ones(len(self), np.bool_)

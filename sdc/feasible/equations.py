@@ -11,7 +11,8 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.table import Counts, Table
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Counts, Table
 
 MAX_SUM = 1 << 61  # two bits to spare: sums of interval ends are added to totals and subtracted from them
 
@@ -20,7 +21,7 @@ MAX_SUM = 1 << 61  # two bits to spare: sums of interval ends are added to total
 class MarginalEquations:
     """One equation a cell of each frontier marginal: the sum of its member cells is its total.
 
-    truth                       (cells,) counts of the dense full table, C order
+    truth                       (cells,) counts of the dense full table, C order of the axes
     totals                      (equations,) int64
     start, members              equation e has the cells members[start[e]:start[e + 1]]
     cell_start, cell_equations  cell i occurs in cell_equations[cell_start[i]:cell_start[i + 1]]
@@ -41,16 +42,14 @@ class MarginalEquations:
     @staticmethod
     def of(table: Table, knowledge: Knowledge) -> MarginalEquations:
         """The dense table has `table.schema.cells` cells; ReleaseError where sums of counts could leave 64 bits."""
-        sizes = table.schema.sizes
         if table.total * table.schema.cells > MAX_SUM:
             raise ReleaseError(
                 f"{table.total} records in {table.schema.cells} cells could overflow a sum; "
                 "divide the counts or choose the method collapse"
             )
-        truth = np.zeros(sizes, np.int64)
-        truth[tuple(table.codes.T)] = table.counts
+        truth = table.dense
         # a marginal has every cell in one equation each, so that all arrays come out of one (frontier, cells) matrix
-        equation_of_cell = np.stack(_number_equations(knowledge.release, sizes))
+        equation_of_cell = np.stack(_number_equations(knowledge.release, table.schema))
         equations = int(equation_of_cell.max()) + 1
         flat = equation_of_cell.reshape(-1)
         totals = np.zeros(equations, np.int64)
@@ -77,16 +76,20 @@ class MarginalEquations:
 
 def possible_cells(knowledge: Knowledge) -> npt.NDArray[np.bool_]:
     """(cells,) False where a structural zero forbids the dense cell, C order."""
-    every_cell = np.indices(knowledge.schema.sizes).reshape(len(knowledge.schema), -1).T
-    return ~knowledge.zeros.contains(every_cell)
+    return ~knowledge.impossible(every_cell(knowledge.schema))
 
 
-def _number_equations(release: Release, sizes: tuple[int, ...]) -> list[Counts]:
+def every_cell(schema: Schema) -> Codes:
+    """(cells, axes) codes of all cells, C order."""
+    return schema.keys.unpack(np.arange(schema.cells))
+
+
+def _number_equations(release: Release, schema: Schema) -> list[Counts]:
     """For each frontier element the number of the equation that each dense cell occurs in."""
-    numbered, first = [], 0
+    numbered, first, cells = [], 0, every_cell(schema)
     for element in release.frontier:
-        kept = [size if st.has(element, v) else 1 for v, size in enumerate(sizes)]
-        number = np.arange(int(np.prod(kept)), dtype=np.int64).reshape(kept) + first
-        numbered.append(np.broadcast_to(number, sizes).reshape(-1))
-        first += number.size
+        kept = st.members(schema.telling(element))
+        space = schema.space(kept)
+        numbered.append(space.pack(schema.columns(cells, kept)) + first)
+        first += space.cells
     return numbered

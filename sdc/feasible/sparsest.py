@@ -47,22 +47,25 @@ class Ball(NamedTuple):
 
 
 def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Moved:
-    """Differences that change (n, variables) cells by (n,) `changes`, at most one a cell, each checked in integers.
+    """Differences that change (n, axes) cells by (n,) `changes`, at most one a cell, each checked in integers.
 
     For tables that `walk.can_search` admits; the number of steps is that of the columns of all programs.
     Deterministic: the solvers' limits are counted in steps.
     """
-    parts, steps = [Differences.none(len(table.schema))], 0
-    for cell, by in zip(cells, changes, strict=True):
-        found, used = _change(table, knowledge.informed, cell, int(by))
+    # levels are variables of their own here: what the program finds is checked to follow them
+    flat, known, axes = table.flat, knowledge.flat, list(table.schema.axes)
+    parts, steps = [Differences.none(len(flat.schema))], 0
+    for cell, by in zip(table.schema.columns(cells), changes, strict=True):
+        found, used = _change(flat, known.informed, cell, int(by))
         parts.append(found)
         steps += used
-    differences = Differences.concatenated(parts)
-    return Moved(differences.rows(differences.feasible(table, knowledge)), steps)
+    found = Differences.concatenated(parts)
+    found = found.rows(found.feasible(flat, known))
+    return Moved(Differences(found.start, found.cells[:, axes], found.changes), steps)
 
 
 def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Differences, int]:
-    steps, nothing = 0, Differences.none(len(table.schema))
+    steps, nothing = 0, Differences.none(len(table.schema.axes))
     # small balls first: their programs are far smaller
     for radius in range(2, MAX_RADIUS + 1):
         if _ball_size(table.schema.sizes, radius) > MAX_BALL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,10 @@ from sdc.feasible.walk_cell_kernel import EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRA
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
-from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import columns_of
 from sdc.model.marginal_kernel import add_counts
-from sdc.model.schema import Schema
+from sdc.model.schema import Groups, Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
@@ -53,14 +53,14 @@ class Moved:
 
 
 def find(table: Table, knowledge: Knowledge, cells: Codes, widths: Ints, *, nodes: int, tries: range = ALL) -> Moved:
-    """Feasible tables between which each of (n, variables) cells moves by its width, or as far as was found.
+    """Feasible tables between which each of (n, axes) cells moves by its width, or as far as was found.
 
     tries  which of TRIES are made, one after another; nodes  most nodes a cell
 
     The count goes down as far as it can (and need), then up by the rest, each time from the true table.
     Deterministic, and a cell's answer does not depend on the others. ReleaseError where `can_search` says no.
     """
-    search = _search(table, knowledge, Differences.none(len(table.schema)))
+    search = _search(table, knowledge, Differences.none(len(table.schema.axes)))
     counts = table.count_at(cells)
     keys = table.schema.keys.pack(cells)
     # down first: how far that goes says how far up is left to go, and no further than to 0 whatever is wanted
@@ -81,14 +81,14 @@ def shift(
     tries: range = ALL,
     base: Differences | None = None,
 ) -> Moved:
-    """Feasible tables that move each of (n, variables) cells by its (n,) change, in records, or as far as was found.
+    """Feasible tables that move each of (n, axes) cells by its (n,) change, in records, or as far as was found.
 
     base  one difference that makes a feasible table, at which walks begin; None for the true one. Changes and
           differences are from the true one all the same
 
     Else as `find`; ReleaseError as there.
     """
-    base = Differences.none(len(table.schema)) if base is None else base
+    base = Differences.none(len(table.schema.axes)) if base is None else base
     search, by = _search(table, knowledge, base), np.maximum(changes, -table.count_at(cells))
     place = table.schema.keys.matching(base.cells, cells)
     by[place >= 0] -= base.changes[place[place >= 0]]
@@ -114,7 +114,7 @@ def _checked(differences: Differences, table: Table, knowledge: Knowledge) -> Di
 
 
 def reached(differences: Differences, cells: Codes, counts: Counts, table: Table) -> Intervals:
-    """(n, 2) int64 smallest and largest value of each of (n, variables) cells, each once, that some table has.
+    """(n, 2) int64 smallest and largest value of each of (n, axes) cells, each once, that some table has.
 
     Over the true table, with (n,) counts, and what the differences make of it; they are taken for feasible.
     """
@@ -184,7 +184,7 @@ class _Walker:
         parts = [self._shifted(keys[piece], changes[piece], nodes[piece], tries) for piece in pieces]
         if not parts:
             nothing = np.zeros(0, np.int64)
-            return _Shifted(Differences.none(len(self._schema)), nothing, nothing, nothing)
+            return _Shifted(Differences.none(len(self._schema.axes)), nothing, nothing, nothing)
         return _Shifted(
             Differences.concatenated([part.differences for part in parts]),
             np.concatenate([part.moved + piece.start for part, piece in zip(parts, pieces, strict=True)]),
@@ -209,35 +209,117 @@ def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
     """Room for the search of a table under what is known of it, with nothing in the table yet."""
     schema, release = table.schema, knowledge.essential
     bits = (schema.cells - 1).bit_length()
-    frontier = [element for element in release.frontier if KeySpace(_sizes(schema, element)).cells <= MAX_TOTALS]
+    frontier = [element for element in release.frontier if st.cells(element, schema) <= MAX_TOTALS]
     totals = [_totals(table, element) for element in frontier]
+    parts = [_shares(element, schema) for element in frontier]
+    levels, groups = _levels(schema), [schema.groups(v).astype(np.int64) for v in range(len(schema))]
+    flip_at, flip, order = _flips(schema, levels)
     return WalkWork(
-        np.array(schema.sizes),
+        np.array(schema.keys.sizes),
         schema.keys.strides,
-        *trie([s for s in knowledge.minimal_unreleased if st.dimension(s) <= MAX_FLIPS]),
-        release.listed(len(schema)),
+        *trie([s for s in knowledge.minimal_unreleased if _is_of_flips(s, schema)]),
+        axis=np.array(schema.column_of),
+        flip_at=flip_at,
+        flip=flip,
+        order=order,
+        levels=np.concatenate(levels),
+        level_at=np.cumsum([0, *map(len, levels)]),
+        groups=np.concatenate(groups),
+        group_at=np.cumsum([0, *map(len, groups)])[:-1],
+        coarser=np.array(schema.coarser, np.int64),
+        released=release.listed(len(schema)),
         keys=np.full(1, EMPTY),
         counts=np.zeros(1, np.int64),
         totals=np.concatenate([np.zeros(0, np.uint8), *totals]),
         total=np.cumsum([0, *map(len, totals)])[:-1],
-        parts=np.array([v for element in frontier for v in st.members(element)], np.int64),
-        part=np.cumsum([0, *map(st.dimension, frontier)]),
-        reach=np.concatenate([np.zeros(0, np.int64), *(KeySpace(_sizes(schema, e)).strides for e in frontier)]),
+        parts=np.array([column for element in parts for column, _ in element], np.int64),
+        part=np.cumsum([0, *map(len, parts)]),
+        reach=np.cumsum([0, *(len(share) for element in parts for _, share in element)])[:-1],
+        shares=np.concatenate([np.zeros(0, np.int64), *(share for element in parts for _, share in element)]),
         patterns=_patterns(knowledge.zeros, schema),
         weighed=np.full(1 << min(bits, KEPT_BITS), EMPTY),
         bits=np.array([(1 << bits) - 1, max(0, bits - KEPT_BITS)]),
         changed=np.full(2 * MAX_CHANGED, EMPTY),
         state=np.zeros((2 * MAX_CHANGED, WRONG + 1), np.int64),
-        order=np.zeros(MAX_CHANGED, np.int64),
+        places=np.zeros(MAX_CHANGED, np.int64),
         wrong=np.zeros(MAX_CHANGED, np.int64),
         filled=np.zeros(2, np.int64),
         trail=np.zeros((MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
         best=np.zeros(1 + MAX_FLIPS, np.int64),
-        flips=np.zeros((walk_kernel.MAX_LISTED, 3), np.int64),
+        flips=np.zeros((walk_kernel.MAX_LISTED, 4), np.int64),
         sets=np.zeros((walk_kernel.MAX_BLOCKS + 1, walk_kernel.MAX_BLOCK**walk_kernel.MAX_BLOCKS), np.int64),
         random=np.zeros(1, np.int64),
         looked=np.zeros(1, np.int64),
     )
+
+
+def _is_of_flips(unreleased: SubTable, schema: Schema) -> bool:
+    """Whether flips of few single axes are a move on it: of each axis it has one variable."""
+    axes = {schema.axis_of[v] for v in st.members(unreleased)}
+    return len(axes) == st.dimension(unreleased) <= MAX_FLIPS
+
+
+def _levels(schema: Schema) -> list[Ints]:
+    """The variables of each axis, a coarser one before those that tell it."""
+    own = (st.members(schema.of_axis[axis]) for axis in schema.axes)
+    return [np.array(sorted(some, key=lambda v: (st.dimension(schema.coarser[v]), v)), np.int64) for some in own]
+
+
+def _flips(schema: Schema, levels: Sequence[Ints]) -> tuple[Ints, Ints, Ints]:
+    """`flip_at`, `flip` and `order` of `WalkWork`."""
+    rows: dict[int, Ints] = {}
+    order: list[Ints] = []
+    for own in levels:
+        begin = sum(map(len, order))
+        is_chain = all(st.has(schema.coarser[fine], coarse) for coarse, fine in pairwise(own.tolist()))
+        found, categories = (_along if is_chain else _listed)([schema.groups(v) for v in own.tolist()], begin)
+        rows.update(zip(own.tolist(), found, strict=True))
+        order.append(categories)
+    flips = [rows[v] for v in range(len(schema))]
+    return np.cumsum([0, *map(len, flips)])[:-1], np.concatenate(flips), np.concatenate(order)
+
+
+def _along(groups: Sequence[Groups], begin: int) -> tuple[list[Ints], Ints]:
+    """Of a chain, the coarsest first: categories in an order where each group is a range within its coarser ones."""
+    codes = np.arange(len(groups[-1]))
+    order = np.lexsort(np.stack([codes, *reversed(groups)]))
+    low, high, found = np.zeros_like(codes), np.full_like(codes, len(codes)), []
+    for own in groups:
+        first = np.flatnonzero(np.diff(own[order].astype(np.int64), prepend=-1))
+        of = np.searchsorted(first, codes, side="right") - 1
+        start, end = first[of], np.append(first[1:], len(codes))[of]
+        # the others in the coarser group, from behind the own one on and around
+        rows = np.empty((len(codes), 4), np.int64)
+        rows[order] = np.stack([begin + low, high - low, end - low - 1, (high - low) - (end - start)], axis=1)
+        found.append(rows)
+        low, high = start, end
+    return found, order
+
+
+def _listed(groups: Sequence[Groups], begin: int) -> tuple[list[Ints], Ints]:
+    """Of levels that overlap: of each variable and category a list, behind a place that is not used."""
+    tells = np.array([own[:, None] != own[None, :] for own in groups])
+    found, order = list[Ints](), list[Ints]()
+    for k, own in enumerate(groups):
+        # alone the coarsest: whatever else tells two categories apart tells this level too
+        finer = np.array(
+            [len(np.unique(np.stack([other, own]), axis=1).T) == len(np.unique(other)) for other in groups]
+        )
+        alone = tells[k] & ~tells[~finer].any(axis=0)
+        rows = np.zeros((len(own), 4), np.int64)
+        for code, others in enumerate(alone):
+            listed = np.flatnonzero(others)
+            rows[code] = begin + sum(map(len, order)), len(listed) + 1, 0, len(listed)
+            order.append(np.concatenate([[code], listed]))
+        found.append(rows)
+    return found, np.concatenate(order)
+
+
+def _shares(element: SubTable, schema: Schema) -> list[tuple[int, Ints]]:
+    """Of each axis of a sub-table its place, and what each of its categories adds to the place in the marginal."""
+    kept = st.members(schema.telling(element))
+    strides = schema.space(kept).strides
+    return [(schema.column_of[v], schema.groups(v) * stride) for v, stride in zip(kept, strides, strict=True)]
 
 
 def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
@@ -258,24 +340,21 @@ def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
 @lru_cache(maxsize=2048)
 def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
     """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
-    sums, members = np.zeros(KeySpace(_sizes(table.schema, element)).cells, np.int64), st.members(element)
+    sums, members = np.zeros(st.cells(element, table.schema), np.int64), st.members(table.schema.telling(element))
     add_counts(sums, _columns(table), table.counts, np.array(members, np.int64), np.array(table.schema.sizes))
     return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
 
 
 @lru_cache(maxsize=1)
 def _columns(table: Table) -> Codes:
-    return columns_of(table.codes)
-
-
-def _sizes(schema: Schema, element: SubTable) -> tuple[int, ...]:
-    return tuple(schema.sizes[v] for v in st.members(element))
+    return columns_of(table.columns)
 
 
 def _patterns(zeros: StructuralZeros, schema: Schema) -> npt.NDArray[np.bool_]:
-    """(patterns, variables, categories) whether a cell with that code may match."""
-    matches = np.ones((len(zeros.patterns), len(schema), max(schema.sizes)), np.bool_)
+    """(patterns, axes, categories) whether a cell with that code may match."""
+    matches = np.ones((len(zeros.patterns), len(schema.axes), max(schema.keys.sizes)), np.bool_)
     for p, pattern in enumerate(zeros.patterns):
         for v, codes in pattern:
-            matches[p, v] = np.isin(np.arange(max(schema.sizes)), codes)
+            groups = schema.groups(v)
+            matches[p, schema.column_of[v], : len(groups)] &= np.isin(groups, codes)
     return matches

@@ -30,6 +30,7 @@ VALUE, TRUE, LOW, HIGH, WEIGHT, MOST, TABU, WRONG = range(8)
 NEVER, ENDLESS = 1 << 40, 1 << 60
 UNKNOWN = -NEVER
 HEAVIEST, LIGHTEST = 20, 4  # of an empty cell without occupied neighbours, and with many
+AT, AMONG, SKIP, NUMBER = range(4)  # of the categories that a flip may go to, see `WalkWork.flip`
 ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
 FORBIDDEN = 120  # of a cell that cannot be
 MOST_LEARNT = 60
@@ -43,20 +44,27 @@ FACTOR, TERM = 6364136223846793005, 1442695040888963407  # of a linear congruent
 class WalkWork(NamedTuple):
     """What the kernels work on, one release and one table at a time.
 
-    sizes, strides         of the variables; the key of a cell is sum(code * stride)
+    sizes, strides         of the axes; the key of a cell is sum(code * stride)
     variable, begin, end   the trie of the smallest unreleased sets: each node's variable, and from where to where its
                            children are; a node without any ends a set
+    axis, flip_at          of each variable its axis' place, and where its categories are in `flip`
+    flip, order            (categories of axes, 4) of each the others that the variable is the coarsest to tell it from:
+                           for k from NUMBER to 1 order[AT + (SKIP + k) % AMONG]
+    levels, level_at       the variables of each axis, the coarsest first, from level_at[axis] on
+    groups, group_at       of each variable the codes of its axis' categories, from group_at[variable] on
+    coarser                of each variable those that it tells, as a bit set
     released               (2^variables,) whether each set of variables is released
     keys, counts           the true table, a hash table
     totals, total          released marginals, clipped, one after another, and where each begins
-    parts, part, reach     the variables of each of them, with strides, from part[e] to part[e + 1]
-    patterns               (structural zeros, variables, categories): whether a cell with that code may match
+    parts, part, reach     the axes of each of them, from part[e] to part[e + 1], and where each begins in `shares`
+    shares                 what each category of an axis adds to the place in a marginal
+    patterns               (structural zeros, axes, categories): whether a cell with that code may match
     weighed, bits          what is kept of cells, by the scattered bits of their keys: see `_kept`
-    changed, state, order  cells that the walk has changed, a hash table; what is known of each, and where each is
+    changed, state, places cells that the walk has changed, a hash table; what is known of each, and where each is
     wrong, filled          (wrong cells,) where they are; how many cells have been changed, and how many are wrong
     trail                  moves made: cell, blocks flipped, direction, what each flip adds to a key
-    best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: variables, what it
-                           adds to a key, cost; released sets that meet each block of a partial move
+    best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: axes, what it adds
+                           to a key, cost, variables that tell it; released sets that meet each block of a partial move
     random, looked         state of the generator; cells looked at
     """
 
@@ -65,6 +73,15 @@ class WalkWork(NamedTuple):
     variable: Ints
     begin: Ints
     end: Ints
+    axis: Ints
+    flip_at: Ints
+    flip: Ints
+    order: Ints
+    levels: Ints
+    level_at: Ints
+    groups: Ints
+    group_at: Ints
+    coarser: Ints
     released: Flags
     keys: Ints
     counts: Ints
@@ -73,12 +90,13 @@ class WalkWork(NamedTuple):
     parts: Ints
     part: Ints
     reach: Ints
+    shares: Ints
     patterns: Flags
     weighed: Ints
     bits: Ints
     changed: Ints
     state: Ints
-    order: Ints
+    places: Ints
     wrong: Ints
     filled: Ints
     trail: Ints
@@ -113,7 +131,7 @@ def add(work: WalkWork, keys: Ints, counts: Ints) -> None:
 
 @kernel
 def forget_near(work: WalkWork, keys: Ints) -> None:
-    """Forgets what is kept of (n,) cells and of those that differ from them in one variable."""
+    """Forgets what is kept of (n,) cells and of those that differ from them in one axis."""
     for i in range(len(keys)):
         codes = codes_of(keys[i], work.sizes, work.strides)
         for v in range(len(codes)):
@@ -151,11 +169,12 @@ def _is_impossible(work: WalkWork, codes: Ints) -> bool:
 def _smallest_total(work: WalkWork, codes: Ints, enough: int) -> int:
     """The smallest released total that a cell is part of; any other that is `enough`, where there is one."""
     totals, total, parts, part, reach = work.totals, work.total, work.parts, work.part, work.reach
+    shares = work.shares
     smallest = 255
     for e in range(len(total)):
         at = total[e]
         for m in range(part[e], part[e + 1]):
-            at += codes[parts[m]] * reach[m]
+            at += shares[reach[m] + codes[parts[m]]]
         smallest = min(smallest, int(totals[at]))
         if smallest <= enough:
             break
@@ -242,7 +261,7 @@ def enter(work: WalkWork, key: Key) -> int:
     if work.changed[place] == EMPTY:
         count, weight, state = work.counts[_slot(work.keys, key)], _kept(work, key) >> 1, work.state
         work.changed[place] = key
-        work.order[work.filled[0]] = place
+        work.places[work.filled[0]] = place
         work.filled[0] += 1
         state[place, VALUE] = state[place, TRUE] = count
         state[place, LOW], state[place, HIGH] = 0, ENDLESS

@@ -1,8 +1,10 @@
 """The walk from the true table, compiled: the search behind `sdc.feasible.walk`.
 
-A move flips blocks of variables of a cell, each block to other categories. Of its 2^blocks corners those with an even
-number of blocks flipped change by one, and the others by one the other way. Where no released sub-table meets every
-block every released marginal stays: over the categories of a block that it does not see, the changes cancel. So
+A move flips blocks of axes of a cell, each block to other categories. Of its 2^blocks corners those with an even
+number of blocks flipped change by one, and the others by one the other way. A released sub-table meets a flip where it
+has a variable that tells the two categories apart: the coarsest such level, for with a finer one it has that too. Where
+none meets every block every released marginal stays: over the categories of a block that it does not see, the changes
+cancel. So
 whatever moves are added up, all that is released agrees, and all that can be wrong is a count below zero. The walk
 mends one wrong cell after another by the cheapest move, as WalkSAT does clauses (Selman, Kautz and Cohen 1994), with
 weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and a cell that
@@ -18,6 +20,8 @@ import numpy as np
 
 from sdc.compiled import inner, kernel
 from sdc.feasible.walk_cell_kernel import (
+    AMONG,
+    AT,
     EMPTY,
     FORBIDDEN,
     HIGH,
@@ -27,8 +31,10 @@ from sdc.feasible.walk_cell_kernel import (
     MAX_TRAIL,
     MOST,
     NEVER,
+    NUMBER,
     ODD,
     SCATTER,
+    SKIP,
     TABU_COST,
     TERM,
     TRUE,
@@ -49,19 +55,19 @@ from sdc.feasible.walk_cell_kernel import (
 )
 
 MAX_BLOCKS = 6
-MAX_BLOCK = 3  # variables
+MAX_BLOCK = 3  # axes
 MAX_LISTED = 200  # flips of blocks that are put together
 BLOCK_NODES = 1000  # partial moves of blocks that are looked at for one step: 300 reach less, 4,000 hardly more
 LOOKUPS = 1000  # cells looked at that count as one node
 TABU_STEPS = 3
 
 
-# Moves of single variables
+# Moves of single axes
 
 
 @inner
 def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
-    """(variables, categories) what it costs to change each cell next to one."""
+    """(axes, categories) what it costs to change each cell next to one."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides = work.sizes, work.strides
     near = np.empty((len(sizes), sizes.max()), np.int64)
@@ -77,7 +83,7 @@ def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
 
 @inner
 def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
-    """The cheapest move that flips single variables of a cell, into `best`; its cost, NEVER where there is none.
+    """The cheapest move that flips single axes of a cell, into `best`; its cost, NEVER where there is none.
 
     The cell's own change is not counted. Depth first over the trie with the best so far as the bound: what a partial
     move costs a whole one costs too, but for wrong cells that it might mend, which the bound leaves out.
@@ -85,6 +91,7 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     # longer than a function should be, for the reason given at the top
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, variable, begin, end = work.sizes, work.strides, work.variable, work.begin, work.end
+    axis, flip_at, flip, order = work.axis, work.flip_at, work.flip, work.order
     own = codes_of(key, sizes, strides)
     near = _next_to(work, key, own, not up, now)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
@@ -101,10 +108,15 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
                 continue
             # in turn from a random one: of moves that cost the same the first is taken
             child = begin[node] + (seen + turn) % number
-            stack[d, 1], stack[d, 2], stack[d, 3] = seen + 1, child, sizes[variable[child]] - 1
+            v = variable[child]
+            stack[d, 1], stack[d, 2], stack[d, 3] = seen + 1, child, flip[flip_at[v] + own[axis[v]], NUMBER]
+            if stack[d, 3] == 0:
+                continue
         child = stack[d, 2]
-        v = variable[child]
-        other = (own[v] + stack[d, 3]) % sizes[v]
+        row = flip_at[variable[child]]
+        v = axis[variable[child]]
+        row += own[v]
+        other = order[flip[row, AT] + (flip[row, SKIP] + stack[d, 3]) % flip[row, AMONG]]
         stack[d, 3] -= 1
         cost = stack[d, 4] + near[v, other]
         if cost >= least:
@@ -139,21 +151,33 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
 
 
 @inner
-def _list_flip(flips: Ints, random: Ints, found: int, variables: int, step: int, cost: int) -> int:
+def _list_flip(flips: Ints, random: Ints, found: int, axes: int, step: int, cost: int, telling: int) -> int:
     """Lists a flip; where there is no room a random one goes, each equally likely (Vitter 1985, algorithm R)."""
     at = found if found < len(flips) else draw(random, found + 1)
     if at < len(flips):
-        flips[at, 0], flips[at, 1], flips[at, 2] = variables, step, cost
+        flips[at, 0], flips[at, 1], flips[at, 2], flips[at, 3] = axes, step, cost, telling
     return found + 1
 
 
 @inner
+def _telling(work: WalkWork, axis: int, own: int, other: int) -> int:
+    """The coarsest variables of an axis that tell two categories apart, as a bit set."""
+    groups, group_at, bits, bit_at, coarser = work.groups, work.group_at, work.levels, work.level_at, work.coarser
+    found = 0
+    for i in range(bit_at[axis], bit_at[axis + 1]):
+        v = bits[i]
+        if groups[group_at[v] + own] != groups[group_at[v] + other] and not coarser[v] & found:
+            found |= 1 << v
+    return found
+
+
+@inner
 def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) -> int:
-    """Lists flips of up to `largest` variables, in random order: several only where the donor has a record to give."""
+    """Lists flips of up to `largest` axes, in random order: several only where the donor has a record to give."""
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, flips, random = work.sizes, work.strides, work.flips, work.random
     own = codes_of(key, sizes, strides)
-    stack = np.zeros((MAX_BLOCK + 1, 4), np.int64)  # next variable, its next category, variables flipped, their steps
+    stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)  # next axis, its next category, axes flipped, steps, what tells
     d = found = looked = 0
     while d >= 0:
         v, other = stack[d, 0], stack[d, 1]
@@ -166,28 +190,32 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
         stack[d, 1] += 1
         if other == own[v]:
             continue
-        variables, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
+        axes, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
         looked += 1
         cost = price(changed, state, weighed, bits, free, key + step, False, now)
         if cost == UNKNOWN:
             cost = price_anew(work, key + step, False, now, NEVER)
+        telling = stack[d, 4] | _telling(work, v, own[v], other)
         if cost < least and (d == 0 or cost <= TABU_COST):
-            found = _list_flip(flips, random, found, variables, step, cost)
+            found = _list_flip(flips, random, found, axes, step, cost, telling)
         if d + 1 < largest:
             d += 1
-            stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3] = v + 1, 0, variables, step
+            stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3], stack[d, 4] = v + 1, 0, axes, step, telling
     work.looked[0] += looked
     found = min(found, len(flips))
     for i in range(found - 1, 0, -1):
         j = draw(random, i + 1)
-        for k in range(3):
+        for k in range(4):
             flips[i, k], flips[j, k] = flips[j, k], flips[i, k]
     return found
 
 
 @inner
 def _meeting(released: Flags, sets: Ints, d: int, number: int, block: int) -> int:
-    """Of the released sets of one variable of each of d blocks those that stay so with one of the next; how many."""
+    """Of the released sets of one variable of each of d blocks those that stay so with one of the next; how many.
+
+    More than there is room for where they do not fit.
+    """
     kept = 0
     for i in range(number):
         rest = block
@@ -195,6 +223,8 @@ def _meeting(released: Flags, sets: Ints, d: int, number: int, block: int) -> in
             lowest = rest & -rest
             rest ^= lowest
             if released[sets[d, i] | lowest]:
+                if kept == sets.shape[1]:
+                    return kept + 1
                 sets[d + 1, kept] = sets[d, i] | lowest
                 kept += 1
     return kept
@@ -204,14 +234,14 @@ def _meeting(released: Flags, sets: Ints, d: int, number: int, block: int) -> in
 def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest: int, most: int) -> int:
     """The cheapest move of blocks that raises a cell, where it costs less than `least`, into `best`; the lower cost.
 
-    Blocks of up to `largest` variables, disjoint. A released sub-table meets every block exactly where it has some
+    Blocks of up to `largest` axes, disjoint. A released sub-table meets every block exactly where it has some
     variable of each of them: where no such set is released the move leaves every released marginal.
     """
     # longer than a function should be, for the reason given at the top
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     flips, sets, released, found = work.flips, work.sets, work.released, _list_flips(work, key, now, least, largest)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
-    stack = np.zeros((MAX_BLOCKS + 1, 4), np.int64)  # next flip, variables, cost, released sets that meet all blocks
+    stack = np.zeros((MAX_BLOCKS + 1, 4), np.int64)  # next flip, axes, cost, released sets that meet all blocks
     step = np.zeros(MAX_BLOCKS, np.int64)
     corners[0], stack[0, 3], sets[0, 0] = key, 1, 0
     d, nodes, looked = 0, 0, work.looked[0]
@@ -239,12 +269,12 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
                 break
         if cost >= least:
             continue
-        kept = _meeting(released, sets, d, stack[d, 3], flips[at, 0])
+        kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
         if kept == 0:
             least = cost
             work.best[0] = d + 1
             work.best[1 : d + 2] = step[: d + 1]
-        elif d + 1 < MAX_BLOCKS:
+        elif d + 1 < MAX_BLOCKS and kept <= sets.shape[1]:
             d += 1
             stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3] = at + 1, stack[d - 1, 1] | flips[at, 0], cost, kept
     work.looked[0] = looked
@@ -258,7 +288,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
 def _begin(work: WalkWork, target: Key, by: int) -> int:
     """Back at the true table, with the target alone wrong: where it is."""
     for i in range(work.filled[0]):
-        work.changed[work.order[i]] = EMPTY
+        work.changed[work.places[i]] = EMPTY
     work.filled[0] = 0
     goal = enter(work, target)
     work.state[goal, LOW] = work.state[goal, HIGH] = work.state[goal, TRUE] + by
@@ -353,7 +383,7 @@ def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: 
 def _write(work: WalkWork, keys: Ints, changes: Ints, begin: int) -> int:
     """What the walk has changed, from `begin` on; where it ends."""
     for i in range(work.filled[0]):
-        place = work.order[i]
+        place = work.places[i]
         change = work.state[place, VALUE] - work.state[place, TRUE]
         if change:
             keys[begin], changes[begin] = work.changed[place], change
@@ -367,7 +397,7 @@ def shift(
 ) -> None:
     """Changes (n,) targets by what is wanted of each, or as far as one of the tries gets, each from the true table.
 
-    tries     (tries, 3): its number, steps, variables of a block
+    tries     (tries, 3): its number, steps, axes of a block
     nodes     (n,) that may be used; afterwards those that were
     found     (n + 1,) target i has the entries found[i]:found[i + 1] of the (n * MAX_CHANGED,) keys and their changes
     """

@@ -1,20 +1,20 @@
-"""What everybody knows of a hierarchy: each category of a level is within one category of the coarser one."""
+"""Hierarchies: several variables of which the finest is an axis, and the others are levels of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model.errors import InputError
-from sdc.model.hierarchy import Hierarchy
-from sdc.model.schema import Schema
-from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.schema import Coarser, Schema
 from sdc.model.table import Table
 
 
-def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[Hierarchy, ...]:
+def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[tuple[int, ...], ...]:
     """The variables of each hierarchy, coarsest first.
 
     InputError for one with a single level, for a level that is no variable, and for a variable in two of them.
@@ -34,19 +34,33 @@ def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[
     return tuple(tuple(schema.index(level) for level in levels) for levels in named.values())
 
 
-def implied_zeros(table: Table, named: Mapping[str, Sequence[str]]) -> StructuralZeros:
-    """Patterns that exclude each category of a level with all coarser ones but its own.
+def with_levels(table: Table, named: Mapping[str, Sequence[str]]) -> tuple[Table, npt.NDArray[np.int64]]:
+    """The table without the columns that its hierarchies tell, and which row each of its cells had before.
 
-    In which coarser category a category is comes from the records and is taken to be public; one without a record is
-    in none. InputError where a category has records in several coarser ones.
+    In which coarser category a category is comes from the records, of which each has one, and is taken to be public. A
+    variable of one category tells nothing, and stays as it is. InputError where a category has records in several
+    coarser ones, or where two variables of a hierarchy are the same.
     """
-    levels = zip(named, hierarchies_of(named, table.schema), strict=True)
-    patterns = [pattern for name, one in levels for pair in pairwise(one) for pattern in _between(table, name, *pair)]
-    return StructuralZeros(tuple(patterns))
+    variables = list(table.schema.variables)
+    for name, levels in zip(named, hierarchies_of(named, table.schema), strict=True):
+        for coarse, fine in pairwise(levels):
+            _require_nested(table, name, coarse, fine)
+        axis = levels[-1]
+        for level in levels[:-1]:
+            if table.schema.sizes[level] > 1:
+                met = np.unique(table.codes[:, [axis, level]], axis=0)
+                variables[level] = replace(
+                    variables[level], of=Coarser(variables[axis].name, tuple(met[:, 1].tolist()))
+                )
+    schema = Schema(tuple(variables))
+    if schema.is_flat:
+        return table, np.arange(len(table))
+    codes = table.codes[:, list(schema.axes)]
+    found = Table.of(schema, codes, table.counts)
+    return found, schema.keys.matching(codes, found.codes)
 
 
-def _between(table: Table, name: str, coarse: int, fine: int) -> list[Pattern]:
-    """One pattern for each coarse category: it, and the fine ones that are in another."""
+def _require_nested(table: Table, name: str, coarse: int, fine: int) -> None:
     met = np.unique(table.codes[:, [coarse, fine]], axis=0).astype(np.int64)
     many = np.flatnonzero(np.bincount(met[:, 1]) > 1)
     if len(many):
@@ -56,10 +70,3 @@ def _between(table: Table, name: str, coarse: int, fine: int) -> list[Pattern]:
             f"of {schema.names[coarse]!r}, so they are not nested; recode one of the two, or drop the hierarchy",
             "\n".join(f"{variable.name} = {variable.categories[code]}" for code in many.tolist()),
         )
-    within = dict(zip(met[:, 1].tolist(), met[:, 0].tolist(), strict=True))
-    found: list[Pattern] = []
-    for category in range(table.schema.sizes[coarse]):
-        others = tuple(code for code, own in within.items() if own != category)
-        if others:
-            found.append(((coarse, (category,)), (fine, others)))
-    return found

@@ -19,7 +19,7 @@ does not list it. A missing value is a null, a NaN or an empty string; it gets i
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -35,7 +35,7 @@ from sdc.config_file import faults_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
 from sdc.ingest.frames import arrow_of
-from sdc.ingest.hierarchies import implied_zeros
+from sdc.ingest.hierarchies import with_levels
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Part, Source, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
@@ -65,6 +65,7 @@ def read_table(
     categories: Mapping[str, Sequence[str | int]] | None = None,
     missing: Mapping[str, str | int] | None = None,
     recodes: Mapping[str, Mapping[str, Any]] | None = None,
+    hierarchies: Mapping[str, Sequence[str]] | None = None,
     bad_records: str = "refuse",
     max_categories: int = 256,
     executor: Executor = IN_PROCESS,
@@ -82,6 +83,7 @@ def read_table(
                       Without it missing values are bad
     recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
+    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
     bad_records       refuse, or set_aside: leave them out
     max_categories    a variable with more is refused: it is an identifier or wants binning
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
@@ -96,6 +98,7 @@ def read_table(
         "categories": categories or {},
         "missing": missing or {},
         "recodes": recodes or {},
+        "hierarchies": hierarchies or {},
         "bad_records": bad_records,
         "max_categories": max_categories,
     }
@@ -117,7 +120,7 @@ def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, mem
 class CountedRecords:
     """The table of the good records, and the number of bad ones by variable and first fault.
 
-    `zeros` are the cells that the settings say are impossible, by their file or by their hierarchies. A record that has
+    `zeros` are the cells that the file of the settings says are impossible. A record that has
     several faults counts under that of the first variable. Of each variable `unmet` has the categories, and the values
     in its groups, that the settings name and no record has.
     """
@@ -416,21 +419,22 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     if not table.total:
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
     weights = _weights(packing, cells) if tally.is_weighted else None
-    table, rows = _without_nobodys(table, tally.codings)
+    of_levels = {level for levels in settings.hierarchies.values() for level in levels}
+    table, rows = _without_nobodys(table, tally.codings, of_levels)
+    unmet = dict(_unmet(table, tally))
+    table, own = with_levels(table, settings.hierarchies)
+    rows = rows[own]
     # last: only now are the categories known that the patterns name
-    zeros = zeros_of(table, settings.structural_zeros, settings.hierarchies)
-    schema = table.schema
+    zeros = zeros_of(table, settings.structural_zeros)
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
-    return CountedRecords(table, zeros, aside, dict(_unmet(table, tally)), weights and weights.rows(rows))
+    return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(rows))
 
 
-def zeros_of(
-    table: Table, structural_zeros: str | Path | None = None, hierarchies: Mapping[str, Sequence[str]] | None = None
-) -> StructuralZeros:
-    """The cells that a file of patterns and hierarchies say are impossible; InputError where a record is in one."""
+def zeros_of(table: Table, structural_zeros: str | Path | None) -> StructuralZeros:
+    """The cells that a file of patterns says are impossible, none without; InputError where a record is in one."""
     zeros = NO_ZEROS if structural_zeros is None else read_structural_zeros(structural_zeros, table.schema)
     zeros.check(table.schema, table.codes, table.counts)
-    return zeros.join(implied_zeros(table, hierarchies or {}))
+    return zeros
 
 
 def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -445,14 +449,18 @@ def _weights(packing: Packing, pieces: Sequence[Array]) -> Weights:
     return Weights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
 
 
-def _without_nobodys(table: Table, codings: Sequence[Coding]) -> tuple[Table, npt.NDArray[np.int64]]:
+def _without_nobodys(
+    table: Table, codings: Sequence[Coding], of_levels: Collection[str]
+) -> tuple[Table, npt.NDArray[np.int64]]:
     """Only categories that records have or the settings name, in the order that these have without the others.
 
-    And which row each cell of the new table had in the old one.
+    And which row each cell of the new table had in the old one. Of the variables `of_levels` of a hierarchy only what
+    records have: of others nothing says what they are in.
     """
     places, variables = [], []
     for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
-        kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in coding.named]
+        named = () if variable.name in of_levels else coding.named
+        kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
         order, known = (kept, dict[str, str]()) if coding.order is not None else _with_missing_last(kept, coding)
         variables.append(Variable(variable.name, tuple(order)))
         place = {category: number for number, category in enumerate(order)}

@@ -15,7 +15,7 @@ from sdc.intruder.chains import Diagnostics, Sampling
 from sdc.intruder.enumerated import Part, TooManyTablesError, enumerated
 from sdc.intruder.ladder import MAX_CELLS, MAX_TABLES, climbed
 from sdc.intruder.laws import RELEASED, Law, law_of
-from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, Model, Posterior, exact_posterior
+from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, Model, Posterior, exact_posterior, of_axes
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
@@ -42,6 +42,10 @@ def average(
     gives the release a probability that is not found.
     """
     check_priors(priors)
+    if not table.schema.is_flat:
+        asked = table.schema.columns(cells)
+        flat = average(table.flat, knowledge.flat, priors, asked, alpha, sampling, executor)
+        return of_axes(flat, table.schema)
     laws = [law_of(name, table.schema, alpha) for name in priors]
     # all of them before anything is drawn: what is refused is not sampled first
     begun = [_begun(table, knowledge, law, cells) for law in laws]

@@ -213,7 +213,7 @@ class Space:
         self._keys = np.array(keys, np.int64).reshape(-1, cells)
         self._schema, self._frontier = schema, knowledge.release.frontier
         self._linear = np.full(cells, -log(cells) if self.generators else 0.0)
-        self._impossible = knowledge.zeros.contains(codes)
+        self._impossible = knowledge.impossible(codes)
         held = np.flatnonzero(truth)
         self._occupied = np.concatenate([[len(held)], held, np.zeros(cells - len(held), np.int64)])
         self._where = np.zeros(cells, np.int64)
@@ -284,7 +284,7 @@ def _moves(table: Table, knowledge: Knowledge) -> tuple[Ints, Ints, Ints]:
 
 def _walked(table: Table, knowledge: Knowledge) -> Differences:
     if not walk.can_search(table):
-        return Differences.none(len(table.schema))
+        return Differences.none(len(table.schema.axes))
     cells = table.codes[np.argsort(table.counts, kind="stable")[:WALKED]]
     return walk.find(table, knowledge, cells, np.full(len(cells), 2), nodes=NODES).differences
 

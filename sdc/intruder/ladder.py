@@ -179,8 +179,8 @@ def _powers(table: Table, law: Law) -> Floats:
 
 def _parameters(generators: Sequence[SubTable], schema: Schema) -> int:
     """Free parameters of the model, but those of the largest generator, which are integrated out."""
-    interactions = {part for generator in generators for part in st.subsets(generator)}
-    largest = set(st.subsets(_largest(generators, schema)))
+    interactions = {part for generator in generators for part in st.submasks(generator)}
+    largest = set(st.submasks(_largest(generators, schema)))
     return sum(prod(schema.sizes[v] - 1 for v in st.members(one)) for one in interactions - largest)
 
 

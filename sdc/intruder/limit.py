@@ -70,6 +70,7 @@ class PosteriorLimit:
 
         ReleaseError where no exact engine gives the law: what is sampled proves no limit.
         """
+        table, knowledge = table.flat, knowledge.flat
         law, cells = law_of(self.law, table.schema, self.alpha), table.codes[rows]
         if law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge):
             return self.of(at_truth(table, knowledge, rows), rows)

@@ -97,10 +97,10 @@ def groups(marginals: CellMarginals, knowledge: Knowledge, share: float = ALL) -
 
 def _with_groups(knowledge: Knowledge) -> tuple[SubTable, ...]:
     """The largest released sub-tables that leave something to be learned: of the whole table, all but a variable."""
-    frontier, varying = knowledge.release.frontier, knowledge.varying
+    frontier, varying, schema = knowledge.release.frontier, knowledge.varying, knowledge.schema
     if not any(st.is_within(varying, element) for element in frontier):
         return frontier
-    return tuple(varying & ~(1 << v) for v in st.members(varying)) or (st.GRAND_TOTAL,)
+    return tuple(st.children(varying, schema)) or (st.GRAND_TOTAL,)
 
 
 def check_share(share: float) -> None:

@@ -98,7 +98,7 @@ def posterior(
     sampling: Sampling | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Posterior:
-    """The posterior of (n, variables) cells under a law, by the cheapest exact engine, by chains where there is none.
+    """The posterior of (n, axes) cells under a law, by the cheapest exact engine, by chains where there is none.
 
     ReleaseError where no engine takes it.
     """
@@ -106,8 +106,19 @@ def posterior(
     return found or by_chains(table, knowledge, law, cells, sampling or Sampling(), executor)
 
 
+def of_axes(found: Posterior, schema: Schema) -> Posterior:
+    """What was found of cells with codes of all variables, as of those of the axes."""
+    cells = replace(found.cells, cells=found.cells.cells[:, list(schema.axes)])
+    models = tuple(replace(model, posterior=of_axes(model.posterior, schema)) for model in found.models)
+    return replace(found, cells=cells, models=models)
+
+
 def exact_posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior | None:
     """The same, None where no exact engine gives it."""
+    if not table.schema.is_flat:
+        # engines take every level for a variable of its own
+        flat = exact_posterior(table.flat, knowledge.flat, law, table.schema.columns(cells))
+        return flat and of_axes(flat, table.schema)
     check_zeros(law, knowledge)
     if not law.is_explicit(knowledge):
         return None
@@ -122,6 +133,9 @@ def by_chains(
     table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
 ) -> Posterior:
     """The same, sampled even where there is an exact law."""
+    if not table.schema.is_flat:
+        flat = by_chains(table.flat, knowledge.flat, law, table.schema.columns(cells), sampling, executor)
+        return of_axes(flat, table.schema)
     found = sampled(table, knowledge, law, cells, sampling, executor)
     equal, errors = law.equals_released(knowledge), found.standard_errors
     return Posterior(law.name, law.alpha, CHAINS, found.laws, None, None, None, equal, (), errors, found.diagnostics)

@@ -21,7 +21,7 @@ Intervals = npt.NDArray[np.int64]
 class CellBounds(Named):
     """What is known of the sharp bounds of some cells under a release.
 
-    cells   (n, variables) uint16 codes
+    cells   (n, axes) uint16 codes
     counts  (n,) int64 true counts
     outer   (n, 2) int64, contains the sharp range [LB, UB]
     inner   (n, 2) int64, both ends reached by feasible tables, so it lies inside the sharp range

@@ -79,10 +79,10 @@ class DecomposableGraph:
         # released
         larger = [clique for clique in graph.cliques if clique not in release]
         if larger:
-            within = ", ".join(st.label(c, schema) for c in release.frontier if st.is_within(c, larger[0]))
+            within = ", ".join(st.label(c, schema.flat) for c in release.frontier if st.is_within(c, larger[0]))
             raise InputError(
                 f"the cliques {within} are not those of a decomposable graph: together they join every two variables "
-                f"of {st.label(larger[0], schema)}; give that clique, or drop one of them"
+                f"of {st.label(larger[0], schema.flat)}; give that clique, or drop one of them"
             )
         return graph
 
@@ -99,7 +99,7 @@ class DecomposableGraph:
 
     def text(self, schema: Schema) -> str:
         """`[a,b] [b,c]`: the cliques with the schema's names, the largest first."""
-        return " ".join(f"[{','.join(st.names(clique, schema))}]" for clique in self.cliques)
+        return " ".join(f"[{','.join(st.names(clique, schema.flat))}]" for clique in self.cliques)
 
     def __len__(self) -> int:
         """Number of variables."""

@@ -24,8 +24,8 @@ def with_derived(
     schema = table.schema
     if len(schema) >= MAX_VARIABLES:
         raise InputError(f"with what is added the table has more than {MAX_VARIABLES} variables; drop some")
-    space = schema.keys.keep(of)
-    column = coding[space.pack(table.codes[:, list(of)])]
+    space = schema.space(of)
+    column = coding[space.pack(schema.columns(table.codes, of))]
     # what follows from a cell changes neither the cells nor their order
     codes = np.concatenate([table.codes, column[:, None].astype(np.uint16)], axis=1)
     implied = _implied(of, space.sizes, coding, len(variable.categories), len(schema))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -25,9 +28,9 @@ class Knowledge:
     splits. What is asked of an instance is computed once and stays with it, so a caller that asks again keeps the
     instance; a copy sent to a worker starts anew.
 
-    schema   the variables and their categories
+    schema   the variables and their categories; which group of a level each category is in is known too
     total    N, the number of records
-    release  the sub-tables whose marginals are known
+    release  the sub-tables whose marginals are known, with what they tell at coarser levels
     zeros    cells known to be impossible
 
     ReleaseError where the release names a variable that the schema does not have, InputError where a structural zero
@@ -41,6 +44,7 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         check_within(self.release.variables, self.schema)
+        object.__setattr__(self, "release", self.release.closed(self.schema))
         self.zeros.check_names(self.schema)
 
     @staticmethod
@@ -73,55 +77,88 @@ class Knowledge:
 
     @cached_property
     def informed(self) -> Release:
-        """The essential release with the sub-table of every structural zero's variables.
+        """The essential release with the sub-table of every structural zero's variables, and of levels that overlap.
 
         A table that agrees with it has the structural zeros, because the true table has them: whatever is feasible
-        for it is feasible for this knowledge.
+        for it is feasible for this knowledge. Of each axis one variable tells all others that it has.
         """
-        return self.essential.join(Release.of(self.zeros.subtables)) if self.zeros else self.essential
+        if not self.zeros and self.schema.is_flat:
+            return self.essential
+        informed = self.essential.join(Release.of(map(self.schema.closed, self.zeros.subtables)))
+        # levels of which none tells the other, public apart: in a decomposable model they would lie in two cliques
+        # without a separator, though they are of one axis
+        together = (self.schema.closed(informed.variables & self.schema.of_axis[axis]) for axis in self.schema.axes)
+        return informed.join(Release.of(together))
 
     @property
     def covered(self) -> SubTable:
         """The variables that this says anything about: released and varying, or named by a structural zero."""
         return self.informed.variables
 
-    @property
-    def is_floating(self) -> bool:
-        """Whether a variable of two categories or more is in no released sub-table.
+    def is_floating(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether a cell with (n, axes) codes is one of several in its marginal cell of all that is released.
 
-        Then any cell's records may all move to another category of it: every lower bound is 0, and the upper bound is
-        that of the marginal cell over the other variables. With structural zeros that name such a variable both are
-        outer only.
+        Then its records may all move to another: its lower bound is 0, and its upper bound is that of the marginal
+        cell. That is so of all cells where a variable of two categories or more is in no released sub-table, and of
+        those not alone in their group of what is released of the axis. With structural zeros that name such a
+        variable both bounds are outer only.
         """
-        return not st.is_within(self.varying, self.release.variables)
+        return self.schema.shared(self.schema.closed(self.release.variables), cells)
+
+    def impossible(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether each of the (n, axes) cells is known to be impossible."""
+        return self.zeros.contains(cells, self.schema)
+
+    @cached_property
+    def flat(self) -> Knowledge:
+        """The same of a table where every level is a variable of its own, see `Table.flat`."""
+        if self.schema.is_flat:
+            return self
+        return Knowledge(self.schema.flat, self.total, self.release, self.zeros.of_levels(self.schema))
 
     @property
     def zeros_are_released(self) -> bool:
         """Whether the public marginals show every structural zero, which then tells nothing more."""
-        return all(named & self.varying in self.essential for named in self.zeros.subtables)
+        return all(self.schema.closed(named) & self.varying in self.essential for named in self.zeros.subtables)
 
     @cached_property
     def reduced(self) -> Knowledge:
         """The essential release and the structural zeros on the covered variables alone; on one where none is."""
         essential = self if self.essential == self.release else replace(self, release=self.essential)
-        # methods need one variable at least: where nothing is known but the total, the first one stands for it
-        return essential.within(self.covered or 1)
+        return essential.within(self.looked_at)
+
+    @property
+    def looked_at(self) -> SubTable:
+        """The covered variables; methods need one at least: where nothing is known but the total, the first axis."""
+        return self.covered or self.schema.closed(1 << self.schema.axes[0])
 
     # How it splits
 
     @cached_property
     def independence_graph(self) -> Adjacency:
-        """Neighbours of each variable: those that it shares a released sub-table with, or a structural zero's."""
-        return graph.independence_graph([*self.release.frontier, *self.zeros.subtables], len(self.schema))
+        """Neighbours of each variable: those that it shares a released sub-table with, or a structural zero's.
+
+        All variables of one axis are neighbours, released or not: what one tells of another stays within a component.
+        """
+        known = [*self.release.frontier, *map(self.schema.closed, self.zeros.subtables)]
+        axes = () if self.schema.is_flat else (self.schema.of_axis[axis] for axis in self.schema.axes)
+        return graph.independence_graph([*known, *axes], len(self.schema))
 
     @cached_property
     def components(self) -> Decomposition:
         """The finest split at released separators; see `graph.components`. A structural zero lies within one of them.
 
         Bounds of the components' marginal cells combine to bounds of a cell, exact ones to exact ones
-        (`cell_bounds.combine`). They have every variable between them.
+        (`cell_bounds.combine`). They have every variable between them, and are closed, as their separators are: what a
+        part tells at a coarser level it has too.
         """
-        return graph.components(self.independence_graph, self.release)
+        return self._closed(graph.components(self.independence_graph, self.release))
+
+    def _closed(self, split: Decomposition) -> Decomposition:
+        if self.schema.is_flat:
+            return split
+        cliques, separators = (tuple(map(self.schema.closed, sets)) for sets in (split.cliques, split.separators))
+        return Decomposition(cliques, separators)
 
     @cached_property
     def cover(self) -> Decomposition:
@@ -135,14 +172,18 @@ class Knowledge:
         constant = self.covered & ~self.varying
         varying = Release.of(element & ~constant for element in self.informed.frontier) if constant else self.informed
         found = graph.perfect_sequence(graph.chordal_cover(varying, len(self.schema)).frontier)
-        return Decomposition(
-            tuple(clique | constant for clique in found.cliques),
-            tuple(separator | constant for separator in found.separators),
-        )
+        cliques = tuple(clique | constant for clique in found.cliques)
+        return self._closed(Decomposition(cliques, tuple(separator | constant for separator in found.separators)))
 
     @cached_property
     def decomposition(self) -> Decomposition | None:
-        """Cliques and separators of the essential release where that is decomposable, else None."""
+        """Cliques and separators of the essential release where that is decomposable, else None.
+
+        Of each axis one released sub-table must have all levels that are released.
+        """
+        covered = self.essential.variables
+        if any(covered & self.schema.of_axis[axis] not in self.essential for axis in self.schema.axes):
+            return None
         return graph.decompose(self.essential, len(self.schema))
 
     @cached_property

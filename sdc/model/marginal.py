@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 import numpy.typing as npt
 
@@ -40,10 +38,11 @@ class CellMarginals:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self.table = table
-        self._columns = columns_of(_checked(cells, table.schema))
-        self.cells: Codes = self._columns.T
+        checked = _checked(cells, table.schema)
+        self._columns = columns_of(table.schema.columns(checked))
+        self.cells: Codes = self._columns.T if table.schema.is_flat else checked.astype(np.uint16)
         self.cells.setflags(write=False)
-        self._table_columns = columns_of(table.codes)
+        self._table_columns = columns_of(table.columns)
         self.counts: Counts = _read_only(self.count(st.full(len(table.schema))) if counts is None else counts.view())
         self._kept = Recent[SubTable, Counts](max_bytes, lambda counts: counts.nbytes)
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
@@ -54,7 +53,7 @@ class CellMarginals:
     def impossible(self, zeros: StructuralZeros) -> npt.NDArray[np.bool_]:
         """(n,) which of the cells the structural zeros exclude; remembered for those last asked about."""
         if self._excluded is None or self._excluded[0] != zeros:
-            self._excluded = zeros, zeros.contains(self.cells)
+            self._excluded = zeros, zeros.contains(self.cells, self.table.schema)
         return self._excluded[1]
 
     def at(self, subtable: SubTable) -> Counts:
@@ -74,11 +73,11 @@ class CellMarginals:
         # here, because Numba takes 0.25 s to import, which commands that count nothing need not wait for
         from sdc.model.marginal_kernel import add_counts, sums_at
 
-        kept = st.members(subtable)
-        space = prod(self.table.schema.sizes[v] for v in kept)
+        schema = self.table.schema
+        kept, space = st.members(schema.telling(subtable)), st.cells(subtable, schema)
         if space > MAX_DENSE_CELLS:
             return self.table.marginal_at(subtable, self.cells)
-        variables, sizes = np.array(kept, np.int64), np.array(self.table.schema.sizes)
+        variables, sizes = np.array(kept, np.int64), np.array(schema.sizes)
         sums = np.zeros(space, np.int64)
         add_counts(sums, self._table_columns, self.table.counts, variables, sizes)
         found: Counts = sums_at(sums, self._columns, variables, sizes)
@@ -93,7 +92,7 @@ def columns_of(codes: npt.NDArray[np.integer]) -> Codes:
 
 
 def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
-    """A read-only copy of (n, variables) codes; InputError where a cell does not fit the schema."""
+    """A read-only copy of (n, axes) codes; InputError where a cell does not fit the schema."""
     # after the check: the cast would wrap silently
     copied = _checked(cells, schema).astype(np.uint16)
     copied.setflags(write=False)
@@ -101,16 +100,14 @@ def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
 
 
 def _checked(cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.integer]:
-    given = np.asarray(cells)
-    if given.ndim != 2 or given.shape[1] != len(schema):
-        raise InputError(f"cells have the shape {given.shape}; give one row a cell with {len(schema)} codes")
+    given, sizes = np.asarray(cells), schema.keys.sizes
+    if given.ndim != 2 or given.shape[1] != len(sizes):
+        raise InputError(f"cells have the shape {given.shape}; give one row a cell with {len(sizes)} codes")
     # column by column: flags of all codes would take half of what the codes take
-    for size, column in zip(schema.sizes, given.T, strict=True):
+    for size, column in zip(sizes, given.T, strict=True):
         if (wrong := (column < 0) | (column >= size)).any():
             row = int(np.flatnonzero(wrong)[0])
-            raise InputError(
-                f"cell {given[row].tolist()} is outside the table; its variables have {schema.sizes} codes"
-            )
+            raise InputError(f"cell {given[row].tolist()} is outside the table; its variables have {sizes} codes")
     return given
 
 

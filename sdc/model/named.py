@@ -79,6 +79,6 @@ class Named:
 
 
 def named_cells(cells: Any, schema: Schema) -> dict[str, list[str]]:
-    """Categories of (n, variables) codes, a column for each variable."""
-    columns = zip(schema.variables, cells.T.tolist(), strict=True)
+    """Categories of (n, axes) codes, a column for each axis."""
+    columns = zip((schema.variables[axis] for axis in schema.axes), cells.T.tolist(), strict=True)
     return {variable.name: [variable.categories[code] for code in codes] for variable, codes in columns}

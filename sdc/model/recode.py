@@ -17,7 +17,7 @@ from sdc.model.table import Codes, Table
 
 @dataclass(frozen=True)
 class Recode:
-    """Of a table with this schema, categories of one variable that become one.
+    """Of a table with this schema, categories of one variable that become one; it has no levels, and is none.
 
     merged  their codes, ascending, two at least; where they are all of them the variable is left out
     """
@@ -77,7 +77,7 @@ class Recode:
 
     def table(self, before: Table) -> Table:
         """The recoded table."""
-        return Table.of(self.schema, self.codes(before.codes, self.variable), before.counts)
+        return Table.of(self.schema, self.codes(before.codes, self.before.column_of[self.variable]), before.counts)
 
     def known(self, before: Knowledge) -> Knowledge:
         """What is known of the recoded table; InputError where a structural zero names the variable.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
 Number = TypeVar("Number", int, Fraction)
@@ -60,23 +61,33 @@ class Release:
         """What it says of a marginal table: each element's variables in the sub-table, numbered as that has them."""
         return Release.of(st.within(element, subtable) for element in self.frontier)
 
-    @cached_property
-    def by_dimension(self) -> tuple[int, ...]:
-        """Number of sub-tables of dimension 0, 1, ..., the grand total included."""
+    def closed(self, schema: Schema) -> Release:
+        """With what its sub-tables tell at coarser levels, see `Schema.closed`."""
+        return self if schema.is_flat else Release.of(map(schema.closed, self.frontier))
+
+    def by_dimension(self, schema: Schema) -> tuple[int, ...]:
+        """Number of sub-tables of 0, 1, ... variables, levels of one axis being one; the grand total included.
+
+        This and what follows is of a release that is closed.
+        """
         # with the base for every variable a sub-table of dimension k counts base^k: the digits of the sum are the
-        # numbers, and none carries. One value at least, from which the sum takes its type
-        width = max(1, self.variables.bit_length())
-        digits = sum_of_products(self, (_BASE,) * width)
-        return tuple(digits // _BASE**k % _BASE for k in range(max(map(st.dimension, self.frontier)) + 1))
+        # numbers, and none carries
+        digits = sum_of_products(self, (_BASE,) * len(schema), schema)
+        most = max(st.ways(element, schema) for element in self.frontier)
+        return tuple(digits // _BASE**k % _BASE for k in range(most + 1))
 
-    @property
-    def sub_tables(self) -> int:
+    def sub_tables(self, schema: Schema) -> int:
         """DU(R), [KDSF] eq. 5, without the grand total."""
-        return sum(self.by_dimension) - 1
+        return self.sub_tables_with_total(schema) - 1
 
-    @property
-    def sub_tables_with_total(self) -> int:
-        return sum(self.by_dimension)
+    def sub_tables_with_total(self, schema: Schema) -> int:
+        """The same with the grand total."""
+        return sum_of_products(self, (1,) * len(schema), schema)
+
+    def views(self, schema: Schema) -> list[SubTable]:
+        """Every sub-table, by decreasing dimension, then by number; 2^dimension of them and more."""
+        seen = {subset for element in self.frontier for subset in st.subsets(element, schema)}
+        return sorted(seen, key=lambda s: (-st.ways(s, schema), s))
 
     def listed(self, variables: int) -> npt.NDArray[np.bool_]:
         """(2^variables,) whether each sub-table, by its number, is released; for at most some 20 variables."""
@@ -99,44 +110,52 @@ class Release:
             np.moveaxis(minimal.reshape(-1, 2, 1 << v), 1, 0)[1] &= without
         return tuple(sorted(np.flatnonzero(minimal).tolist(), key=lambda s: (st.dimension(s), s)))
 
-    def __iter__(self) -> Iterator[SubTable]:
-        """Every sub-table, by decreasing dimension, then by number; 2^dimension of them and more."""
-        seen = {subset for element in self.frontier for subset in st.subsets(element)}
-        return iter(sorted(seen, key=lambda s: (-st.dimension(s), s)))
 
-
-def sum_of_products(release: Release, values: Sequence[Number]) -> Number:
+def sum_of_products(release: Release, values: Sequence[Number], schema: Schema) -> Number:
     """Sum over the released sub-tables, the grand total included, of the product of their (variables,) values.
 
-    The grand total counts 1. Exact: integers or fractions. Split on one variable instead of listing the sub-tables, of
-    which there may be 2^63. IndexError where the release has a variable without a value.
+    Of each axis the value of the finest variable counts; the grand total counts 1. Exact: integers or fractions. Split
+    on one axis instead of listing the sub-tables, of which there may be 2^63. The release is closed. IndexError where
+    it has a variable without a value.
     """
-    return _sum_below(release.frontier, values, {})
+    return _sum_below(release.frontier, values, schema, {})
 
 
 def _sum_below(
-    frontier: tuple[SubTable, ...], values: Sequence[Number], known: dict[tuple[SubTable, ...], Number]
+    frontier: tuple[SubTable, ...],
+    values: Sequence[Number],
+    schema: Schema,
+    known: dict[tuple[SubTable, ...], Number],
 ) -> Number:
-    # inclusion and exclusion over the frontier would be 2^elements terms; split on a variable, halves are often equal
+    # inclusion and exclusion over the frontier would be 2^elements terms; split on an axis, parts are often equal
     if frontier in known:
         return known[frontier]
     if len(frontier) == 1:
-        total = prod((1 + values[v] for v in st.members(frontier[0])), start=type(values[0])(1))
+        total = _sum_of_subsets(frontier[0], values, schema)
     else:
-        # one of the first two does not keep it, so the half with it has fewer elements; both halves have a variable
-        # less
-        variable = (frontier[0] ^ frontier[1]).bit_length() - 1
-        bit = 1 << variable
-        without = st.maximal(element & ~bit for element in frontier)
-        with_it = st.maximal(element & ~bit for element in frontier if element & bit)
-        total = _sum_below(without, values, known) + values[variable] * _sum_below(with_it, values, known)
+        # one of the first two does not keep it, so the part with it has fewer elements; all parts have an axis less
+        own = schema.of_axis[(frontier[0] ^ frontier[1]).bit_length() - 1]
+        total = _sum_below(st.maximal(element & ~own for element in frontier), values, schema, known)
+        for v in st.members(own):
+            if having := [element & ~own for element in frontier if st.has(element, v)]:
+                total += values[v] * _sum_below(st.maximal(having), values, schema, known)
     known[frontier] = total
     return total
 
 
-def most_parsimonious(subtable: SubTable, variables: int) -> Release:
-    """MPR(T): T and the one-way sub-tables of the variables outside T ([KDSF] section 5.2)."""
-    return Release.of([subtable, *(1 << v for v in range(variables))])
+def _sum_of_subsets(element: SubTable, values: Sequence[Number], schema: Schema) -> Number:
+    """The same below one element: of each axis nothing, or one of the variables that it has of it."""
+    by_axis: dict[int, Number] = {}
+    one = type(values[0])(1)
+    for v in st.members(element):
+        axis = schema.axis_of[v]
+        by_axis[axis] = by_axis.get(axis, one) + values[v]
+    return prod(by_axis.values(), start=one)
+
+
+def most_parsimonious(subtable: SubTable, schema: Schema) -> Release:
+    """MPR(T): T and the one-way sub-tables of the variables outside T ([KDSF] section 5.2), at their finest level."""
+    return Release.of([subtable, *(schema.closed(1 << axis) for axis in schema.axes)])
 
 
 NOTHING = Release.of([])

@@ -1,14 +1,21 @@
-"""Schema: the variables of a table and their categories, in order."""
+"""Schema: the variables of a table and their categories, in order; some are levels, coarser views of another."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
+
+Groups = npt.NDArray[np.uint16]
 
 MAX_VARIABLES = 63  # a sub-table is a bit set, and kernels hold bit sets in int64
 MAX_CATEGORIES = 65_536  # a code is a uint16
@@ -26,11 +33,33 @@ def is_plain(text: str) -> bool:
 
 
 @dataclass(frozen=True)
+class Coarser:
+    """What a level is a coarser view of: of each category of an axis, in order, the place of the level's own.
+
+    axis    the name of the axis, a variable that is no level
+    groups  (categories of the axis,) places among the level's categories
+    """
+
+    axis: str
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
 class Variable:
-    """A categorical variable; a cell stores the position of its category in `categories`."""
+    """A categorical variable: an axis, or a level of one.
+
+    A cell stores of each axis the position of its category in `categories`; what a level has of it follows.
+
+    of  None of an axis; of a level what it is coarser than
+    """
 
     name: str
     categories: tuple[str, ...]
+    of: Coarser | None = None
+
+    def __repr__(self) -> str:
+        level = f", of={self.of!r}" if self.of else ""
+        return f"Variable(name={self.name!r}, categories={self.categories!r}{level})"
 
     def __post_init__(self) -> None:
         # sub-tables are written `a*b`, lists of variables `a,b`: a name must not read as one of these
@@ -61,7 +90,13 @@ class Variable:
 
 @dataclass(frozen=True)
 class Schema:
-    """The variables of a table; variable v is bit v of every sub-table."""
+    """The variables of a table, axes and levels; variable v is bit v of every sub-table.
+
+    Whoever has a variable has every coarser level of it, and whoever has two levels of an axis what both tell together:
+    sub-tables are closed by `closed`, and named by the variables that tell the others, see `telling`. Levels of an axis
+    differ in what they tell, and where two of them overlap their common refinement is one of them too, or the axis.
+    So a closed sub-table has of each axis one finest variable. InputError where that is not so, see `with_refinements`.
+    """
 
     variables: tuple[Variable, ...]
 
@@ -73,6 +108,23 @@ class Schema:
         # one at least: a table without variables would be its total, and a cell without codes
         if not 1 <= len(names) <= MAX_VARIABLES:
             raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them by `variables`")
+        for variable in self.variables:
+            if variable.of is not None:
+                self._check_level(variable, variable.of)
+        if not self.is_flat:
+            _check_refinements(self)
+
+    def _check_level(self, level: Variable, of: Coarser) -> None:
+        axis = next((v for v in self.variables if v.name == of.axis and v.of is None), None)
+        if axis is None:
+            raise InputError(f"{level.name!r} is a level of {of.axis!r}, no axis of the table; name one")
+        if len(of.groups) != len(axis.categories) or set(of.groups) != set(range(len(level.categories))):
+            raise InputError(
+                f"{level.name!r} is no partition of the {len(axis.categories)} categories of {axis.name!r}: each is in "
+                f"one of its {len(level.categories)} groups, and each group has one; correct the level"
+            )
+        if len(level.categories) < 2:
+            raise InputError(f"the level {level.name!r} of {axis.name!r} has one group, and tells nothing; drop it")
 
     def __len__(self) -> int:
         return len(self.variables)
@@ -93,8 +145,164 @@ class Schema:
 
     @cached_property
     def keys(self) -> KeySpace:
-        """The cells of the full table as numbers."""
-        return KeySpace(self.sizes)
+        """The cells of the full table as numbers, from the codes of the axes."""
+        return self.space(self.axes)
+
+    def space(self, variables: Iterable[int]) -> KeySpace:
+        """The cells of these variables, in the order given, none a level of another, as numbers."""
+        return KeySpace(tuple(self.sizes[v] for v in variables))
+
+    # Axes and levels
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The variables that are no levels, in order: those that a cell has codes of."""
+        return tuple(v for v, variable in enumerate(self.variables) if variable.of is None)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no variable is a level."""
+        return len(self.axes) == len(self.variables)
+
+    @cached_property
+    def axis_of(self) -> tuple[int, ...]:
+        """Of each variable its axis, which an axis is itself."""
+        return tuple(v if each.of is None else self.index(each.of.axis) for v, each in enumerate(self.variables))
+
+    @cached_property
+    def column_of(self) -> tuple[int, ...]:
+        """Of each variable the place of its axis among the codes of a cell."""
+        return tuple(self.axes.index(axis) for axis in self.axis_of)
+
+    @cached_property
+    def of_axis(self) -> tuple[int, ...]:
+        """Of each variable its axis and all levels of that, as a sub-table."""
+        return tuple(sum(1 << u for u, other in enumerate(self.axis_of) if other == axis) for axis in self.axis_of)
+
+    def groups(self, variable: int) -> Groups:
+        """(categories of its axis,) the variable's code of each; its own of an axis."""
+        return self._groups[variable]
+
+    @cached_property
+    def _groups(self) -> tuple[Groups, ...]:
+        found = []
+        for variable in self.variables:
+            of = range(len(variable.categories)) if variable.of is None else variable.of.groups
+            found.append(np.array(of, np.uint16))
+            found[-1].setflags(write=False)
+        return tuple(found)
+
+    @cached_property
+    def coarser(self) -> tuple[int, ...]:
+        """Of each variable those that it tells, itself not among them, as a sub-table: coarser levels of its axis."""
+        if self.is_flat:
+            return (0,) * len(self)
+        pairs = [(v, u) for v, u in self._pairs() if _tells(self.groups(v), self.groups(u))]
+        return tuple(sum(1 << u for w, u in pairs if w == v) for v in range(len(self)))
+
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        """Two variables of one axis, in both orders."""
+        for v, axis in enumerate(self.axis_of):
+            yield from ((v, u) for u, other in enumerate(self.axis_of) if other == axis and u != v)
+
+    @cached_property
+    def _joins(self) -> dict[tuple[int, int], int]:
+        """Of two levels that overlap the variable that is their common refinement."""
+        found = {}
+        for v, u in self._pairs():
+            if not (self.coarser[v] >> u & 1 or self.coarser[u] >> v & 1):
+                both = _numbered(np.stack([self.groups(v), self.groups(u)], axis=1))
+                axis = (w for w, of in enumerate(self.axis_of) if of == self.axis_of[v])
+                found[v, u] = next(w for w in axis if np.array_equal(_numbered(self.groups(w)[:, None]), both))
+        return found
+
+    def closed(self, subtable: int) -> int:
+        """With all that it tells: coarser levels, and of levels that overlap their common refinement."""
+        if self.is_flat:
+            return subtable
+        for (v, u), join in self._joins.items():
+            if subtable >> v & 1 and subtable >> u & 1:
+                subtable |= 1 << join
+        kept, rest = subtable, subtable
+        while rest:
+            low = rest & -rest
+            rest ^= low
+            kept |= self.coarser[low.bit_length() - 1]
+        # what was added may overlap: a refinement of refinements
+        return kept if kept == subtable else self.closed(kept)
+
+    def is_closed(self, subtable: int) -> bool:
+        """Whether it has all that it tells."""
+        return self.closed(subtable) == subtable
+
+    def telling(self, subtable: int) -> int:
+        """Without the levels that another variable of it tells: what it is named by."""
+        told, rest = 0, subtable
+        while rest and not self.is_flat:
+            low = rest & -rest
+            rest ^= low
+            told |= self.coarser[low.bit_length() - 1]
+        return subtable & ~told
+
+    def just_coarser(self, variable: int) -> int:
+        """The finest of the levels that a variable tells."""
+        return self.telling(self.coarser[variable])
+
+    @cached_property
+    def coarsest(self) -> int:
+        """The variables that tell no other."""
+        return sum(1 << v for v, coarser in enumerate(self.coarser) if not coarser)
+
+    def finer(self, variable: int) -> int:
+        """The variables that tell a level."""
+        return sum(1 << v for v, coarser in enumerate(self.coarser) if coarser >> variable & 1)
+
+    def just_finer(self, variable: int) -> int:
+        """The coarsest of the variables that tell a level."""
+        finer = self.finer(variable)
+        return sum(1 << v for v in range(len(self)) if finer >> v & 1 and not self.coarser[v] & finer)
+
+    def columns(self, codes: npt.NDArray[np.integer], variables: Sequence[int] | None = None) -> Groups:
+        """(n, variables) codes of cells with (n, axes) codes: of the given variables, in that order, else of all."""
+        if self.is_flat:
+            given: Any = codes if variables is None else codes[:, list(variables)]  # of whatever integers they are
+            return cast(Groups, given)
+        wanted = range(len(self)) if variables is None else variables
+        found = np.empty((len(codes), len(wanted)), np.uint16)
+        for place, v in enumerate(wanted):
+            column = codes[:, self.column_of[v]]
+            found[:, place] = column if self.variables[v].of is None else self.groups(v)[column]
+        return found
+
+    def marginal_cells(self, codes: npt.NDArray[np.integer], subtable: int) -> Groups:
+        """(n, axes of a closed sub-table) codes of the marginal cells of cells with (n, axes) codes."""
+        told = self.telling(subtable)
+        return self.columns(codes, [v for v in range(len(self)) if told >> v & 1])
+
+    def shared(self, subtable: int, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether a cell with (n, axes) codes is not alone in its marginal cell: another category would do.
+
+        On some axis its group at the finest level that the sub-table has of it has another category; where it has none
+        of an axis, all categories are a group. The sub-table is closed.
+        """
+        found = np.zeros(len(codes), np.bool_)
+        for column, axis in enumerate(self.axes):
+            kept = subtable & self.of_axis[axis]
+            if kept >> axis & 1:
+                continue
+            if not kept:
+                found |= self.sizes[axis] > 1
+                continue
+            groups = self.groups(self.telling(kept).bit_length() - 1)
+            found |= (np.bincount(groups) > 1)[groups][codes[:, column]]
+        return found
+
+    @cached_property
+    def flat(self) -> Schema:
+        """The same variables, none of them a level."""
+        return self if self.is_flat else Schema(tuple(Variable(v.name, v.categories) for v in self.variables))
+
+    # Names
 
     def index(self, name: str) -> int:
         """Position of the variable called `name`; InputError where there is none."""
@@ -103,13 +311,94 @@ class Schema:
         return self.names.index(name)
 
     def named(self, cell: Iterable[int]) -> dict[str, str]:
-        """The category of each variable in a cell, by name."""
-        return {v.name: v.categories[code] for v, code in zip(self.variables, cell, strict=True)}
+        """The category of each axis in a cell, by name."""
+        axes = (self.variables[axis] for axis in self.axes)
+        return {v.name: v.categories[code] for v, code in zip(axes, cell, strict=True)}
 
     def written(self, cell: Iterable[int]) -> str:
         """A cell as messages have it: `age = old, sex = f`."""
         return ", ".join(f"{name} = {category}" for name, category in self.named(cell).items())
 
     def restrict(self, variables: Iterable[int]) -> Schema:
-        """The schema of the given variables, in the given order."""
-        return Schema(tuple(self.variables[v] for v in variables))
+        """The schema of the given variables, in the given order; of each axis the finest of them is one.
+
+        ValueError where no variable of an axis tells the others: close the sub-table first.
+        """
+        kept = tuple(variables)
+        if self.is_flat:
+            return Schema(tuple(self.variables[v] for v in kept))
+        return Schema(tuple(self._within(v, kept) for v in kept))
+
+    def _within(self, variable: int, kept: Sequence[int]) -> Variable:
+        """A variable as a schema of those kept has it."""
+        own = self.variables[variable]
+        others = [v for v in kept if self.axis_of[v] == self.axis_of[variable]]
+        finest = next((v for v in others if all(v == u or self.coarser[v] >> u & 1 for u in others)), None)
+        if finest is None:
+            names = ", ".join(self.names[v] for v in others)
+            raise ValueError(f"none of {names} tells the others, close the sub-table")
+        if finest == variable:
+            return replace(own, of=None)
+        group = np.zeros(self.sizes[finest], np.int64)
+        group[self.groups(finest)] = self.groups(variable)
+        return replace(own, of=Coarser(self.names[finest], tuple(group.tolist())))
+
+
+def _tells(fine: Groups, coarse: Groups) -> bool:
+    """Whether two categories that are in one group of the first are in one of the second."""
+    pairs = len(np.unique(fine.astype(np.int64) << 16 | coarse))
+    return pairs == len(np.unique(fine))
+
+
+def _numbered(codes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """(n,) the blocks of (n, levels) groups, numbered as they come: equal partitions get equal numbers."""
+    _, first, block = np.unique(codes, axis=0, return_index=True, return_inverse=True)
+    numbered: npt.NDArray[np.int64] = np.argsort(np.argsort(first))[block.reshape(-1)]
+    return numbered
+
+
+def _check_refinements(schema: Schema) -> None:
+    """InputError where two variables of an axis tell the same, or the common refinement of two is none of them."""
+    for axis in schema.axes:
+        of_axis = [v for v, other in enumerate(schema.axis_of) if other == axis]
+        block = {v: tuple(_numbered(schema.groups(v)[:, None]).tolist()) for v in of_axis}
+        for v, u in combinations(of_axis, 2):
+            if block[v] == block[u]:
+                raise InputError(
+                    f"{schema.names[v]!r} and {schema.names[u]!r} are the same partition of the categories of "
+                    f"{schema.names[axis]!r}; drop one of them"
+                )
+            both = np.stack([schema.groups(v), schema.groups(u)], axis=1)
+            if tuple(_numbered(both).tolist()) not in block.values():
+                raise InputError(
+                    f"the levels {schema.names[v]!r} and {schema.names[u]!r} of {schema.names[axis]!r} overlap, and "
+                    "what both tell together is no level; add it, see with_refinements"
+                )
+
+
+def with_refinements(variables: Sequence[Variable]) -> Schema:
+    """The schema of these variables, with the common refinements of levels that overlap, called `a & b`, as the last.
+
+    InputError as for a schema, and where these are more than 63 variables.
+    """
+    found = list(variables)
+    groups = {v.name: v.of.groups for v in variables if v.of is not None}
+    of = {v.name: v.of.axis for v in variables if v.of is not None}
+    axes = {v.name: len(v.categories) for v in variables if v.of is None}
+    waiting = list(combinations(groups, 2))
+    while waiting:
+        one, other = waiting.pop(0)
+        if of[one] != of[other]:
+            continue
+        block = _numbered(np.array([groups[one], groups[other]]).T)
+        known = [_numbered(np.array(own)[:, None]) for name, own in groups.items() if of[name] == of[one]]
+        if block.max() + 1 == axes[of[one]] or any(np.array_equal(block, other_block) for other_block in known):
+            continue
+        name = f"{one} & {other}"
+        names = {v.name: v.categories for v in found}
+        places = {int(b): (groups[one][c], groups[other][c]) for c, b in enumerate(block.tolist())}
+        categories = tuple(f"{names[one][a]} & {names[other][b]}" for _, (a, b) in sorted(places.items()))
+        waiting += [(name, each) for each in groups]
+        groups[name], of[name] = tuple(block.tolist()), of[one]
+        found.append(Variable(name, categories, Coarser(of[one], groups[name])))
+    return Schema(tuple(found))

@@ -35,16 +35,31 @@ class StructuralZeros:
 
     @property
     def subtables(self) -> tuple[SubTable, ...]:
-        """The variables that each pattern names, as a sub-table: in its marginal the pattern's cells are 0."""
+        """The variables that each pattern names, as a set of bits: in its marginal the pattern's cells are 0."""
         return tuple(st.of(v for v, _ in pattern) for pattern in self.patterns)
 
-    def contains(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(n,) whether each of the (n, variables) cells is impossible; one pass over the cells a pattern."""
+    def contains(self, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
+        """(n,) whether each of the (n, axes) cells is impossible; one pass over the cells a pattern."""
         impossible = np.zeros(len(cells), np.bool_)
         for pattern in self.patterns:
             # a pattern at a time: memory is a few flags a cell, however many patterns there are
-            impossible |= _matches(pattern, cells)
+            impossible |= _matches(pattern, cells, schema)
         return impossible
+
+    def of_levels(self, schema: Schema) -> StructuralZeros:
+        """These, and of a schema's levels taken as variables of their own that each follows from the finer ones.
+
+        Of a level and one that it tells, for each category of the second the categories of the first elsewhere.
+        """
+        told = [*self.patterns]
+        for fine in range(len(schema)):
+            for coarse in st.members(schema.just_coarser(fine)):
+                within = np.zeros(schema.sizes[fine], np.int64)
+                within[schema.groups(fine)] = schema.groups(coarse)
+                for category in range(schema.sizes[coarse]):
+                    others = np.flatnonzero(within != category)
+                    told.append(((coarse, (category,)), (fine, tuple(others.tolist()))))
+        return StructuralZeros(tuple(told))
 
     def within(self, subtable: SubTable) -> StructuralZeros:
         """What is known to be impossible in the marginal of the sub-table, variables numbered as there.
@@ -59,12 +74,14 @@ class StructuralZeros:
         return StructuralZeros(tuple(tuple((place[v], codes) for v, codes in p) for p in kept))
 
     def excluded(self, subtable: SubTable, schema: Schema) -> npt.NDArray[np.bool_]:
-        """(categories of its variables) which cells of the sub-table hold impossible cells alone: known to be 0.
+        """(categories of its axes) which cells of the sub-table hold impossible cells alone: known to be 0.
 
         Patterns that share no variable outside the sub-table exclude a cell together only where one of them does so
         alone, so that those that do are looked at in one grid. InputError where a grid has more than 2^26 cells.
         """
-        flags = np.zeros([schema.sizes[v] for v in st.members(subtable)], np.bool_)
+        if self and not schema.is_flat:
+            return self._excluded_by_cells(subtable, schema)
+        flags = np.zeros([schema.sizes[v] for v in st.members(schema.telling(subtable))], np.bool_)
         for patterns in self._sharing(subtable):
             kept = st.members(subtable) + st.members(st.union(st.of(v for v, _ in p) for p in patterns) & ~subtable)
             sizes = [schema.sizes[v] for v in kept]
@@ -78,6 +95,22 @@ class StructuralZeros:
             for named in map(dict, patterns):
                 grid[np.ix_(*(named.get(v, range(schema.sizes[v])) for v in kept))] = True
             flags |= grid.all(axis=tuple(range(flags.ndim, grid.ndim)))
+        return flags
+
+    def _excluded_by_cells(self, subtable: SubTable, schema: Schema) -> npt.NDArray[np.bool_]:
+        """The same by a look at every cell of the sub-table and what the patterns name."""
+        named = schema.closed(subtable | st.union(self.subtables))
+        inside, own = schema.restrict(st.members(named)), st.within(subtable, named)
+        if inside.cells > MOST_DENSE:
+            raise InputError(
+                f"{inside.cells} cells of {st.label(named, schema)} tell which cells of {st.label(subtable, schema)} "
+                f"are impossible, at most {MOST_DENSE} are looked at; keep fewer variables, or fewer patterns"
+            )
+        cells = inside.keys.unpack(np.arange(inside.cells))
+        space = inside.space(st.members(inside.telling(own)))
+        place = space.pack(inside.marginal_cells(cells, own))
+        possible = np.bincount(place, ~self.within(named).contains(cells, inside), minlength=space.cells)
+        flags: npt.NDArray[np.bool_] = (possible == 0).reshape(space.sizes)
         return flags
 
     def _sharing(self, subtable: SubTable) -> list[list[Pattern]]:
@@ -108,10 +141,10 @@ class StructuralZeros:
             _check_pattern(pattern, schema)
 
     def check(self, schema: Schema, cells: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> None:
-        """InputError where a pattern does not fit the schema, or one of the (n, variables) non-zero cells is in it."""
+        """InputError where a pattern does not fit the schema, or one of the (n, axes) non-zero cells is in it."""
         self.check_names(schema)
         for pattern in self.patterns:
-            rows = np.flatnonzero(_matches(pattern, cells))
+            rows = np.flatnonzero(_matches(pattern, cells, schema))
             if len(rows):
                 raise InputError(
                     f"structural zeros contradict the data: {_label(pattern, schema)} is given as impossible, but "
@@ -132,10 +165,11 @@ def _canonical(pattern: Pattern) -> Pattern:
     return tuple(sorted((int(v), tuple(sorted({int(code) for code in codes}))) for v, codes in pattern))
 
 
-def _matches(pattern: Pattern, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+def _matches(pattern: Pattern, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
     matching = np.ones(len(cells), np.bool_)
     for v, codes in pattern:
-        matching &= np.isin(cells[:, v], codes)
+        # of the axis: a level is looked up once a category, not once a cell
+        matching &= np.isin(schema.groups(v), codes)[cells[:, schema.column_of[v]]]
     return matching
 
 

@@ -1,9 +1,13 @@
-"""Sub-tables as bit sets: bit v is set where variable v is kept. The one file for bit tricks."""
+"""Sub-tables as bit sets: bit v is set where variable v is kept. The one file for bit tricks.
+
+Of a schema with levels sub-tables are closed sets, see `Schema.closed`: whatever here takes a schema gives such.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, product
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -77,18 +81,64 @@ def within(child: SubTable, parent: SubTable) -> SubTable:
     return of(new for new, variable in enumerate(members(parent)) if has(child, variable))
 
 
-def children(subtable: SubTable) -> Iterator[SubTable]:
-    """The sub-tables with one variable fewer."""
-    return (subtable ^ 1 << v for v in _bits(subtable))
+def children(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """The sub-tables just below a closed one: of one axis a level that is just coarser, or nothing where there is none.
+
+    Without levels those with one variable fewer.
+    """
+    for v in _bits(schema.telling(subtable)):
+        rest = subtable & ~schema.of_axis[v]
+        coarser = schema.just_coarser(v)
+        yield from (rest | schema.closed(1 << u) for u in _bits(coarser)) if coarser else (rest,)
 
 
-def parents(subtable: SubTable, variables: int) -> Iterator[SubTable]:
-    """The sub-tables with one variable more."""
-    return (subtable | 1 << v for v in _bits(full(variables) & ~subtable))
+def margins(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """The sub-tables with one axis fewer, and none of its levels: without levels the children."""
+    return (subtable & ~schema.of_axis[v] for v in _bits(schema.telling(subtable)))
 
 
-def subsets(subtable: SubTable) -> Iterator[SubTable]:
-    """Every sub-table within, itself first and the grand total last: 2^dimension of them."""
+def parents(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """The sub-tables just above a closed one: of one axis a variable that is just finer, or one of the coarsest.
+
+    Without levels those with one variable more.
+    """
+    if schema.is_flat:
+        yield from (subtable | 1 << v for v in _bits(full(len(schema)) & ~subtable))
+        return
+    for axis in schema.axes:
+        held = schema.telling(subtable & schema.of_axis[axis])
+        finer = schema.just_finer(held.bit_length() - 1) if held else schema.coarsest & schema.of_axis[axis]
+        yield from (subtable | schema.closed(1 << v) for v in _bits(finer))
+
+
+def subsets(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """Every sub-table within a closed one, itself among them, and the grand total; 2^dimension without levels."""
+    if schema.is_flat:
+        return submasks(subtable)
+    kept = (members(subtable & schema.of_axis[axis]) for axis in schema.axes)
+    choices = [[GRAND_TOTAL, *(schema.closed(1 << v) for v in own)] for own in kept]
+    return (union(chosen) for chosen in product(*choices))
+
+
+def ways(subtable: SubTable, schema: Schema) -> int:
+    """How many variables a sub-table has, of an axis and its levels one: what its dimension is without levels."""
+    return dimension(schema.telling(subtable))
+
+
+def many_ways(subtables: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.int64]:
+    """(n,) the same of closed sub-tables."""
+    held = [(subtables & np.array(schema.of_axis[axis], subtables.dtype)) != 0 for axis in schema.axes]
+    ways: npt.NDArray[np.int64] = np.sum(held, axis=0, dtype=np.int64)
+    return ways
+
+
+def cells(subtable: SubTable, schema: Schema) -> int:
+    """How many cells a sub-table has, zeros included."""
+    return prod(schema.sizes[v] for v in _bits(schema.telling(subtable)))
+
+
+def submasks(subtable: SubTable) -> Iterator[SubTable]:
+    """Every set of its bits, itself first and the empty one last: 2^dimension of them."""
     subset = subtable
     while True:
         yield subset
@@ -96,6 +146,16 @@ def subsets(subtable: SubTable) -> Iterator[SubTable]:
             return
         # counting down in the bits of the sub-table alone: borrows run through those that it does not have
         subset = (subset - 1) & subtable
+
+
+def within_any_of(subtables: Iterable[SubTable]) -> Iterator[SubTable]:
+    """Every set of bits within one of these, each once."""
+    seen: set[SubTable] = set()
+    for subtable in subtables:
+        for subset in submasks(subtable):
+            if subset not in seen:
+                seen.add(subset)
+                yield subset
 
 
 def maximal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
@@ -146,8 +206,16 @@ def within_one_of(children: npt.NDArray[np.int64], parents: Iterable[SubTable]) 
 
 
 def names(subtable: SubTable, schema: Schema) -> list[str]:
-    """The names of the variables kept, in the schema's order; IndexError where it does not have one of them."""
-    return [schema.names[v] for v in _bits(subtable)]
+    """The names of the variables kept, in the schema's order, of each axis the finest.
+
+    IndexError where it does not have one of them.
+    """
+    return [schema.names[v] for v in _bits(schema.telling(subtable))]
+
+
+def named(names: Iterable[str], schema: Schema) -> SubTable:
+    """The sub-table of the variables with these names; InputError for one that the table does not have."""
+    return schema.closed(of(schema.index(name) for name in names))
 
 
 def marks(subtable: SubTable, variables: int) -> str:
@@ -170,4 +238,4 @@ def parse(text: str, schema: Schema) -> SubTable:
             )
         if wanted.count(name) > 1:
             raise ReleaseError(f"sub-table {text!r} names {name!r} twice; name each variable once")
-    return of(schema.index(name) for name in wanted)
+    return named(wanted, schema)

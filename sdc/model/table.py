@@ -41,30 +41,33 @@ class Cells(ABC):
 
     @abstractmethod
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables) codes and (n,) counts, 2^20 cells or so many at a time."""
+        """(n, axes) codes and (n,) counts, 2^20 cells or so many at a time."""
 
     def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
-        """Chunks with all cells that have a code from `first` to `last` of the first variable, and some others."""
+        """Chunks with all cells that have a code from `first` to `last` of the first axis, and some others."""
         return self.chunks()
 
     def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
         """(n, those variables) codes of the cells of each chunk."""
-        return (codes[:, list(variables)] for codes, _ in self.chunks())
+        return (self.schema.columns(codes, variables) for codes, _ in self.chunks())
 
     def one_way(self) -> list[Counts]:
         """(categories,) int64 counts of each variable, in records."""
-        sums = [np.zeros(size, np.int64) for size in self.schema.sizes]
+        axes = {axis: np.zeros(self.schema.sizes[axis], np.int64) for axis in self.schema.axes}
         for codes, counts in self.chunks():
-            for column, known in zip(codes.T, sums, strict=True):
+            for column, known in zip(codes.T, axes.values(), strict=True):
                 known += _sum_by(column, counts, len(known))
-        return sums
+        return [
+            axes[axis] if v == axis else _sum_by(self.schema.groups(v), axes[axis], self.schema.sizes[v])
+            for v, axis in enumerate(self.schema.axis_of)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Cells):
-    """Counts of the non-zero cells, sorted by their codes, first variable slowest.
+    """Counts of the non-zero cells, sorted by their codes, first axis slowest.
 
-    codes   (cells, variables) uint16, read-only: position of each category in the schema
+    codes   (cells, axes) uint16, read-only: position of each category in the schema; those of levels follow
     counts  (cells,) int64, read-only, all positive, their sum at most 2^53
 
     Any cell space is allowed, beyond 2^64 too: a cell is never given by one number. What is public of it, and which
@@ -82,15 +85,15 @@ class Table(Cells):
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
         """The table of the given records, or of counted cells with `weights`; zeros are dropped.
 
-        codes    (n, variables) integers, a row a record or a counted cell; equal rows are one cell
+        codes    (n, axes) integers, a row a record or a counted cell; equal rows are one cell
         weights  (n,) records of each row, 1 where none are given
 
         The same table whatever the order of the rows. InputError where a weight is negative, a
         code is outside its variable's categories, or the total exceeds 2^53.
         """
-        given = np.asarray(codes).reshape(-1, len(schema))
-        if len(given) and (given.min() < 0 or (given.max(axis=0) >= schema.sizes).any()):
-            raise InputError(f"a cell has a code outside the categories; the variables have {schema.sizes} of them")
+        given, sizes = np.asarray(codes).reshape(-1, len(schema.axes)), schema.keys.sizes
+        if len(given) and (given.min() < 0 or (given.max(axis=0) >= sizes).any()):
+            raise InputError(f"a cell has a code outside the categories; the variables have {sizes} of them")
         # after the check: the cast would wrap silently
         codes = given.astype(np.uint16)
         weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
@@ -136,44 +139,54 @@ class Table(Cells):
 
     @property
     def dense(self) -> Counts:
-        """(categories of each variable) counts of all cells; InputError where they are more than 2^26."""
+        """(categories of each axis) counts of all cells; InputError where they are more than 2^26."""
         if self.schema.cells > MOST_DENSE:
             raise InputError(f"the table has {self.schema.cells} cells, more than {MOST_DENSE}; keep fewer variables")
-        dense = np.zeros(self.schema.sizes, np.int64)
+        dense = np.zeros(self.schema.keys.sizes, np.int64)
         dense[tuple(self.codes.T)] = self.counts
         return dense
+
+    @cached_property
+    def columns(self) -> Codes:
+        """(cells, variables) codes, those of levels among them."""
+        return self.schema.columns(self.codes)
+
+    @cached_property
+    def flat(self) -> Table:
+        """The same cells where every level is a variable of its own, with the codes that follow."""
+        return self if self.schema.is_flat else Table(self.schema.flat, self.columns, self.counts)
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
         """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count."""
         return np.flatnonzero(self.counts <= small_count)
 
     def marginal(self, subtable: SubTable) -> Table:
-        """n_T: the table of the variables kept, the others summed out. T has a variable at least."""
-        kept = st.members(subtable)
-        schema, parts = self.schema.restrict(kept), []
+        """n_T: the table of the variables kept, the others summed out. T has a variable at least, and is closed."""
+        schema, parts = self.schema.restrict(st.members(subtable)), []
         for codes, counts in self.chunks():
-            parts.append(Table.of(schema, codes[:, kept], counts))
+            parts.append(Table.of(schema, self.schema.marginal_cells(codes, subtable), counts))
             # summed whenever what waits outweighs the sum: memory stays near the result's, time near one sort
             if sum(map(len, parts[1:])) > max(CELLS_PER_CHUNK, len(parts[0])):
                 parts = [_summed(schema, parts)]
         return _summed(schema, parts)
 
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
-        """(n,) int64 n_T(i_T), in records, for each of (n, variables) cells; 0 where no record is.
+        """(n,) int64 n_T(i_T), in records, for each of (n, axes) cells; 0 where no record is.
 
         Any cell space. One pass over the table, and a search among the n cells for each of its own.
         """
-        kept = st.members(subtable)
-        wanted = KeyIndex(self.schema.keys.keep(kept), np.asarray(cells, np.uint16)[:, kept])
+        kept = st.members(self.schema.telling(subtable))
+        wanted = KeyIndex(self.schema.space(kept), self.schema.columns(np.asarray(cells, np.uint16), kept))
         # the last one collects what is not wanted
         sums = np.zeros(wanted.groups + 1, np.int64)
         # only the cells wanted are sorted, and each chunk is looked up among them: the table may be far larger
         for codes, counts in self.chunks(len(cells)):
-            sums += _sum_by(wanted.place(codes[:, kept]), counts, wanted.groups + 1)
+            place = wanted.place(self.schema.columns(codes, kept))
+            sums += _sum_by(place, counts, wanted.groups + 1)
         return sums[wanted.own]
 
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables) codes and (n,) counts, 2^20 cells or so many at a time.
+        """(n, axes) codes and (n,) counts, 2^20 cells or so many at a time.
 
         What is mapped into memory is not copied as a whole.
         """
@@ -182,7 +195,7 @@ class Table(Cells):
             yield self.codes[begin : begin + cells], self.counts[begin : begin + cells]
 
     def count_at(self, cells: npt.NDArray[np.integer]) -> Counts:
-        """(n,) int64 count of each of (n, variables) cells, in records."""
+        """(n,) int64 count of each of (n, axes) cells, in records."""
         return self.marginal_at(st.full(len(self.schema)), cells)
 
 

@@ -77,7 +77,7 @@ def at_least(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.boo
 class WeightRanges:
     """What an intruder is taken to know of weights: of each category the least and the largest that its records have.
 
-    low, high  for each variable (categories,) int64, in millionths
+    low, high  for each axis (categories,) int64, in millionths
 
     A record of a cell has a weight within the ranges of all its categories; whoever knows less can rule out less.
     """
@@ -88,15 +88,15 @@ class WeightRanges:
     @staticmethod
     def of(table: Table, weights: Weights) -> WeightRanges:
         """The true ones. A category without records has none: low is above high."""
-        low = tuple(np.full(size, MAX_TOTAL) for size in table.schema.sizes)
-        high = tuple(np.zeros(size, np.int64) for size in table.schema.sizes)
+        low = tuple(np.full(size, MAX_TOTAL) for size in table.schema.keys.sizes)
+        high = tuple(np.zeros(size, np.int64) for size in table.schema.keys.sizes)
         for v, column in enumerate(table.codes.T):
             np.minimum.at(low[v], column, weights.least)
             np.maximum.at(high[v], column, weights.largest)
         return WeightRanges(low, high)
 
     def at(self, cells: Codes) -> tuple[Counts, Counts]:
-        """(n,) least and largest weight that a record of each of (n, variables) cells may have."""
+        """(n,) least and largest weight that a record of each of (n, axes) cells may have."""
         low = np.max([own[column] for own, column in zip(self.low, cells.T, strict=True)], axis=0)
         high = np.min([own[column] for own, column in zip(self.high, cells.T, strict=True)], axis=0)
         return low, high

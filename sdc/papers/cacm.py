@@ -39,7 +39,7 @@ def _steps(sources: Sources) -> Value:
 
 
 def _over_requests(sources: Sources, _: Value) -> Markup:
-    batch = sources.ordered.sub_tables
+    batch = sources.ordered.sub_tables(CZECH.schema)
     sets: dict[str, Any] = {
         rule: summary(found, {who for one in found for who in one.who}, batch)["curve"]
         for rule, found in sources.courses.items()

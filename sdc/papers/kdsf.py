@@ -65,14 +65,14 @@ def _data(_: Sources) -> Value:
 
 
 def _widths(sources: Sources) -> Value:
-    listed = most_dangerous(sources.widths, len(CZECH.schema), len(PRINTED_WIDTHS))
+    listed = most_dangerous(sources.widths, CZECH.schema, len(PRINTED_WIDTHS))
     return {_named(subtable): width for subtable, width in listed}
 
 
 def _equation_10(sources: Sources) -> Value:
     """At which widths the most dangerous sub-table is bad: its release is not safe for a width of one more."""
-    ((subtable, width),) = most_dangerous(sources.widths, len(CZECH.schema), 1)
-    alone = most_parsimonious(subtable, len(CZECH.schema))
+    ((subtable, width),) = most_dangerous(sources.widths, CZECH.schema, 1)
+    alone = most_parsimonious(subtable, CZECH.schema)
     found = [
         w
         for w in range(2 * width + 2)
@@ -83,7 +83,7 @@ def _equation_10(sources: Sources) -> Value:
 
 
 def _prefixes(_: Sources) -> Value:
-    return {f"width {w}": prefix(w).sub_tables_with_total for w in range(6, 10)}
+    return {f"width {w}": prefix(w).sub_tables_with_total(CZECH.schema) for w in range(6, 10)}
 
 
 def _left_out(sources: Sources) -> Value:
@@ -93,7 +93,8 @@ def _left_out(sources: Sources) -> Value:
 
 def _by_dimension(width: int) -> Value:
     release = _graph(width).release
-    return {"sub-tables": release.sub_tables, "of 7 to 1 variables": list(reversed(release.by_dimension[1:]))}
+    by_dimension = list(reversed(release.by_dimension(CPS)[1:]))
+    return {"sub-tables": release.sub_tables(CPS), "of 7 to 1 variables": by_dimension}
 
 
 def _counted_cps(sources: Sources) -> Value:
@@ -110,14 +111,14 @@ def _annealed_cps(sources: Sources) -> Value:
     return {
         f"width {w}": api.decomposable_release(
             sources.cps, NOTHING, min_width=w, small_count=3, chains=2, steps=20_000
-        ).release.sub_tables
+        ).sub_tables
         for w in PRINTED_CPS
     }
 
 
 def _utility(sources: Sources) -> Value:
     found = {"ordered": sources.ordered, "decomposable": sources.annealed.release}
-    return {name: release.sub_tables_with_total for name, release in found.items()}
+    return {name: release.sub_tables_with_total(CZECH.schema) for name, release in found.items()}
 
 
 ITEMS = (
@@ -177,7 +178,7 @@ ITEMS = (
         "section 5.2",
         f"The best decomposable release of the Czech table at width {WIDTH} by annealing, of 64 with the grand total.",
         48,
-        lambda sources: sources.annealed.release.sub_tables_with_total,
+        lambda sources: sources.annealed.sub_tables_with_total,
         draw=lambda sources, _: pictures.annealing(sources.annealed.trace),
     ),
     Item(
@@ -233,7 +234,7 @@ ITEMS = (
         "section 5.1",
         "Sub-tables of the decomposable release for width 4, counted from its printed frontier.",
         319,
-        lambda _: _graph(4).release.sub_tables,
+        lambda _: _graph(4).release.sub_tables(CPS),
     ),
     Item(
         "kdsf-cps-5",
@@ -241,7 +242,7 @@ ITEMS = (
         "section 5.1",
         "Sub-tables of the decomposable release for width 5, counted from its printed frontier.",
         239,
-        lambda _: _graph(5).release.sub_tables,
+        lambda _: _graph(5).release.sub_tables(CPS),
         checked=223,
         why="the printed frontier has 223, counted one by one: the number or the frontier is a misprint",
     ),

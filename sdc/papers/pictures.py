@@ -25,10 +25,10 @@ LEFT, TOP, ROW = 110.0, 40.0, 22.0
 
 def query_space(widths: CriticalWidths, release: Release) -> Markup:
     """Every sub-table with its critical width, the chain of the most dangerous ones, and what is not released."""
-    variables = len(CZECH.schema)
-    rows, chain = lattice.levels(widths, variables), lattice.most_dangerous_chain(widths, variables)
+    schema = CZECH.schema
+    rows, chain = lattice.levels(widths, schema), lattice.most_dangerous_chain(widths, schema)
     scale = Scale.of(WIDTH, int(widths.widths.max()))
-    squares = figures.lattice_squares(rows, chain, release, CZECH.schema, scale)
+    squares = figures.lattice_squares(rows, chain, release, schema, scale)
     return figures.legend(scale) + squares
 
 

@@ -132,7 +132,7 @@ class Sources:
         known = Knowledge.of(CZECH, NOTHING, NO_ZEROS)
         judge = Judge(CZECH, known, criterion)
         opening = Opening(
-            known, criterion, surveyed(judge, State.first(len(CZECH.schema), all_ways(CZECH.schema, 1))), 1.0, weights
+            known, criterion, surveyed(judge, State.first(CZECH.schema, all_ways(CZECH.schema, 1))), 1.0, weights
         )
         rules = {name: rules_of(found) for name, found in rule_sets_of(",".join(RULES), None).items()}
         return simulated(CZECH, opening, rules, Queries("uniform", 1, 128, weights), streams=4, seed=0)

@@ -59,7 +59,8 @@ class WeightedTotals:
 class Cleared:
     """A release that may go out. `clear` alone makes one: TypeError elsewhere, and for every kind of copy.
 
-    schema          the variables that are published; `release` numbers them as it does
+    schema          the variables that are published, and where levels that overlap are published apart what tells them
+                    together; `release` numbers them as it does
     unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
     weighted        totals of weights that may go out beside the counts; None where there are none
     """
@@ -184,7 +185,7 @@ def _totals(
 def _cleared(
     subject: Subject, table: Table, release: Release, unproven: int, totals: WeightedTotals | None = None
 ) -> Cleared:
-    kept = release.variables or 1  # a schema has a variable, though nothing but the total goes out
+    kept = _told(release, table.schema) or 1  # a schema has a variable, though nothing but the total goes out
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
     # both frontiers are in one order, because renumbering keeps that of the variables; not strict, because the total
     # alone has no marginal
@@ -193,6 +194,15 @@ def _cleared(
         marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
         totals = replace(totals, of={st.within(t, kept): counts for t, counts in totals.of.items()})
     return Cleared(subject, schema, within, table.total, unproven, marginals, totals, _KEY)
+
+
+def _told(release: Release, schema: Schema) -> SubTable:
+    """The released variables, and of each axis what tells all of them."""
+    kept = release.variables
+    for axis in schema.axes:
+        # closed, it may have hidden levels too, which are coarser: they tell nothing that is not told
+        kept |= schema.telling(schema.closed(kept & schema.of_axis[axis]))
+    return kept
 
 
 def _refuted(

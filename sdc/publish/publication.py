@@ -29,6 +29,7 @@ from sdc.run_format import (
     DICTIONARY,
     GUIDE,
     INDEX,
+    LEVELS,
     METADATA,
     PUBLIC_KEY,
     RELEASE_FORMAT,
@@ -163,7 +164,7 @@ def signing_key(about: PublicationConfig) -> SigningKey | None:
 
 def _cleared_element(cleared: Cleared, texts: Texts, folder: Path, resource: dict[str, Any]) -> SubTable:
     names, unknown = resource[SUB_TABLE], set(resource[SUB_TABLE]) - set(cleared.schema.names)
-    element = st.of(cleared.schema.index(name) for name in names if name not in unknown)
+    element = st.named((name for name in names if name not in unknown), cleared.schema)
     if unknown or element not in dict(_named(cleared, texts)):
         path = folder / resource["path"]
         raise RunFolderError(f"{path} is of {'*'.join(names)}, which was not cleared; nothing is released")
@@ -256,7 +257,7 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
     parent = element if element in own else next(parent for parent in own if st.is_within(element, parent))
     marginal = cleared.marginal(parent)
     marginal = marginal if element == parent else marginal.marginal(st.within(element, parent))
-    called = ", ".join(texts.labels.variable(variable) for variable in marginal.schema.names)
+    called = ", ".join(map(texts.labels.variable, st.names(element, cleared.schema)))
     table = CountTable.of(file, f"{texts.about.title or name}: {called}", marginal, texts.labels, texts.about)
     if table.at_most > max(MOST_CELLS, len(marginal)):
         raise ReleaseError(
@@ -303,9 +304,7 @@ def _file_name(number: int, element: SubTable, schema: Schema) -> str:
 def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
     """A row for each category, in order, of the variables that are published."""
     # a variable that is not published is not named either: even its categories would tell something
-    variables = (
-        cleared.schema.restrict(st.members(cleared.release.variables)).variables if cleared.release.variables else ()
-    )
+    variables = [cleared.schema.variables[v] for v in st.members(cleared.release.variables)]
     rows = [
         {
             "variable": variable.name,
@@ -335,8 +334,28 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
         **_told_of_weights(cleared),
         **{what: True for what, is_so in ((ZEROS, texts.about.zeros), (TOTALS, texts.about.totals)) if is_so},
         "resources": [*resources, dictionary],
+        **({LEVELS: levels} if (levels := _levels(cleared)) else {}),
         **_about(texts.about),
     }
+
+
+def _levels(cleared: Cleared) -> list[dict[str, Any]]:
+    """Of each published level and each variable that names tables and tells it, which category is in which."""
+    schema, published = cleared.schema, cleared.release.variables
+    finest = [v for axis in schema.axes for v in st.members(schema.telling(published & schema.of_axis[axis]))]
+    return [
+        {"variable": schema.names[level], "of": schema.names[v], "categories": _within(schema, v, level)}
+        for v in finest
+        for level in st.members(schema.coarser[v] & published)
+    ]
+
+
+def _within(schema: Schema, variable: int, level: int) -> dict[str, str]:
+    """In which category of a level each category of a variable that tells it is."""
+    fine, coarse = (schema.variables[v].categories for v in (variable, level))
+    pairs = zip(schema.groups(variable).tolist(), schema.groups(level).tolist(), strict=True)
+    found = dict(sorted(set(pairs)))
+    return {fine[own]: coarse[group] for own, group in found.items()}
 
 
 def _about(about: PublicationConfig) -> dict[str, Any]:
@@ -409,7 +428,7 @@ def _resource(file: File, schema: Schema, labels: Labels, folder: Path) -> dict[
     if file.table is not None:
         resource[SUB_TABLE] = st.names(file.subtable, schema)
     if file.format in READ:
-        fields = [_field(variable, labels) for variable in schema.restrict(st.members(file.subtable)).variables]
+        fields = [_field(schema.variables[v], labels) for v in st.members(schema.telling(file.subtable))]
         assert file.table is not None
         measures = [{"name": measure, "type": "integer"} for measure in file.table.measures]
         resource["schema"] = {"fields": [*fields, *measures]}
@@ -438,6 +457,7 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
+        + "".join(f"{text}\n" for text in _said_of_levels(cleared))
         + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
     )
 
@@ -454,9 +474,14 @@ def _weighted_guide(cleared: Cleared, name: str, texts: Texts) -> str:
         *_what(cleared, texts),
         f"{DICTIONARY} lists the categories of each variable in their order;",
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.",
+        *_said_of_levels(cleared),
         *(["", *said] if said else []),
     ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _said_of_levels(cleared: Cleared) -> list[str]:
+    return [f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared)]
 
 
 def _formats(about: PublicationConfig) -> str:

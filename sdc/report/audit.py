@@ -80,10 +80,10 @@ def _values(audit: Audit) -> dict[str, Any]:
     return {
         "verdict": verdict(audit),
         "schema": audit.table.schema,
+        "axes": [audit.table.schema.names[axis] for axis in audit.table.schema.axes],
         "own": audit.table.schema.restrict(st.members(audit.variables)),
         "longest": max(len(name) for name in audit.table.schema.names),
         "witnesses": sections.witnesses(audit),
-        "possible": 2 ** st.dimension(audit.variables),
         "by_dimension": sections.by_dimension(audit),
         **_utility(audit),
         **_curve(audit),
@@ -140,7 +140,7 @@ def _graph(audit: Audit) -> dict[str, Any]:
         "separators": sections.separators(audit, graph),
         "junction_tree": graphs.junction_tree(graph, audit.table.schema),
         "independence": graph.text(audit.table.schema),
-        "within": graphs.within(graph, audit.release),
+        "within": graphs.within(graph, audit.release, audit.table.schema),
     }
 
 
@@ -160,8 +160,8 @@ def _chains(audit: Audit) -> dict[str, Any]:
 
 
 def _lattice(audit: Audit) -> dict[str, Any]:
-    variables = len(audit.table.schema)
-    rows, chain = levels(audit.widths, variables), most_dangerous_chain(audit.widths, variables)
+    schema = audit.table.schema
+    rows, chain = levels(audit.widths, schema), most_dangerous_chain(audit.widths, schema)
     scale = Scale.of(audit.min_width, max((int(level.widths[-1]) for level in rows), default=0))
     return {
         "lattice": sections.lattice(audit, rows, chain, scale) if rows else "",
@@ -182,7 +182,7 @@ def _cells(audit: Audit) -> dict[str, Any]:
     scale = Scale.near(audit.min_width, int(bounds.outer_width.max(initial=0)))
     return {
         "cells": sections.cells(first, audit),
-        "cell_columns": len(audit.table.schema) <= sections.MOST_CELL_COLUMNS,
+        "cell_columns": len(audit.table.schema.axes) <= sections.MOST_CELL_COLUMNS,
         "kinds": sections.kinds(bounds, audit.criterion),
         "exposed": figures.exposed_cells(drawn, audit.criterion, audit.table.schema) if len(drawn) else "",
         "drawn": len(drawn),

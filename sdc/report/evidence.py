@@ -16,7 +16,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
+from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
@@ -64,7 +64,6 @@ class Audit:
     hidden            the variables that were added to the table for it, and are never published
     sources           what was published before, for people
     declared          what the config says of the records and categories of earlier publications
-    implied           of the table's structural zeros those that follow from the config's hierarchies
     """
 
     name: str
@@ -104,7 +103,6 @@ class Audit:
     hidden: SubTable = st.GRAND_TOTAL
     sources: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
-    implied: StructuralZeros = NO_ZEROS
 
     @cached_property
     def on_list(self) -> frozenset[SubTable]:
@@ -116,10 +114,30 @@ class Audit:
         """What of the release has no hidden variable: that goes out."""
         return Release.of(element & ~self.hidden for element in self.release.frontier)
 
+    @cached_property
+    def sub_tables(self) -> int:
+        """How many sub-tables go out, without the grand total."""
+        return self.published.sub_tables(self.table.schema)
+
+    @property
+    def sub_tables_with_total(self) -> int:
+        """The same with the grand total."""
+        return self.sub_tables + 1
+
     @property
     def variables(self) -> SubTable:
         """The table's own, without the hidden ones."""
         return st.full(len(self.table.schema)) & ~self.hidden
+
+    @cached_property
+    def everything(self) -> Release:
+        """All sub-tables of the table's own variables: the query space."""
+        return Release.of([self.variables])
+
+    @cached_property
+    def possible(self) -> int:
+        """How many sub-tables the query space has, the grand total included."""
+        return self.everything.sub_tables_with_total(self.table.schema)
 
     @cached_property
     def added(self) -> frozenset[Pattern]:

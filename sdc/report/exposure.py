@@ -30,15 +30,14 @@ def kinds(bounds: CellBounds, criterion: MinWidth) -> npt.NDArray[np.int8]:
 
 
 def categories(cell: Iterable[int], schema: Schema) -> list[str]:
-    """The category of each variable, long ones shortened."""
-    pairs = zip(cell, schema.variables, strict=True)
-    return [shorten(variable.categories[code]) for code, variable in pairs]
+    """The category of each axis, long ones shortened."""
+    return [shorten(category) for category in schema.named(cell).values()]
 
 
 def written(cell: Iterable[int], schema: Schema) -> str:
     """`A=no, B=yes`."""
-    named = zip(schema.names, categories(cell, schema), strict=True)
-    return ", ".join(f"{shorten(name)}={category}" for name, category in named)
+    named = schema.named(cell).items()
+    return ", ".join(f"{shorten(name)}={shorten(category)}" for name, category in named)
 
 
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:

@@ -83,7 +83,7 @@ def _chain_of_squares(
     rows = {level.dimension: k for k, level in enumerate(levels)}
     points = []
     for subtable, _ in chain:
-        k = rows[st.dimension(subtable)]
+        k = rows[st.ways(subtable, schema)]
         x, y = place(k, levels[k].rank(subtable))
         points += [(x + size / 2, y), (x + size / 2, y + size + (19 if _below(subtable, schema, size) else 0))]
     # down to the top of the last square, and not through it
@@ -128,22 +128,23 @@ def _below(subtable: SubTable, schema: Schema, size: float) -> str:
     return short if size >= 20 and len(short) * 6.4 <= size + 10 else ""
 
 
-def lattice_bars(levels: Sequence[Level], chain: Chain, release: Release, scale: Scale) -> Markup:
+def lattice_bars(levels: Sequence[Level], chain: Chain, release: Release, schema: Schema, scale: Scale) -> Markup:
     """One bar a dimension: its listed sub-tables sorted by critical width, as shares of the colour classes."""
     left, wide, pitch = 112.0, 544.0, 26.0
     names = ("sub-tables", "released", "narrowest", "median", "widest")
     columns = [(left + wide + at, name) for at, name in zip((118, 206, 288, 364, 440), names, strict=True)]
     parts = [svg.text(left, 12, "narrowest critical width first →")]
     parts += [svg.text(x, 12, name, class_="t strong", anchor="end") for x, name in columns]
+    released = release.by_dimension(schema)
     for k, level in enumerate(levels):
         y = 22 + k * pitch
         parts.append(svg.text(0, y + 14, _dimension(level.dimension), class_="t strong"))
         parts += _shares(level, scale, left, wide, y)
-        figures = [_of(len(level), level.possible), short(_released(release, level.dimension))]
+        figures = [_of(len(level), level.possible), short(_at(released, level.dimension))]
         figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
         parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
     # last, so that the dots lie over the bars
-    parts += _chain_of_dots(levels, chain, left, wide, pitch)
+    parts += _chain_of_dots(levels, chain, schema, left, wide, pitch)
     return svg.figure(
         "lattice",
         PAGE,
@@ -165,11 +166,13 @@ def _shares(level: Level, scale: Scale, left: float, wide: float, y: float) -> I
             yield svg.box(x, y, max(w, 1.0), 20, colour, title, class_="edge")
 
 
-def _chain_of_dots(levels: Sequence[Level], chain: Chain, left: float, wide: float, pitch: float) -> Iterator[Markup]:
+def _chain_of_dots(
+    levels: Sequence[Level], chain: Chain, schema: Schema, left: float, wide: float, pitch: float
+) -> Iterator[Markup]:
     rows = {level.dimension: k for k, level in enumerate(levels)}
     points = []
     for subtable, _ in chain:
-        k = rows[st.dimension(subtable)]
+        k = rows[st.ways(subtable, schema)]
         points.append((left + wide * (levels[k].rank(subtable) + 0.5) / len(levels[k]), 32 + k * pitch))
     if points:
         yield svg.path(points, "chain")
@@ -298,8 +301,8 @@ def _dimension(d: int) -> str:
     return f"dimension {d}"
 
 
-def _released(release: Release, dimension: int) -> int:
-    return release.by_dimension[dimension] if dimension < len(release.by_dimension) else 0
+def _at(by_dimension: Sequence[int], dimension: int) -> int:
+    return by_dimension[dimension] if dimension < len(by_dimension) else 0
 
 
 def _of(listed: int, possible: int) -> str:

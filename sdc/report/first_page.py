@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sdc.model import subtable as st
+from sdc.model.schema import Schema
 from sdc.report.evidence import Audit
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
@@ -105,6 +106,7 @@ def assumptions(audit: Audit) -> Iterator[str]:
         "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
         "compute whatever follows from them."
     )
+    yield from levels(audit.table.schema)
     yield zeros(audit)
     if audit.weighted is not None:
         yield (
@@ -125,13 +127,20 @@ def assumptions(audit: Audit) -> Iterator[str]:
     )
 
 
+def levels(schema: Schema) -> list[str]:
+    """What is known of each level: which category of it each category of its axis is in."""
+    return [
+        f"Knows which category of {shorten(level.name)} each category of {shorten(level.of.axis)} is in."
+        for level in schema.variables
+        if level.of is not None
+    ]
+
+
 def zeros(audit: Audit) -> str:
     """How many patterns of impossible cells are known, and where they are from."""
-    patterns, implied = audit.known.zeros.patterns, set(audit.implied.patterns)
-    added = audit.added
+    patterns, added = audit.known.zeros.patterns, audit.added
     origins = {
-        "in the config's structural zeros": len(patterns) - len(implied | added),
-        "by the config's hierarchies": len(implied),
+        "in the config's structural zeros": len(patterns) - len(added),
         "by how categories published before follow from the table's": len(added),
     }
     if not patterns:
@@ -145,7 +154,7 @@ def before(audit: Audit) -> list[str]:
     if not audit.sources:
         return []
     known = [element for element in audit.known.release.frontier if element]
-    added = sum(element & audit.hidden > 0 for element in known)
+    added = sum(audit.table.schema.telling(element) & audit.hidden > 0 for element in known)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)
     return [
         f"All is judged together with what was published before: {'; '.join(audit.sources)}.",

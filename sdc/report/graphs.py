@@ -62,12 +62,13 @@ def between(graph: DecomposableGraph) -> dict[SubTable, list[tuple[int, int]]]:
     return {separator: sorted(found[separator]) for separator in ordered}
 
 
-def within(graph: DecomposableGraph, release: Release) -> str:
+def within(graph: DecomposableGraph, release: Release, schema: Schema) -> str:
     """How the graph and the release of the build are related, in one sentence."""
-    if graph.release == release:
+    own = graph.release.closed(schema)
+    if own == release:
         return "The release is exactly the complete sets of this graph: its cliques are the released frontier."
-    if all(clique in release for clique in graph.cliques):
-        more = release.sub_tables - graph.release.sub_tables
+    if release.contains(own):
+        more = release.sub_tables(schema) - own.sub_tables(schema)
         return f"The release has every complete set of this graph and {more:,} sub-table{'s' * (more != 1)} more."
     return "The release is not that of this graph: another method found it."
 
@@ -89,8 +90,11 @@ def hung_up(graph: DecomposableGraph) -> list[Node]:
 
 
 def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
-    """A row a clique, indented below its parent, with the separator on the edge between them."""
-    nodes, cliques = hung_up(graph), graph.cliques
+    """A row a clique, indented below its parent, with the separator on the edge between them.
+
+    All variables of each are named: in the graph levels are variables of their own.
+    """
+    nodes, cliques, named = hung_up(graph), graph.cliques, schema.flat
     indent = min(INDENT, DEEPEST / max(1, *(node.depth for node in nodes)))
     boxes: dict[int, Box] = {}
     branches: list[Markup] = []
@@ -100,14 +104,14 @@ def junction_tree(graph: DecomposableGraph, schema: Schema) -> Markup:
         x = 2 + indent * node.depth
         if node.parent is not None:
             separator = cliques[node.clique] & cliques[node.parent]
-            on_edge = Box(x, y, _names(separator, schema, x), 0)
+            on_edge = Box(x, y, _names(separator, named, x), 0)
             edge = list(_branch(boxes[node.parent], on_edge, "branch" if separator else "branch none"))
             # pale lines of empty separators first, so that the others cross over them
             branches = [*branches, *edge] if separator else [*edge, *branches]
             drawn += _separator(on_edge, separator)
             y += on_edge.height + GAP / 2
-        boxes[node.clique] = box = Box(x, y, _names(cliques[node.clique], schema, x + BADGE), BADGE)
-        drawn += _clique(box, node.clique, cliques[node.clique], schema)
+        boxes[node.clique] = box = Box(x, y, _names(cliques[node.clique], named, x + BADGE), BADGE)
+        drawn += _clique(box, node.clique, cliques[node.clique], named)
         y += box.height + GAP
     return svg.figure(
         "junction-tree",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.critical_width import CriticalWidths
 
@@ -35,31 +35,31 @@ class Level:
         return int(np.flatnonzero(self.sub_tables == np.uint64(subtable))[0])
 
 
-def levels(widths: CriticalWidths, variables: int) -> tuple[Level, ...]:
+def levels(widths: CriticalWidths, schema: Schema) -> tuple[Level, ...]:
     """The levels with a listed sub-table, from the full table down."""
-    dimensions = np.bitwise_count(widths.sub_tables)
+    dimensions = st.many_ways(widths.sub_tables, schema)
+    possible = Release.of([st.full(len(schema))]).by_dimension(schema)
     order = np.lexsort((widths.sub_tables, widths.widths))
     found = []
-    for d in range(variables, -1, -1):
+    for d in reversed(range(len(possible))):
         rows = order[dimensions[order] == d]
         if len(rows):
-            found.append(Level(d, comb(variables, d), widths.sub_tables[rows], widths.widths[rows]))
+            found.append(Level(d, possible[d], widths.sub_tables[rows], widths.widths[rows]))
     return tuple(found)
 
 
 def most_dangerous(
-    widths: CriticalWidths, variables: int, limit: int, release: Release | None = None
+    widths: CriticalWidths, schema: Schema, limit: int, release: Release | None = None
 ) -> list[tuple[SubTable, int]]:
     """Proper sub-tables by increasing critical width, then decreasing dimension, then number.
 
     Only those in the release where one is given.
     """
-    kept = widths.sub_tables != np.uint64(st.full(variables))
+    kept = widths.sub_tables != np.uint64(st.full(len(schema)))
     if release is not None:
         kept &= released(widths.sub_tables, release)
     sub_tables, narrow = widths.sub_tables[kept], widths.widths[kept]
-    # signed before it is negated: minus a uint8 wraps
-    order = np.lexsort((sub_tables, -np.bitwise_count(sub_tables).astype(np.int64), narrow))[:limit]
+    order = np.lexsort((sub_tables, -st.many_ways(sub_tables, schema), narrow))[:limit]
     return list(zip(sub_tables[order].tolist(), narrow[order].tolist(), strict=True))
 
 
@@ -72,18 +72,18 @@ def released(sub_tables: npt.NDArray[np.uint64], release: Release) -> npt.NDArra
     return found
 
 
-def most_dangerous_chain(widths: CriticalWidths, variables: int) -> tuple[tuple[SubTable, int], ...]:
+def most_dangerous_chain(widths: CriticalWidths, schema: Schema) -> tuple[tuple[SubTable, int], ...]:
     """From the full table repeatedly to the child of smallest critical width, ties by number.
 
     Empty where the full table is not listed, as with a floor.
     """
     known = widths.by_sub_table()
-    here = st.full(variables)
+    here = st.full(len(schema))
     if here not in known:
         return ()
     chain = [here]
     # a child's width is no smaller, so it is listed where its parent is: the chain goes down to the total
-    while listed := [child for child in st.children(here) if child in known]:
+    while listed := [child for child in st.children(here, schema) if child in known]:
         here = min(listed, key=lambda child: (known[child], child))
         chain.append(here)
     return tuple((subtable, known[subtable]) for subtable in chain)

@@ -28,7 +28,7 @@ class PublishedTable:
     small       cells of 1 to small_count records
     zeros       cells without records that no structural zero excludes
     disclosing  by variable, the combinations of the table's other variables all of whose records have one of its
-                categories, though it has others that are possible there
+                categories, though it has others that are possible there; of an axis and its levels by the finest
     """
 
     subtable: SubTable
@@ -56,7 +56,7 @@ def published(table: Table, known: Knowledge, frontier: tuple[SubTable, ...], sm
 
 def _published(table: Table, known: Knowledge, subtable: SubTable, small_count: int) -> PublishedTable:
     marginal, zeros = table.marginal(subtable), known.zeros.within(subtable)
-    cells = prod(marginal.schema.sizes)
+    cells = marginal.schema.cells
     return PublishedTable(
         subtable,
         st.label(subtable, table.schema),
@@ -69,28 +69,39 @@ def _published(table: Table, known: Knowledge, subtable: SubTable, small_count: 
 
 def impossible(zeros: StructuralZeros, schema: Schema) -> int:
     """How many cells the patterns exclude; 0 where they name too many combinations to be looked at."""
-    named = st.members(st.union(zeros.subtables)) if zeros else ()
-    sizes = [schema.sizes[v] for v in named]
+    named = sorted({schema.column_of[v] for v in st.members(st.union(zeros.subtables))}) if zeros else []
+    sizes = [schema.keys.sizes[column] for column in named]
     if not named or prod(sizes) > MOST_COMBINATIONS:
         return 0
-    cells = np.zeros((prod(sizes), len(schema)), np.uint16)
-    # a category of the variables that no pattern names stands for all of them
+    cells = np.zeros((prod(sizes), len(schema.axes)), np.uint16)
+    # a category of the axes that no pattern names stands for all of them
     cells[:, named] = np.indices(sizes, np.uint16).reshape(len(sizes), -1).T
-    return int(zeros.contains(cells).sum()) * (prod(schema.sizes) // prod(sizes))
+    return int(zeros.contains(cells, schema).sum()) * (schema.cells // prod(sizes))
 
 
 def _disclosing(marginal: Table, zeros: StructuralZeros) -> Iterator[tuple[str, int]]:
-    for v, variable in enumerate(marginal.schema.variables):
-        if len(marginal.schema) > 1 and len(variable.categories) > 1:
+    schema = marginal.schema
+    for v, variable in enumerate(schema.variables):
+        if len(schema.axes) > 1 and len(variable.categories) > 1:
             yield variable.name, len(_uncertain(marginal, zeros, _alone(marginal, v), v))
 
 
 def _alone(marginal: Table, v: int) -> npt.NDArray[np.uint16]:
-    """The cells that hold all records of their combination of the other variables."""
-    others = [u for u in range(len(marginal.schema)) if u != v]
-    _, group = marginal.schema.restrict(others).keys.distinct(marginal.codes[:, others])
-    # a row of the table has records, so two of a group share them
-    return marginal.codes[np.flatnonzero(np.bincount(group)[group] == 1)]
+    """A cell of each combination of the other axes all of whose records have one category, and none of a finer one."""
+    schema = marginal.schema
+    others = [u for u in schema.axes if u != schema.axis_of[v]]
+    first, group = schema.space(others).distinct(schema.columns(marginal.codes, others))
+
+    def agree(u: int) -> npt.NDArray[np.bool_]:
+        codes = schema.columns(marginal.codes, [u])[:, 0]
+        # a row of the table has records, so two of a group that differ share them
+        found: npt.NDArray[np.bool_] = np.bincount(group, codes != codes[first][group], len(first)) == 0
+        return found
+
+    is_alone = agree(v)
+    for finer in st.members(schema.finer(v)):
+        is_alone &= ~agree(finer)
+    return marginal.codes[first[is_alone]]
 
 
 def _uncertain(
@@ -99,9 +110,10 @@ def _uncertain(
     """Those cells beside which another category of the variable is possible: else everybody knows the category."""
     if not zeros:
         return cells
-    possible = np.zeros(len(cells), np.bool_)
-    for code in range(marginal.schema.sizes[v]):
+    schema, possible = marginal.schema, np.zeros(len(cells), np.bool_)
+    column, own = schema.column_of[v], schema.columns(cells, [v])[:, 0]
+    for code, category in enumerate(schema.groups(v).tolist()):
         other = cells.copy()
-        other[:, v] = code
-        possible |= (cells[:, v] != code) & ~zeros.contains(other)
+        other[:, column] = code
+        possible |= (own != category) & ~zeros.contains(other, schema)
     return cells[possible]

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from math import comb, prod
 
 import numpy as np
 from markupsafe import Markup
@@ -57,7 +56,7 @@ class DimensionRow:
 
 @dataclass(frozen=True)
 class SubTableRow:
-    """A sub-table as listed.
+    """A sub-table as listed, by the variables that name it.
 
     width  critical width; None where it is not known
     edges  of a junction tree, that it is on
@@ -114,26 +113,29 @@ class CellRow:
 
 def by_dimension(audit: Audit) -> list[DimensionRow]:
     """From the one-way sub-tables up; of many variables, what is above the release in one row."""
-    variables, counts = st.dimension(audit.variables), audit.published.by_dimension
+    schema = audit.table.schema
+    possible, counts = audit.everything.by_dimension(schema), audit.published.by_dimension(schema)
+    most = len(possible) - 1
     # of 63 variables most dimensions hold nothing that was released
-    shown = variables if variables <= MOST_DIMENSIONS else min(len(counts), variables)
-    padded = [*counts, *[0] * variables]
-    rows = [DimensionRow(str(d), comb(variables, d), padded[d]) for d in range(1, shown + 1)]
-    if shown < variables:
-        above = sum(comb(variables, d) for d in range(shown + 1, variables + 1))
-        rows.append(DimensionRow(f"{shown + 1} to {variables}", above, 0))
+    shown = most if most <= MOST_DIMENSIONS else min(len(counts), most)
+    padded = [*counts, *[0] * most]
+    rows = [DimensionRow(str(d), possible[d], padded[d]) for d in range(1, shown + 1)]
+    if shown < most:
+        rows.append(DimensionRow(f"{shown + 1} to {most}", sum(possible[shown + 1 :]), 0))
     return rows
 
 
 def frontier(audit: Audit, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
     """The first of the released frontier, with what each table shows."""
     known, first = audit.widths.by_sub_table(), audit.published.frontier[:MOST_FRONTIER]
-    return [replace(_sub_table(audit, s, known.get(s)), shows=shows.get(s)) for s in first]
+    # widths are of what a sub-table tells at hidden levels too
+    closed = audit.table.schema.closed
+    return [replace(_sub_table(audit, s, known.get(closed(s))), shows=shows.get(s)) for s in first]
 
 
 def dangerous(audit: Audit, release: Release | None = None) -> list[SubTableRow]:
     """[KDSF] table 3: the proper sub-tables of smallest critical width, of all or of the release."""
-    listed = most_dangerous(audit.widths, len(audit.table.schema), MOST_DANGEROUS, release)
+    listed = most_dangerous(audit.widths, audit.table.schema, MOST_DANGEROUS, release)
     return [_sub_table(audit, s, width) for s, width in listed]
 
 
@@ -147,35 +149,45 @@ def chain(audit: Audit, chained: figures.Chain) -> list[SubTableRow]:
 def cliques(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
     """The cliques, in the order of the graph."""
     known = audit.widths.by_sub_table()
-    return [_sub_table(audit, clique, known.get(clique)) for clique in graph.cliques]
+    return [_of_graph(audit, clique, known.get(audit.table.schema.closed(clique))) for clique in graph.cliques]
 
 
 def separators(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
     """Each separator once, with the edges of the junction tree that it is on."""
     return [
-        replace(_sub_table(audit, separator, None), edges=tuple((a + 1, b + 1) for a, b in edges))
+        replace(_of_graph(audit, separator, None), edges=tuple((a + 1, b + 1) for a, b in edges))
         for separator, edges in graphs.between(graph).items()
     ]
+
+
+def _of_graph(audit: Audit, variables: st.SubTable, width: int | None) -> SubTableRow:
+    """The sub-table of these variables with all their names: in the graph levels are variables of their own."""
+    schema = audit.table.schema
+    row = _sub_table(audit, schema.closed(variables), width)
+    return replace(row, label=st.label(variables, schema.flat), kept=_kept(variables, schema))
 
 
 def lattice(audit: Audit, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
     """Squares while every one can be seen, bars beyond."""
     if sum(len(level) for level in levels) <= MOST_SQUARES:
         return figures.lattice_squares(levels, chained, audit.release, audit.table.schema, scale)
-    return figures.lattice_bars(levels, chained, audit.release, scale)
+    return figures.lattice_bars(levels, chained, audit.release, audit.table.schema, scale)
 
 
 def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTableRow:
     schema = audit.table.schema
-    cells = prod(schema.sizes[v] for v in st.members(subtable))
     return SubTableRow(
         st.label(subtable, schema),
-        tuple(st.has(subtable, v) for v in range(len(schema))),
-        st.dimension(subtable),
-        number(cells),
+        _kept(schema.telling(subtable), schema),
+        st.ways(subtable, schema),
+        number(st.cells(subtable, schema)),
         width,
         subtable in audit.release,
     )
+
+
+def _kept(subtable: st.SubTable, schema: Schema) -> tuple[bool, ...]:
+    return tuple(st.has(subtable, v) for v in range(len(schema)))
 
 
 def method(audit: Audit) -> str:
@@ -273,15 +285,12 @@ class BorderRow:
 def border(audit: Audit) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
     last = _last_answers(audit, tried(audit.search_steps))
-    known = audit.widths.by_sub_table()
+    known, schema = audit.widths.by_sub_table(), audit.table.schema
     # candidates from three sides, because all sub-tables outside may be 2^63
     outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.release]
-    found = [t for t in outside if all(child in audit.release for child in st.children(t))]
-    rows = sorted(found, key=lambda t: (known.get(t, -1), -st.dimension(t), t))
-    return [
-        BorderRow(st.label(t, audit.table.schema), known.get(t), _reason(t, last.get(t), known.get(t), audit))
-        for t in rows
-    ]
+    found = [t for t in outside if all(child in audit.release for child in st.children(t, schema))]
+    rows = sorted(found, key=lambda t: (known.get(t, -1), -st.ways(t, schema), t))
+    return [BorderRow(st.label(t, schema), known.get(t), _reason(t, last.get(t), known.get(t), audit)) for t in rows]
 
 
 def few(subtables: Sequence[st.SubTable], schema: Schema) -> str:
@@ -291,10 +300,12 @@ def few(subtables: Sequence[st.SubTable], schema: Schema) -> str:
 
 
 def _just_outside(audit: Audit) -> list[st.SubTable]:
-    """Listed sub-tables below the required width with one variable more than a released one."""
-    narrow = audit.widths.sub_tables[audit.widths.widths < audit.min_width]
-    # without its first variable each of them is released; of all that are narrow a list would take gigabytes
-    found: list[st.SubTable] = narrow[released(narrow & (narrow - np.uint64(1)), audit.release)].tolist()
+    """Listed sub-tables below the required width that are released without their first axis."""
+    narrow = audit.widths.sub_tables[(audit.widths.widths < audit.min_width) & (audit.widths.sub_tables != 0)]
+    # the number of the lowest bit, whose axis is the first; of all that are narrow a list would take gigabytes
+    first = np.bitwise_count((narrow & (~narrow + np.uint64(1))) - np.uint64(1))
+    of_axis = np.array(audit.table.schema.of_axis, np.uint64)[first]
+    found: list[st.SubTable] = narrow[released(narrow & ~of_axis, audit.release)].tolist()
     return found
 
 
@@ -302,8 +313,8 @@ def _unjoined(audit: Audit) -> list[st.SubTable]:
     """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
     if audit.graph is None:
         return []
-    pairs = combinations(range(len(audit.graph)), 2)
-    return [1 << u | 1 << v for u, v in pairs if not audit.graph.has_edge(u, v)]
+    pairs, closed = combinations(range(len(audit.graph)), 2), audit.table.schema.closed
+    return [closed(1 << u | 1 << v) for u, v in pairs if not audit.graph.has_edge(u, v)]
 
 
 def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: Audit) -> str:
@@ -353,7 +364,7 @@ def kinds(bounds: CellBounds, criterion: MinWidth) -> dict[str, int]:
 
 def cells(bounds: CellBounds, audit: Audit) -> list[CellRow]:
     """The first of the bounds, which are by exposure."""
-    shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(audit.table.schema))))
+    shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(audit.table.schema.axes))))
     states = audit.criterion.verdicts(shown).tolist()
     named = [exposure.KINDS[kind] for kind in exposure.kinds(shown, audit.criterion)]
     return [

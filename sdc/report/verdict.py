@@ -116,11 +116,11 @@ def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
 def _sentences(audit: Audit, done: str) -> Iterator[str]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
-    with_total, without = release.sub_tables_with_total, release.sub_tables
+    with_total, without = audit.sub_tables_with_total, audit.sub_tables
     exact = "as exact counts, without noise or suppression"
     yield (
         f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of "
-        f"{2 ** st.dimension(audit.variables):,} with it. They are the {frontier} and everything within, "
+        f"{audit.possible:,} with it. They are the {frontier} and everything within, "
         f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}."
     )
     if not found.at_risk_cells:

@@ -140,7 +140,7 @@ class Assessment(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The witnesses by names, with their counts and bounds."""
-        cells = np.array([w.cell for w in self.witnesses], np.int64).reshape(-1, len(schema))
+        cells = np.array([w.cell for w in self.witnesses], np.int64).reshape(-1, len(schema.axes))
         bounds = {name: [list(getattr(w, name)) for w in self.witnesses] for name in ("outer", "inner")}
         return {**named_cells(cells, schema), "count": [w.count for w in self.witnesses], **bounds}
 

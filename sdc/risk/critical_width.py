@@ -127,8 +127,8 @@ def critical_widths(
     """Critical widths of all sub-tables, or of those whose width reaches the floor.
 
     The critical width never increases when a variable is added, so with a floor only the sub-tables
-    that reach it and their border are visited. Widths are computed without structural zeros; zeros can
-    only narrow, so a sub-table whose width is below beta stays unreleasable.
+    that reach it and their border are visited. MPR(T) is T and the one-way sub-table of every axis. Widths are computed
+    without structural zeros; zeros can only narrow, so a sub-table whose width is below beta stays unreleasable.
 
     memory  bytes that a unit may use; where the whole table needs more, units are partitions of its cells
     parts   the same cells where they are on disk, which units read instead of being given the table
@@ -150,14 +150,26 @@ def critical_widths(
         visited = len(found)
     else:
         found, widths, visited = _reaching(cells, small_count, floor, plan, executor)
-    found = renumbered(found, sweep_order(table.schema))
+    # of each axis one variable, as the sweep has them
+    told = renumbered(found, sweep_order(table.schema))
+    found = _closed(told, table.schema)
     # signed before it is negated: minus a uint8 wraps
     widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
-    order = np.lexsort([found, -np.bitwise_count(found).astype(np.int64), -widths])
+    order = np.lexsort([found, -np.bitwise_count(told).astype(np.int64), -widths])
     return CriticalWidths(found[order], widths[order], max(floor, 0), visited).named_by(table.schema)
 
 
-# Bit sets below number the variables in the sweep's order, until the widths are listed. All sub-tables:
+def _closed(told: BitSets, schema: Schema) -> BitSets:
+    """(n,) bit sets with the levels that their variables tell."""
+    found = told.copy()
+    for v, coarser in enumerate(schema.coarser):
+        if coarser:
+            found[told >> np.uint64(v) & np.uint64(1) > 0] |= np.uint64(coarser)
+    return found
+
+
+# Bit sets below number the variables in the sweep's order, until the widths are listed, and have of each axis one at
+# most: the others are told. All sub-tables:
 
 
 def _all(table: Cells, small_count: int, plan: SweepPlan, executor: Executor) -> Widths:
@@ -191,8 +203,8 @@ def _swept(trie: PrefixTrie, depth: int, taken: int) -> Widths:
 
     rows = trie.rows
     found, widths = sweep(
-        len(rows.variables), depth, np.uint64(taken), trie.start, trie.up, trie.cost, trie.code, rows.numbers,
-        rows.total, rows.ways.shape[1],
+        len(rows.variables), depth, np.uint64(taken), trie.start, trie.up, trie.cost, trie.gap, trie.code,
+        rows.numbers, rows.finer, rows.ways.shape[1], rows.closed_sets,
     )  # fmt: skip
     return found, widths
 
@@ -225,7 +237,8 @@ def _reaching(
     if not len(parts[0][0]):
         return parts[0]
     # each pair from its higher variable, so that none is visited twice
-    few = [Above(small_count, floor, plan.max_rows, 1 << v, st.full(v)) for v in reversed(range(variables))]
+    apart = _apart(table.schema)
+    few = [Above(small_count, floor, plan.max_rows, 1 << v, st.full(v) & apart[v]) for v in reversed(range(variables))]
     parts += executor.run(widths_above, table, few)
     pairs = _pairs(np.concatenate([part[0] for part in parts]), variables)
     above: list[Above] = []
@@ -242,8 +255,14 @@ def _reaching(
         parts.append((found[1:], widths[1:], visited - 1))
     found, widths = (np.concatenate([part[i] for part in parts]) for i in range(2))
     # partitions are each cut by what those before left over, so they do not say what one sweep would have visited
-    visited = 1 + len(neighbours(found, variables)) if plan.max_rows else sum(part[2] for part in parts)
+    visited = 1 + len(neighbours(found, apart)) if plan.max_rows else sum(part[2] for part in parts)
     return found, widths, visited
+
+
+def _apart(schema: Schema) -> tuple[SubTable, ...]:
+    """Of each variable, in the sweep's order, those of other axes."""
+    axes = [schema.axis_of[v] for v in sweep_order(schema)]
+    return tuple(st.of(place for place, other in enumerate(axes) if other != axis) for axis in axes)
 
 
 def _pairs(found: BitSets, variables: int) -> tuple[SubTable, ...]:
@@ -262,7 +281,7 @@ def widths_above(table: Cells, unit: Above) -> tuple[BitSets, Counts, int]:
     Bit sets in the sweep's order. With partitions the number visited is 1: what matters is counted at the end.
     InputError as `keys_of`.
     """
-    pairs = unit.pairs or (st.full(len(table.schema)),) * len(table.schema)
+    pairs = unit.pairs or _apart(table.schema)
     if unit.max_rows:
         partitions = Partitions(table, unit.small_count, unit.floor, unit.max_rows, pairs)
         return *partitions.above(unit.start, unit.candidates, unit.most), 1
@@ -270,8 +289,10 @@ def widths_above(table: Cells, unit: Above) -> tuple[BitSets, Counts, int]:
     return walked(rows, unit.floor, unit.start, unit.candidates, pairs, unit.most)
 
 
-def neighbours(found: BitSets, variables: int) -> BitSets:
+def neighbours(found: BitSets, apart: Sequence[SubTable]) -> BitSets:
     """(visited,) bit sets visited beside the grand total where these (n,) reach the floor: they and their border.
+
+    apart  of each variable those of other axes
 
     Each is a sub-table found with a variable below its lowest, but only where the two lowest of it reach the floor
     together, and so does it without its second lowest.
@@ -279,9 +300,9 @@ def neighbours(found: BitSets, variables: int) -> BitSets:
     found = np.sort(found)
     lowest = found & (~found + np.uint64(1))
     visited = []
-    for v in range(variables):
+    for v, others in enumerate(apart):
         bit = np.uint64(1 << v)
-        some = found[(found == 0) | (lowest > bit)]
+        some = found[(found == 0) | (lowest > bit) & (found & ~np.uint64(others) == 0)]
         low = some & (~some + np.uint64(1))
         single = some == low
         fits = np.isin(low | bit, found) & np.isin(some ^ low | bit, found)

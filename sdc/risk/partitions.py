@@ -40,7 +40,7 @@ def walked(
 
     found, widths, visited = walk(
         np.uint64(start), np.uint64(candidates), np.array(pairs, np.uint64), within, most, floor, rows.columns,
-        rows.numbers, rows.ways, rows.sizes, *rows.nearest, rows.total,
+        rows.numbers, rows.ways, rows.sizes, np.array(rows.before, np.int64), rows.finer, *rows.nearest, rows.total,
     )  # fmt: skip
     return found, widths, visited
 
@@ -57,7 +57,7 @@ class Partitions:
     small_count: int
     floor: int
     max_rows: int
-    pairs: tuple[SubTable, ...]
+    pairs: tuple[SubTable, ...]  # of each variable the others that it may be kept with, none of its axis
 
     def above(self, start: SubTable, candidates: SubTable, most: int) -> Widths:
         """The start and what is above it; first what has one candidate more where one category has too many rows.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 
@@ -24,15 +24,18 @@ CELLS_PER_CHUNK = 1 << 16
 class Rows:
     """Cells that agree on the variables that are left, with what their at-risk cells have of those summed out.
 
-    variables  those that are left
+    variables  those that are left, of one axis a coarser one before those that tell it
+    before     of each the place of the last one before it of the same axis, -1 where there is none
     columns    (variables, rows) uint16, their codes
     numbers    (4, rows) int64: the count, and over the at-risk cells the smallest M, D and M + D, where M is
-               the smallest one-way count of the variables summed out and D the sum of N - one-way count
+               the smallest one-way count of the axes summed out and D the sum of N - one-way count; of an axis of which
+               levels are left, that of the last of these takes the place of N
     one_way    of each variable left its counts in the whole table
     total      N, the records of the whole table
     """
 
     variables: tuple[int, ...]
+    before: tuple[int, ...]
     columns: Codes
     numbers: Counts
     one_way: list[Counts]
@@ -46,6 +49,27 @@ class Rows:
         """(rows,) which of them have an at-risk cell."""
         at_risk: npt.NDArray[np.bool_] = self.numbers[2] < FAR
         return at_risk
+
+    @property
+    def finer(self) -> npt.NDArray[np.uint64]:
+        """(variables,) bit sets of those after each of the same axis: with one of them it is not decided upon."""
+        found = [0] * len(self.variables)
+        for place, before in enumerate(self.before):
+            while before >= 0:
+                found[before] |= 1 << place
+                before = self.before[before]
+        return np.array(found, np.uint64)
+
+    @property
+    def closed_sets(self) -> int:
+        """How many sub-tables there are: of each axis none of its variables, or one."""
+        of_axis: dict[int, int] = {}
+        for place, before in enumerate(self.before):
+            first = place
+            while before >= 0:
+                first, before = before, self.before[before]
+            of_axis[first] = of_axis.get(first, 1) + 1
+        return prod(of_axis.values())
 
     @cached_property
     def sizes(self) -> Counts:
@@ -64,14 +88,19 @@ class Rows:
     def nearest(self) -> tuple[Counts, Counts]:
         """(variables + 1,) each: smallest one-way count, and smallest N - one-way count, at the at-risk cells.
 
-        Of each variable left, and last of those summed out together. There must be such a row.
+        Of each variable left, and last of those summed out together; the count before it of its axis takes the place
+        of N. There must be such a row.
         """
         lowest, nearest = [], []
-        for codes, counts in zip(self.columns, self.one_way, strict=True):
+        for codes, counts, before in zip(self.columns, self.one_way, self.before, strict=True):
             # at categories that an at-risk row has; others say nothing of its width
             seen = counts[np.bincount(codes[self.at_risk], minlength=len(counts)) > 0]
             lowest.append(seen.min())
-            nearest.append(self.total - seen.max())
+            if before < 0:
+                nearest.append(self.total - seen.max())
+            else:
+                whole = self.one_way[before][self.columns[before][self.at_risk]]
+                nearest.append((whole - counts[codes[self.at_risk]]).min())
         smallest = self.numbers[1:3, self.at_risk].min(axis=1)
         return np.array([*lowest, smallest[0]], np.int64), np.array([*nearest, smallest[1]], np.int64)
 
@@ -86,7 +115,7 @@ class Rows:
         for mine, out in zip(self.numbers[1:], numbers[1:], strict=True):
             np.minimum.reduceat(mine[order], begin, out=out)
         columns = np.ascontiguousarray(self.columns[:, order[begin]])
-        return Rows(self.variables, columns, numbers, self.one_way, self.total)
+        return replace(self, columns=columns, numbers=numbers)
 
 
 def rows_of(
@@ -111,9 +140,10 @@ def rows_of(
 
 
 def _small_chunks(table: Cells, taken: tuple[int, ...], low: int, high: int) -> Iterator[tuple[Codes, Counts]]:
-    """With all cells whose key is in the range: a key begins with the first variable, by which cells are ordered."""
-    first, last = 0, table.schema.sizes[0] - 1
-    if taken[:1] == (0,):
+    """With all cells whose key is in the range: a key may begin with the first axis, by which cells are ordered."""
+    axis = table.schema.axes[0]
+    first, last = 0, table.schema.sizes[axis] - 1
+    if taken[:1] == (axis,):
         step = prod(table.schema.sizes[v] for v in taken[1:])
         first, last = low // step, (high - 1) // step
     for codes, counts in table.chunks_between(first, last):
@@ -122,13 +152,13 @@ def _small_chunks(table: Cells, taken: tuple[int, ...], low: int, high: int) -> 
 
 
 def keys_of(schema: Schema, variables: tuple[int, ...], codes: Codes) -> npt.NDArray[np.int64]:
-    """One number for each cell's codes of these variables; InputError where they have 2^62 cells or more."""
-    return key_space(schema, variables).pack(codes[:, variables])
+    """One number for what each cell has of these variables; InputError where they have 2^62 cells or more."""
+    return key_space(schema, variables).pack(schema.columns(codes, variables))
 
 
 def key_space(schema: Schema, variables: tuple[int, ...]) -> KeySpace:
     """The cells of these variables; InputError as `keys_of`."""
-    space = schema.keys.keep(variables)
+    space = schema.space(variables)
     if not space.fits:
         raise InputError(
             f"partitions by {len(variables)} variables have {space.cells} keys; allow more memory for a worker"
@@ -145,17 +175,31 @@ def ways_of(table: Cells) -> list[Counts]:
 def _chunk(
     table: Cells, small_count: int, variables: tuple[int, ...], codes: Codes, counts: Counts, one_way: list[Counts]
 ) -> Rows:
-    numbers = np.empty((4, len(counts)), np.int64)
+    schema, numbers = table.schema, np.empty((4, len(counts)), np.int64)
     numbers[0], numbers[1], numbers[2] = counts, FAR, 0
-    for v in sorted(set(range(len(table.schema))) - set(variables)):
+    columns = np.ascontiguousarray(schema.columns(codes, variables).T)
+    last = {schema.axis_of[v]: place for place, v in enumerate(variables)}
+    for axis, own in zip(schema.axes, codes.T, strict=True):
+        place = last.get(axis)
+        if place is not None and variables[place] == axis:
+            continue
         # at most 63 terms of at most 2^53 each: D stays below FAR, and M + D is cut to it
-        at = one_way[v][codes[:, v]]
+        at = one_way[axis][own]
         np.minimum(numbers[1], at, out=numbers[1])
-        numbers[2] += table.total - at
+        numbers[2] += (table.total if place is None else one_way[variables[place]][columns[place]]) - at
     numbers[1:3, counts > small_count] = FAR
     numbers[3] = np.minimum(numbers[1] + numbers[2], FAR)
-    columns = np.ascontiguousarray(codes[:, variables].T)
-    return Rows(variables, columns, numbers, [one_way[v] for v in variables], table.total)
+    return Rows(variables, _before(schema, variables), columns, numbers, [one_way[v] for v in variables], table.total)
+
+
+def _before(schema: Schema, variables: Sequence[int]) -> tuple[int, ...]:
+    """Of each the place of the last one before it of the same axis, -1 where there is none."""
+    seen: dict[int, int] = {}
+    found = []
+    for place, v in enumerate(variables):
+        found.append(seen.get(schema.axis_of[v], -1))
+        seen[schema.axis_of[v]] = place
+    return tuple(found)
 
 
 def _together(pieces: list[Rows]) -> Rows:
@@ -163,4 +207,4 @@ def _together(pieces: list[Rows]) -> Rows:
     first = pieces[0]
     columns = np.concatenate([piece.columns for piece in pieces], axis=1)
     numbers = np.concatenate([piece.numbers for piece in pieces], axis=1)
-    return Rows(first.variables, columns, numbers, first.one_way, first.total).merged()
+    return replace(first, columns=columns, numbers=numbers).merged()

@@ -89,13 +89,13 @@ def _collapse(part: Table, unit: SharpUnit) -> Found:
     propagations = len(collapse.sharing(part.schema, unit.cells, covered))
     super_cells = 3 ** min(st.dimension(covered), collapse.MAX_DICHOTOMOUS)
     outer = collapse.Collapse(part, unit.knowledge).outer(unit.cells)
-    return Found(outer, Differences.none(len(part.schema)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
+    return Found(outer, Differences.none(len(part.schema.axes)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
 
 
 def _shuttle(part: Table, unit: SharpUnit) -> Found:
     outer = shuttle.bounds(part, unit.knowledge, unit.cells).outer
     steps = 1 + shuttle.super_cells(part.schema) // SHUTTLED_A_STEP
-    return Found(outer, Differences.none(len(part.schema)), steps)
+    return Found(outer, Differences.none(len(part.schema.axes)), steps)
 
 
 def _walk(part: Table, unit: SharpUnit) -> Found:

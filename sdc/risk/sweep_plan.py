@@ -64,7 +64,7 @@ def sweep_plan(table: Table, *, floor: int = 0, memory: int | None = None) -> Sw
     variables, cells = len(table.schema), len(table)
     needed = sweep_bytes(cells, table.schema, floor=floor)
     if memory is None or needed <= memory:
-        cuts = () if floor > 0 else tuple(sub_lattices(variables))
+        cuts = () if floor > 0 else tuple(sub_lattices(table.schema))
         return SweepPlan(needed, len(cuts) or 1 + variables * (variables + 1) // 2, cuts)
     max_rows = max(0, memory - _chunk_bytes(cells, variables)) // _row_bytes(variables, floor)
     if floor > 0:
@@ -80,13 +80,15 @@ def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[SubLattice
     order, rows = sweep_order(table.schema), len(table)
     for depth in range(1, min(len(order) - 1, MAX_SPLIT) + 1):
         # with none of them taken there is no key to cut by: the rows of the others must fit at once
-        rows = len(table.marginal(st.of(order[:-depth])))
+        rows = len(table.marginal(table.schema.closed(st.of(order[:-depth]))))
         if rows <= max_rows:
             break
     else:
         raise _too_little(rows, table, 0, memory)
     for choice in range(1 << depth):
         taken = choice << (len(order) - depth)
+        if not _is_of_axes(taken, table.schema):
+            continue
         for low, high in key_ranges(table, tuple(sorted(order[place] for place in st.members(taken))), rows, max_rows):
             yield SubLattice(depth, taken, low, high)
 
@@ -157,19 +159,31 @@ def _remedy(needed: int) -> str:
 
 
 def sweep_order(schema: Schema) -> tuple[int, ...]:
-    """The variables, fewest categories first, so that the deepest levels of the trie, visited most, are small."""
+    """The variables, fewest categories first, so that the deepest levels of the trie, visited most, are small.
+
+    Of one axis a coarser one comes before those that tell it, which have more.
+    """
     return tuple(sorted(range(len(schema)), key=lambda v: (schema.sizes[v], v)))
 
 
-def sub_lattices(variables: int) -> list[SubLattice]:
+def sub_lattices(schema: Schema) -> list[SubLattice]:
     """The units on the whole table.
 
     Always the same cut, so that results do not depend on the workers; the dearest, which keep most, first.
     """
     # 16 units or more, so that a few workers end together
+    variables = len(schema)
     depth = min(variables - 1, max(4, variables // 5))
     choices = sorted(range(1 << depth), key=lambda bits: (-bits.bit_count(), bits))
-    return [SubLattice(depth, bits << (variables - depth)) for bits in choices]
+    taken = (bits << (variables - depth) for bits in choices)
+    return [SubLattice(depth, some) for some in taken if _is_of_axes(some, schema)]
+
+
+def _is_of_axes(taken: SubTable, schema: Schema) -> bool:
+    """Whether a set in the sweep's order has one variable of an axis at most."""
+    order = sweep_order(schema)
+    axes = [schema.axis_of[order[place]] for place in st.members(taken)]
+    return len(set(axes)) == len(axes)
 
 
 def sweep_bytes(cells: int, schema: Schema, *, floor: int = 0) -> int:

@@ -81,7 +81,7 @@ def find_ends(table: Table, unit: EndsUnit) -> Ends:
         bounds, tables = exact.search(part, unit.knowledge, unit.cells)
         return Ends(bounds.outer, tables, bounds.method)
     bounds = collapse.bounds(part, unit.knowledge, unit.cells)
-    return Ends(bounds.outer, Differences.none(len(part.schema)), bounds.method)
+    return Ends(bounds.outer, Differences.none(len(part.schema.axes)), bounds.method)
 
 
 def cut(rows: CellRows, most: int) -> Iterator[CellRows]:

@@ -1,7 +1,8 @@
 """The width sweep in compiled code: all sub-tables of a sub-lattice, or only those that reach a floor.
 
 The width of a cell under MPR(T) is min(n_T, M, D, M + D - n_T) with M the smallest one-way count
-outside T and D the sum of N - n_v outside T ([KDSF] eq. 10 with the bounds of [DKS] theorem 1). The
+outside T and D the sum of N - n_v outside T ([KDSF] eq. 10 with the bounds of [DKS] theorem 1). Of an axis of which
+T has a level n of that takes the place of N, for the axis' one-way sub-table is in MPR(T) with all its levels. The
 smallest width over the at-risk cells of a row needs only their smallest M, D and M + D, and
 these can be updated row by row as variables leave: so rows are merged, not cells.
 
@@ -32,8 +33,11 @@ ONE = np.uint64(1)
 
 
 @inner
-def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, both):
-    """Level j to level j - 1 without its variable: merge the rows that differed in it only."""
+def _leave(j, rows, start, up, cost, gap, free, group, node, count, least, spare, both):
+    """Level j to level j - 1 without its variable: merge the rows that differed in it only.
+
+    free  whether T has a variable after it of its axis, beside which leaving it changes no number
+    """
     v, offset = j - 1, start[j]
     k = -1
     group_before, node_before = np.int32(-1), np.int32(-1)
@@ -41,12 +45,14 @@ def _leave(j, rows, start, up, cost, total, group, node, count, least, spare, bo
     m = d = b = FAR
     for i in range(rows):
         at = offset + node[j, i]
-        c, parent, own = cost[at], up[at], group[j, i]
+        c, more, parent, own = cost[at], gap[at], up[at], group[j, i]
+        if free:
+            c, more = FAR, np.int64(0)
         d_i = spare[j, i]
         # `| (d & FAR)` makes the number far where the row has no at-risk cell: no branch, which would be guessed wrong
         m_i = min(least[j, i], c | (d_i & FAR))
-        b_i = min(both[j, i] + (total - c), d_i + total)  # min(M, c) + D + N - c, with the D before
-        d_i += total - c
+        b_i = min(both[j, i] + more, d_i + (c + more))  # min(M, c) + D + N - c, with the D before
+        d_i += more
         if own != group_before or parent != node_before:
             k += 1
             group[v, k] = group_before = own
@@ -87,19 +93,21 @@ def _take(j, rows, start, up, code, group, node, count, least, spare, both, plac
 
 
 @inner
-def _last_pair(rows, start, cost, total, group, node, count, least, spare, both):
-    """Critical widths of T and of T with variable 0, from the rows of level 1."""
+def _last_pair(rows, start, cost, gap, free, group, node, count, least, spare, both):
+    """Critical widths of T and of T with variable 0, from the rows of level 1; see `_leave`."""
     offset, without, with_it = start[1], FAR, FAR
     before = np.int32(-1)
     n = np.int64(0)
     m = d = b = FAR
     for i in range(rows):
-        c, own = cost[offset + node[1, i]], group[1, i]
+        c, more, own = cost[offset + node[1, i]], gap[offset + node[1, i]], group[1, i]
+        if free:
+            c, more = FAR, np.int64(0)
         n_i, m_i, d_i, b_i = count[1, i], least[1, i], spare[1, i], both[1, i]
         with_it = min(with_it, n_i | (d_i & FAR), m_i, d_i, b_i - n_i)
         m_i = min(m_i, c | (d_i & FAR))
-        b_i = min(b_i + (total - c), d_i + total)
-        d_i += total - c
+        b_i = min(b_i + more, d_i + (c + more))
+        d_i += more
         if own != before:
             without = min(without, n | (d & FAR), m, d, b - n)
             before = own
@@ -111,15 +119,15 @@ def _last_pair(rows, start, cost, total, group, node, count, least, spare, both)
 
 
 @kernel
-def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):
+def sweep(variables, depth, taken, start, up, cost, gap, code, numbers, finer, cats, most):
     """All sub-tables of one sub-lattice: of the last `depth` variables exactly those of `taken` are kept.
 
-    start, up, cost, code  see `PrefixTrie`; the codes are below `cats`
-    numbers                (4, rows) int64 of `Rows`
-    total                  N, records
+    start, up, cost, gap, code  see `PrefixTrie`; the codes are below `cats`
+    numbers, finer              (4, rows) int64 and (variables,) uint64 of `Rows`
+    most                        there are no more sub-tables than this
 
-    Returns (sub_tables uint64, widths int64), 2^(variables - depth) of each. O(rows) a sub-table and a level at most,
-    and far less in the mean: rows are merged on the way down. Memory for a copy of the rows a level.
+    Returns (sub_tables uint64, widths int64) of sets with one variable of an axis at most. O(rows) a sub-table and a
+    level at most, and far less in the mean: rows are merged on the way down. Memory for a copy of the rows a level.
     """
     # a phase a level instead of a function that calls itself, which could not be kept on disk; and each level has its
     # arrays once, not each step
@@ -135,23 +143,24 @@ def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):
     phase = np.zeros(variables + 1, np.int8)
     kept = np.zeros(variables + 1, np.uint64)
     place, last = np.empty(cats + 1, np.int64), np.empty(cats, np.int32)
-    found, widths = np.empty(1 << (variables - depth), np.uint64), np.empty(1 << (variables - depth), np.int64)
+    found, widths = np.empty(most + 1, np.uint64), np.empty(most + 1, np.int64)
     size, j = 0, variables
     while j <= variables:
         v = j - 1
+        free = (kept[j] & finer[v]) != 0
         if j == 1:
             found[size], found[size + 1] = kept[1], kept[1] | ONE
             widths[size], widths[size + 1] = _last_pair(
-                rows[1], start, cost, total, group, node, count, least, spare, both
+                rows[1], start, cost, gap, free, group, node, count, least, spare, both
             )
-            size, j = size + 2, 2
+            size, j = size + (1 if free else 2), 2
         elif phase[j] == 0:
             fixed = j > variables - depth
             if fixed and taken >> np.uint64(v) & ONE:
                 phase[j] = 1
                 continue
-            rows[v] = _leave(j, rows[j], start, up, cost, total, group, node, count, least, spare, both)
-            kept[v], phase[v], phase[j] = kept[j], 0, 2 if fixed else 1  # one way only of a fixed one
+            rows[v] = _leave(j, rows[j], start, up, cost, gap, free, group, node, count, least, spare, both)
+            kept[v], phase[v], phase[j] = kept[j], 0, 2 if fixed or free else 1  # one way only of a fixed one
             j = v
         elif phase[j] == 1:
             rows[v] = _take(j, rows[j], start, up, code, group, node, count, least, spare, both, place, last)
@@ -159,7 +168,7 @@ def sweep(variables, depth, taken, start, up, cost, code, numbers, total, cats):
             j = v
         else:
             j += 1
-    return found, widths
+    return found[:size], widths[:size]
 
 
 # Sub-tables that reach a floor
@@ -272,7 +281,13 @@ def _groups(subtable, codes, rows, cats):
 
 
 @inner
-def _width_by_rows(subtable, codes, rows, ways, cats, total):
+def _is_left_out(subtable, u, finer):
+    """Whether T has neither the variable nor one after it of its axis."""
+    return not (subtable >> np.uint64(u) & ONE or subtable & finer[u])
+
+
+@inner
+def _width_by_rows(subtable, codes, rows, ways, cats, before, finer, total):
     """The critical width, row by row."""
     first, stop, row, _ = _groups(subtable, codes, rows, cats)
     width = FAR
@@ -283,8 +298,11 @@ def _width_by_rows(subtable, codes, rows, ways, cats, total):
             if rows[2, r] < FAR:
                 low, far = FAR, np.int64(0)
                 for u in range(len(codes)):
-                    if not subtable >> np.uint64(u) & ONE:
-                        low, far = min(low, ways[u, codes[u, r]]), far + total - ways[u, codes[u, r]]
+                    if _is_left_out(subtable, u, finer):
+                        whole, own = total, ways[u, codes[u, r]]
+                        if before[u] >= 0:
+                            whole = ways[before[u], codes[before[u], r]]
+                        low, far = min(low, own), far + whole - own
                 m, d = min(m, rows[1, r], low), min(d, rows[2, r] + far)
                 b = min(b, rows[3, r] + far, low + rows[2, r] + far)
         width = min(width, n | (d & FAR), m, d, b - n)
@@ -292,7 +310,10 @@ def _width_by_rows(subtable, codes, rows, ways, cats, total):
 
 
 @inner
-def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, ways, cats, lowest, nearest, total):
+def _width(
+    column, size, subtable, floor, first, stop, row, value,
+    codes, rows, ways, cats, before, finer, lowest, nearest, total,
+):  # fmt: skip
     """The critical width of a sub-table where it reaches the floor, else -1.
 
     The groups are those of the sub-table without the column's variable. `lowest` and `nearest` are the
@@ -301,7 +322,7 @@ def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, 
     """
     m, d = lowest[-1], nearest[-1]
     for u in range(len(codes)):
-        if not subtable >> np.uint64(u) & ONE:
+        if _is_left_out(subtable, u, finer):
             m, d = min(m, lowest[u]), d + nearest[u]
     if m < floor:
         return np.int64(-1)
@@ -309,23 +330,24 @@ def _width(column, size, subtable, floor, first, stop, row, value, codes, rows, 
     width = min(low, m)
     # D is at least d at every at-risk row, and M + D - n_T at least m + d - high: where neither is below, neither binds
     if low >= 0 and (d < width or m + d - high < width):
-        width = _width_by_rows(subtable, codes, rows, ways, cats, total)
+        width = _width_by_rows(subtable, codes, rows, ways, cats, before, finer, total)
     return width if width >= floor else np.int64(-1)
 
 
 @kernel
-def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats, lowest, nearest, total):
+def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats, before, finer, lowest, nearest, total):
     """The sub-tables above `start` with some of the candidates that reach the floor, depth first.
 
     T gets only variables below the lowest that was added, and of these only those with which T without that lowest
     reaches the floor. So all that is visited and does not reach it is on the border: it does with a variable less.
 
     start, candidates  bit sets; the first may be the grand total
-    pairs              (variables,) of each the others that it may be kept with
+    pairs              (variables,) of each the others that it may be kept with, none of its axis
     within             bit sets, ascending: no others are visited; any where there is none
     most               candidates that are added at most
     codes, rows        `columns` and `numbers` of `Rows`
     ways, cats         (variables, categories) one-way counts, and how many categories each variable has
+    before, finer      of each the one before it of its axis, and a bit set of those after it, see `Rows`
     lowest, nearest    see `_width`
 
     Returns (sub_tables uint64, widths int64, number of sub-tables visited), `start` first.
@@ -333,7 +355,7 @@ def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats,
     # One loop, longer than a function should be: its stack of groups (`firsts`, `stops`, `begin`, `top`) grows and is
     # cut on the way, so that a part of it in a function of its own would take and return nearly all of it.
     variables, cells = codes.shape
-    known = codes, rows, ways, cats, lowest, nearest, total
+    known = codes, rows, ways, cats, before, finer, lowest, nearest, total
     first, stop, row, value = _groups(start, codes, rows, cats)
     found, widths, size, visited = np.empty(64, np.uint64), np.empty(64, np.int64), 1, 1
     nothing = np.zeros(cells, np.uint16)

@@ -129,7 +129,7 @@ def suppress_beside(
     counts = table.marginal(subtable).dense
     _require_few(counts)
     zeros = known.zeros.excluded(subtable, table.schema)
-    public = known.plus(Release.of(st.children(subtable)))
+    public = known.plus(Release.of(st.margins(subtable, table.schema)))
     inquiry = Inquiry(table, public, criterion, effort=effort)
     if (verdict := inquiry.ask(NOTHING).assessment.verdict) is not Verdict.SAFE:
         raise NotReleasableError(
@@ -146,7 +146,7 @@ def suppress_beside(
             return replace(found, optimal=found.optimal and not also.any())
         more = np.zeros_like(also)
         cells = np.array([witness.cell for witness in judged.witnesses], np.int64)
-        more[tuple(cells[:, v] for v in st.members(subtable))] = True
+        more[tuple(table.schema.marginal_cells(cells, subtable).T)] = True
         more &= ~found.withheld
         if not more.any():
             raise NotReleasableError(
@@ -170,7 +170,8 @@ def _beside(
     coding = np.where(public, np.cumsum(public), 0)
     labels = ("withheld", *map(str, range(1, int(public.sum()) + 1)))
     name = free_name("what is not withheld", table.schema.names)
-    grown, implied = with_derived(table, tuple(st.members(subtable)), coding, Variable(name, labels))
+    of = st.members(table.schema.telling(subtable))
+    grown, implied = with_derived(table, of, coding, Variable(name, labels))
     release = known.release.add(1 << len(table.schema))
     return Inquiry(grown, Knowledge.of(grown, release, known.zeros.join(implied)), criterion, effort=effort)
 

@@ -119,6 +119,8 @@ class Chain:
     without any their number. Weights are above 0, so an addition, with the common neighbours S, always raises it: by
     w_u w_v prod_S (1 + w_s), and what sub-tables with a weight of their own count beside.
 
+    Levels are variables of their own, see `Knowledge.flat`: graphs have edges between them.
+
     With structural zeros the variables of each pattern stay joined: then the explicit bounds are sharp nevertheless.
     Nothing is lost by it that they could prove: what they show of a graph that parts a pattern they show of a larger
     one around it that joins the pattern, and that is then releasable itself. The variables of a required sub-table stay
@@ -142,7 +144,7 @@ class Chain:
         variables, or without an at-risk cell.
         """
         require_at_risk(table, self.criterion.small_count)
-        graph = _checked(start, self.known, self.wishes)
+        graph = _checked(start, self.known.flat, self.wishes.flat(table.schema))
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
         workspace.require_one_way()
@@ -164,16 +166,17 @@ class Chain:
         return workspace.run(state, self.schedule.cooling, state.step + steps)
 
     def _weights(self, table: Table) -> Weights:
-        return self.weights or Weights.equal(len(table.schema))
+        return (self.weights or Weights.equal(len(table.schema))).flat(table.schema)
 
     def _workspace(self, table: Table) -> Workspace:
-        return _workspace(table, self.known, self.criterion, self.max_bytes, self.wishes)
+        wishes = self.wishes.flat(table.schema)
+        return _workspace(table.flat, self.known.flat, self.criterion, self.max_bytes, wishes)
 
 
 def smallest_graph(known: Knowledge, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
     """Where a chain starts: no edges but for what a structural zero or a required sub-table joins, made chordal."""
-    needed = _needed(known, wishes)
-    return DecomposableGraph.from_cliques(chordal_cover(needed, len(known.schema)).frontier, known.schema)
+    needed = _needed(known.flat, wishes)
+    return DecomposableGraph.from_cliques(chordal_cover(needed, len(known.schema)).frontier, known.schema.flat)
 
 
 def _needed(known: Knowledge, wishes: Wishes) -> Release:
@@ -236,10 +239,11 @@ class Workspace:
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
         """Puts a chain on the graph."""
+        corrections = weights.corrections(self.table.schema)
         self.work = work = self.work._replace(
             weights=np.array(weights.variables, np.float64),
-            listed=np.array([subtable for subtable, _ in weights.corrections], np.int64),
-            corrections=np.array([correction for _, correction in weights.corrections], np.float64),
+            listed=np.array([subtable for subtable, _ in corrections], np.int64),
+            corrections=np.array([correction for _, correction in corrections], np.float64),
         )
         work.neighbours[:] = graph.neighbours
         work.numbers[kernel.CLOCK] += 1

@@ -8,6 +8,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
@@ -88,7 +89,7 @@ class ReleaseSearch:
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""
         table = self.ordered.inquiry.table
-        public = Release.of(self.ordered.wishes.largest(len(table.schema)))
+        public = Release.of(self.ordered.wishes.largest(table.schema))
         small = self.ordered.inquiry.criterion.small_count
         reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
         return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
@@ -162,7 +163,7 @@ class ReleaseSearch:
             other = self.run("ordered")
         except ReleaseError:
             return None
-        own, more = release.sub_tables, other.release.sub_tables
+        own, more = release.sub_tables(self._schema), other.sub_tables
         return (
             f"Decisions that tell nothing of the table cost {more - own} sub-tables: the ordered search, which "
             f"looks at it, would release {more}, of utility {other.value:.12g}; this release has {own}, of "
@@ -174,7 +175,8 @@ class ReleaseSearch:
         inquiry = self._inquiry()
         wishes = self.decomposable.wishes
         smallest = smallest_graph(inquiry.known, wishes)
-        return all(map(wishes.allows, smallest.cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
+        cliques = map(self._schema.closed, smallest.cliques)
+        return all(map(wishes.allows, cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
 
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
         """The one of higher rank, after the decomposable one too was extended."""
@@ -226,8 +228,12 @@ class ReleaseSearch:
         return self.ordered.inquiry.anew()
 
     def _value(self, release: Release) -> float:
-        variables = len(self.ordered.inquiry.table.schema)
-        return weighted_sub_tables(release, self.decomposable.weights or Weights.equal(variables))
+        weights = self.decomposable.weights or Weights.equal(len(self._schema))
+        return weighted_sub_tables(release, weights, self._schema)
+
+    @property
+    def _schema(self) -> Schema:
+        return self.ordered.inquiry.table.schema
 
 
 def require_method(method: str) -> None:

@@ -40,9 +40,9 @@ def blockers(steps: Iterable[SearchStep]) -> list[Stopped]:
 
 
 class Near(NamedTuple):
-    """The occupied cells around a cell that differ from it in one variable or two.
+    """The occupied cells around a cell that differ from it in one axis or two.
 
-    differing  (n, variables) in which; codes (n, variables), counts (n,)
+    differing  (n, axes) in which; codes (n, axes), counts (n,)
     """
 
     differing: npt.NDArray[np.bool_]

@@ -163,7 +163,7 @@ class LikelyCurve:
         table, inquiry = self.chains.inquiry.table, self.chains.inquiry
         limit = PosteriorLimit(threshold=self.threshold, max_above=most or 0.0)
         told = limit.judge(table, inquiry.knows(found.release), table.at_risk(inquiry.criterion.small_count))
-        return LikelyPoint(most, self.threshold, found.release.sub_tables, found.value, told.fraction, told.highest)
+        return LikelyPoint(most, self.threshold, found.sub_tables, found.value, told.fraction, told.highest)
 
 
 def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePoint:
@@ -175,7 +175,7 @@ def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePo
         method,
         criterion.small_count,
         criterion.min_width,
-        release.sub_tables,
+        found.sub_tables,
         found.value,
         cells(release, schema),
         degrees_of_freedom(release, schema),

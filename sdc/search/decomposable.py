@@ -19,7 +19,7 @@ from sdc.search.annealing import Best, Chain, ChainState, CoolingSchedule, small
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch
 from sdc.search.wishes import Wishes
-from sdc.utility.measures import Weights
+from sdc.utility.measures import Weights, weighted_sub_tables
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,14 @@ class DecomposableSearch:
         judgement = self.inquiry.ask(best.graph.release)
         if judgement.verdict is not Verdict.SAFE:
             raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
-        return DecomposableRelease(judgement, best.graph, best.value, state.agreed, state.trace)
+        schema, value = self.inquiry.table.schema, best.value
+        if not schema.is_flat:  # to the chains a level is a variable of its own
+            value = weighted_sub_tables(judgement.release, self._weights, schema)
+        return DecomposableRelease(judgement, best.graph, value, state.agreed, state.trace)
+
+    @property
+    def _weights(self) -> Weights:
+        return self.weights or Weights.equal(len(self.inquiry.table.schema))
 
     def required(self) -> Required | None:
         """Which required sub-tables fit into one decomposable release, by the smallest around them; None for none."""
@@ -165,9 +172,8 @@ class DecomposableSearch:
             # a limit on the posterior is not monotone: what breaks it now may keep it with more
             return judgement.assessment.min_width[0] >= inquiry.criterion.min_width
 
-        worth = {
-            t: (self.weights or Weights.equal(len(inquiry.table.schema))).of_sub_table(t) for t in self.wishes.require
-        }
+        schema = inquiry.table.schema
+        worth = {t: self._weights.of_sub_table(t, schema) for t in self.wishes.require}
         nothing = ask(Release.of([]))
         if not accepts(nothing):
             return None  # nothing decomposable may go out, whatever is required: the search says so

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from sdc.feasible.proof import Proof
@@ -38,16 +37,26 @@ class Found(Named):
         return [st.label(t, self.names) for t in self.release.frontier]
 
     @property
+    def sub_tables(self) -> int:
+        """How many sub-tables are released, without the grand total."""
+        return self.release.sub_tables(self.names)
+
+    @property
+    def sub_tables_with_total(self) -> int:
+        """The same with the grand total."""
+        return self.release.sub_tables_with_total(self.names)
+
+    @property
     def headline(self) -> str:
-        many = self.release.sub_tables
+        many = self.sub_tables
         shown = ", ".join(self.frontier[:MOST_NAMED]) + (", …" if len(self.frontier) > MOST_NAMED else "")
         return f"{type(self).__name__}: {many:,} sub-tables and the grand total, within {shown}; {self.assessment!r}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The released frontier: labels, variables and cells of each sub-table."""
         elements = self.release.frontier
-        cells = [prod(schema.sizes[v] for v in st.members(t)) for t in elements]
-        return {"sub_table": self.frontier, "variables": [st.dimension(t) for t in elements], "cells": cells}
+        ways, cells = ([many(t, schema) for t in elements] for many in (st.ways, st.cells))
+        return {"sub_table": self.frontier, "variables": ways, "cells": cells}
 
     @property
     def assessment(self) -> Assessment:

@@ -58,7 +58,7 @@ class MarginalRows:
         """Brings what the kernel asked for: a row, or that the critical width is too small."""
         # critical widths never grow with a variable, and a note costs nothing where a count is a pass over the table
         if self._is_forbidden(subtable) or any(
-            kernel.row_of(self._work, child) == kernel.NARROW for child in st.children(subtable)
+            kernel.row_of(self._work, subtable ^ 1 << v) == kernel.NARROW for v in st.members(subtable)
         ):
             self._note(subtable, kernel.NARROW)
             return

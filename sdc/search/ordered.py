@@ -14,6 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.graph import component_with, independence_graph
 from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
@@ -113,6 +114,10 @@ class OrderedSearch:
         return candidates, required, start
 
     @property
+    def _schema(self) -> Schema:
+        return self.inquiry.table.schema
+
+    @property
     def _most(self) -> int:
         return self.wishes.questions_for(len(self.inquiry.bank.at_risk))
 
@@ -127,7 +132,7 @@ class OrderedSearch:
         if not self.wishes.require:
             return None
         weights = self.weights or Weights.equal(len(self.inquiry.table.schema))
-        worth = {t: weights.of_sub_table(t) for t in self.wishes.require}
+        worth = {t: weights.of_sub_table(t, self._schema) for t in self.wishes.require}
         search = RequiredSearch(self._asked_required, self.inquiry.accepts, worth)
         return search.run(self.wishes.require, self._grand_total())
 
@@ -143,7 +148,7 @@ class OrderedSearch:
         breadth = self.wishes.breadth_for(len(self.inquiry.bank.at_risk))
         refused: Refused = ()
         for level in range(1, max(1, breadth) + 1):
-            alike = [t for t in candidates if st.dimension(t) == level]
+            alike = [t for t in candidates if st.ways(t, self._schema) == level]
             judgement, refused = self._extend(judgement, alike, refused, phase)
         if breadth < 2:
             judgement, refused = self._by_components(judgement, candidates, refused, phase)
@@ -184,15 +189,17 @@ class OrderedSearch:
 
         A pair opens up the candidates that have it and whose other pairs are released.
         """
-        known, sets = self.inquiry.knows(release), np.array(candidates, np.int64)
-        graph = independence_graph(release.frontier, len(self.inquiry.table.schema))
-        left = [t for t in candidates if st.dimension(t) == 2 and t not in release and t not in refused]
+        known, sets, schema = self.inquiry.knows(release), np.array(candidates, np.int64), self._schema
+        graph = independence_graph(release.frontier, len(schema))
+        left = [t for t in candidates if st.ways(t, schema) == 2 and t not in release and t not in refused]
 
         def size(pair: SubTable) -> int:
-            return st.dimension(component_with(known.components, known.independence_graph, release, pair))
+            ends = schema.telling(pair)
+            part = component_with(known.components, known.independence_graph, release, ends)
+            return st.ways(schema.closed(part), schema)
 
         def opened(pair: SubTable) -> int:
-            u, v = st.members(pair)
+            u, v = st.members(schema.telling(pair))
             around = pair | graph[u] & graph[v]
             return int(((sets & pair == pair) & (sets & ~around == 0)).sum())
 
@@ -207,7 +214,7 @@ class OrderedSearch:
             return listed
         width, weights = self.widths.by_sub_table(), self.weights
         # sorting is stable: of the same product that comes first which the list has first
-        return tuple(sorted(listed, key=lambda t: -weights.of_sub_table(t) * width[t]))
+        return tuple(sorted(listed, key=lambda t: -weights.of_sub_table(t, self._schema) * width[t]))
 
     def _asked_first(self, start: Release, first: Sequence[SubTable], phase: str) -> Judgement | None:
         """The judgement of the first candidates beside the start, where it is accepted."""
@@ -229,7 +236,8 @@ class OrderedSearch:
         release, left = judgement.release, self._left(judgement.release, candidates, refused)
         if not left or len(self._steps) >= self._most:
             return judgement, refused
-        larger = self._ask(Release.of([*release.frontier, *left]), phase, release.sub_tables, tuple(left))
+        length = release.sub_tables(self._schema)
+        larger = self._ask(Release.of([*release.frontier, *left]), phase, length, tuple(left))
         if self.inquiry.accepts(larger):
             return larger, refused
         if len(left) == 1:

@@ -117,7 +117,8 @@ def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:
 def _remedy(recode: Recode, release: Release, stopped: Sequence[Stopped], after: Release) -> Remedy:
     asked = _asked(recode, stopped)
     freed = tuple(t for t in asked if recode.sub_table(t) in after)
-    return Remedy(recode, asked, freed, release.sub_tables - recode.release(release).sub_tables)
+    lost = release.sub_tables(recode.before) - recode.release(release).sub_tables(recode.schema)
+    return Remedy(recode, asked, freed, lost)
 
 
 def _recoded(proof: Proof, recode: Recode) -> Proof:
@@ -130,7 +131,8 @@ def _recoded(proof: Proof, recode: Recode) -> Proof:
 def _recoded_part(part: ComponentProof, recode: Recode) -> ComponentProof:
     variables, found = recode.sub_table(part.variables), part.differences
     if st.has(part.variables, recode.variable):
-        cells = recode.codes(found.cells, st.members(part.variables).index(recode.variable))
+        column = st.members(recode.before.telling(part.variables)).index(recode.variable)
+        cells = recode.codes(found.cells, column)
         schema = recode.schema.restrict(st.members(variables))
         found = Differences.summed(len(found), found.of, cells, found.changes, schema)
     return ComponentProof(variables, None, found)
@@ -140,7 +142,7 @@ def promising(table: Table, known: Knowledge, small_count: int, stopped: Sequenc
     """Of each variable the merge of two categories that promises most, the best first.
 
     First comes what takes the cells that stopped most above the small count, then what brings most occupied cells next
-    to them, then what changes the fewest records. None is of a variable that structural zeros name.
+    to them, then what changes the fewest records. None is of a variable that structural zeros name, or that has levels.
     """
     gains, records = Counter[Recode](), table.one_way()
     for cell, sub_tables in stopped:
@@ -161,9 +163,11 @@ def promising(table: Table, known: Knowledge, small_count: int, stopped: Sequenc
 def _gains(table: Table, small_count: int, cell: Cell) -> Iterator[tuple[Recode, int]]:
     """The merges that take a cell in, and what each promises for it."""
     around, own = near(table, cell), int(table.count_at(np.array([cell], np.uint16))[0])
-    for v, size in enumerate(table.schema.sizes):
-        for other in set(range(size)) - {cell[v]}:
-            joined = around.differing[:, v] & (around.codes[:, v] == other)
+    for column, v in enumerate(table.schema.axes):
+        if table.schema.of_axis[v] != 1 << v:
+            continue  # it has levels, which say what belongs together
+        for other in set(range(table.schema.sizes[v])) - {cell[column]}:
+            joined = around.differing[:, column] & (around.codes[:, column] == other)
             is_above = own + int(around.counts[joined & around.alone].sum()) > small_count
-            merged = min(cell[v], other), max(cell[v], other)
+            merged = min(cell[column], other), max(cell[column], other)
             yield Recode(table.schema, v, merged), ABOVE * is_above + int((joined & ~around.alone).sum())

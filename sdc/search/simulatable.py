@@ -18,6 +18,7 @@ from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.graph import decompose
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -25,7 +26,7 @@ from sdc.risk.criterion import Depth, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.search.capabilities import ZEROS, require_together
+from sdc.search.capabilities import HIERARCHIES, ZEROS, require_together
 from sdc.search.found import Found
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
@@ -121,7 +122,9 @@ class SimulatableSearch:
         while (candidate := self._next(released, refused)) is not None:
             larger = Release.of([*released.frontier, candidate])
             breaking = self.breaking(released, larger)
-            step = SimulatedStep(released.sub_tables, candidate, breaking <= self.simulation.most, breaking)
+            step = SimulatedStep(
+                released.sub_tables(table.schema), candidate, breaking <= self.simulation.most, breaking
+            )
             self.on_step(step)
             steps.append(step)
             if step.accepted:
@@ -133,8 +136,8 @@ class SimulatableSearch:
         if not self.inquiry.accepts(judgement):
             (low, high), likely = judgement.margin, judgement.assessment.likely
             raise NothingReleasableError(
-                f"the release that grew, of {released.sub_tables} sub-tables, breaks the criterion in the true table "
-                f"(min width {low} to {high}, required {self.inquiry.criterion.min_width}"
+                f"the release that grew, of {released.sub_tables(table.schema)} sub-tables, breaks the criterion in "
+                f"the true table (min width {low} to {high}, required {self.inquiry.criterion.min_width}"
                 f"{'; ' + likely.text if likely else ''}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
             )
@@ -148,6 +151,8 @@ class SimulatableSearch:
             )
         if self.inquiry.known.zeros:
             require_together("simulatable", ZEROS)
+        if not table.schema.is_flat:
+            require_together("simulatable", HIERARCHIES)
 
     def _require(self, released: Release) -> None:
         """NothingReleasableError where a required sub-table was refused, which is as public as every decision."""
@@ -162,8 +167,9 @@ class SimulatableSearch:
 
     def _next(self, released: Release, refused: Sequence[SubTable]) -> SubTable | None:
         """The first candidate that is left and keeps the release decomposable."""
-        variables = len(self.inquiry.table.schema)
-        listed = _in_order(variables, self.weights or Weights.equal(variables))
+        schema = self.inquiry.table.schema
+        variables = len(schema)
+        listed = _in_order(schema, self.weights or Weights.equal(variables))
         # what is required is as public as the rest of the order
         within = Release.of(self.wishes.require)
         first = [t for t in listed if t in within] if self.wishes.require else []
@@ -190,7 +196,7 @@ class SimulatableSearch:
 
     def _units(self, released: Release, larger: Release) -> Iterator[list[_Question]]:
         """Questions, as many at once as would be needed to refuse, and as many again."""
-        seeds = _seeds(self.simulation.seed, released, self.simulation.draws)
+        seeds = _seeds(self.simulation, released, self.inquiry.table.schema)
         cut = [seeds[begin : begin + DRAWS_PER_UNIT] for begin in range(0, len(seeds), DRAWS_PER_UNIT)]
         units = [_Question(self.inquiry.criterion, released, larger, some) for some in cut]
         for begin in range(0, len(units), 4):
@@ -198,20 +204,20 @@ class SimulatableSearch:
 
 
 @lru_cache(maxsize=4)
-def _in_order(variables: int, weights: Weights) -> tuple[SubTable, ...]:
+def _in_order(schema: Schema, weights: Weights) -> tuple[SubTable, ...]:
     """All sub-tables of a variable or more, in the order in which they are candidates."""
 
     def key(sub_table: SubTable) -> tuple[int, float, int]:
-        within = weighted_sub_tables(Release.of([sub_table]), weights)
+        within = weighted_sub_tables(Release.of([sub_table]), weights, schema)
         return st.dimension(sub_table), -within, sub_table
 
-    return tuple(sorted(range(1, 1 << variables), key=key))
+    return tuple(sorted(range(1, 1 << len(schema)), key=key))
 
 
-def _seeds(seed: int, released: Release, draws: int) -> tuple[int, ...]:
+def _seeds(simulation: Simulation, released: Release, schema: Schema) -> tuple[int, ...]:
     """Seeds of the draws given a release: the same whatever the table."""
-    sequence = np.random.SeedSequence([seed, len(released.frontier), released.sub_tables])
-    return tuple(sequence.generate_state(draws, np.uint64).tolist())
+    sequence = np.random.SeedSequence([simulation.seed, len(released.frontier), released.sub_tables(schema)])
+    return tuple(sequence.generate_state(simulation.draws, np.uint64).tolist())
 
 
 def broken_draws(table: Table, unit: _Question) -> int:

@@ -64,7 +64,8 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
 
     What is public, by this release or an earlier one, is all that may conflict: each part of it is asked about apart.
     """
-    release, singles = inquiry.known.release, [1 << variable for variable in range(len(inquiry.table.schema))]
+    release, schema = inquiry.known.release, inquiry.table.schema
+    singles = [schema.closed(1 << axis) for axis in schema.axes]
     inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING))
     alone, one_way, together = (
         _asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier))
@@ -85,7 +86,7 @@ def conflict(inquiry: Inquiry, release: Release, sub_table: SubTable) -> tuple[S
     while open_:
         tried = open_.pop(0)
         rest = [held for held in kept if held != tried]
-        least = st.maximal([*rest, *(child for child in st.children(tried) if child)])
+        least = st.maximal([*rest, *(child for child in st.children(tried, inquiry.table.schema) if child)])
         if _refuted(inquiry, [*least, sub_table]):
             # what is within the sub-table itself, it brings along
             added = [held for held in least if held not in rest and not st.is_within(held, sub_table)]

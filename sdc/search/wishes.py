@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from math import comb
 from typing import Any, TypeAlias
 
@@ -66,15 +66,24 @@ class Wishes:
         """Whether nothing forbidden is within it."""
         return not any(st.is_within(forbidden, subtable) for forbidden in self.forbid)
 
-    def largest(self, variables: int) -> tuple[SubTable, ...]:
+    def largest(self, schema: Schema) -> tuple[SubTable, ...]:
         """The largest sub-tables that have nothing forbidden within."""
-        found: tuple[SubTable, ...] = (st.full(variables),)
+        found: tuple[SubTable, ...] = (st.full(len(schema)),)
         for forbidden in self.forbid:
             kept = [t for t in found if not st.is_within(forbidden, t)]
-            # without any one of its variables it is not within any more
-            cut = [t & ~(1 << v) for t in found if st.is_within(forbidden, t) for v in st.members(forbidden)]
+            # without any one of its variables, and all that would tell it, it is not within any more
+            without = [1 << v | schema.finer(v) for v in st.members(schema.telling(forbidden))]
+            cut = [t & ~gone for t in found if st.is_within(forbidden, t) for gone in without]
             found = st.maximal([*kept, *cut])
         return found
+
+    def flat(self, schema: Schema) -> Wishes:
+        """The same of sets that are not closed: what a finer variable tells is forbidden with it."""
+        if schema.is_flat:
+            return self
+        choices = ([(v, *st.members(schema.finer(v))) for v in st.members(schema.telling(t))] for t in self.forbid)
+        forbid = {st.of(chosen) for each in choices for chosen in product(*each)}
+        return replace(self, forbid=tuple(sorted(forbid)))
 
     def allowed(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         """Those that may be released, in their order."""
@@ -99,8 +108,14 @@ def named(setting: str, patterns: Sequence[Pattern], schema: Schema) -> tuple[Su
             )
         if comb(len(variables), size) > MOST_NAMED:
             raise InputError(f"{setting} {written(pattern)!r} is more than {MOST_NAMED} sub-tables; name fewer")
-        found.update(dict.fromkeys(st.of(chosen) for chosen in combinations(variables, size)))
+        chosen = (some for some in combinations(variables, size) if _are_apart(some, schema))
+        found.update(dict.fromkeys(schema.closed(st.of(some)) for some in chosen))
     return tuple(found)
+
+
+def _are_apart(variables: Sequence[int], schema: Schema) -> bool:
+    """Whether no two are of one axis: with a level of it a sub-table has no variable more."""
+    return len({schema.axis_of[v] for v in variables}) == len(variables)
 
 
 def written(pattern: Pattern) -> str:
@@ -121,7 +136,7 @@ def _parts(setting: str, pattern: Pattern, schema: Schema) -> tuple[tuple[int, .
     if text == "all" and size is not None:
         return tuple(range(len(schema))), size
     try:
-        variables = st.members(st.parse(text, schema))
+        variables = st.members(schema.telling(st.parse(text, schema)))
     except ReleaseError as error:
         raise InputError(f"{setting} {written(pattern)!r}: {error}") from error
     return variables, len(variables) if size is None else size

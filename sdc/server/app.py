@@ -67,6 +67,7 @@ from sdc.server.documentation import (
 from sdc.server.effect import Effect
 from sdc.server.gateway import LOCAL_HOSTS, SESSION, Gateway
 from sdc.server.history import HistoryError
+from sdc.server.levels import tells
 from sdc.server.problems import Problem, denied, response_to, tell_pages_by
 from sdc.server.rules import NOT_RELEASED
 
@@ -116,7 +117,7 @@ def sub_table_of(names: Iterable[str], schema: Schema) -> SubTable:
             raise Problem(400, "unknown-variable", f"there is no variable {name[:80]!r}; there are {there}")
         if names.count(name) > 1:
             raise Problem(400, "repeated-variable", f"the variable {name[:80]!r} is asked for twice; name it once")
-    return st.of(schema.index(name) for name in names)
+    return st.named(names, schema)
 
 
 def address_of(subtable: SubTable, schema: Schema) -> str:
@@ -296,9 +297,13 @@ class Api:
 
     async def variables(self) -> dict[str, Any]:
         """What can be asked for."""
-        variables = [{"name": v.name, "categories": list(v.categories)} for v in self._schema.variables]
-        told = self._desk.texts.told
-        return {"title": self._desk.title, "records": self._desk.records, "variables": variables, **told}
+        told = tells(self._schema)
+        variables = [
+            {"name": v.name, "categories": list(v.categories)} | ({"tells": told[v.name]} if v.name in told else {})
+            for v in self._schema.variables
+        ]
+        texts = self._desk.texts.told
+        return {"title": self._desk.title, "records": self._desk.records, "variables": variables, **texts}
 
     async def frontier(self) -> dict[str, Any]:
         """The released frontier: what is public, by its largest sub-tables."""
@@ -342,7 +347,7 @@ class Api:
             *(f'sdc_answers_total{{status="{status}"}} {number}' for status, number in answered),
             f"sdc_ready {int(health['status'] == 'ok')}",
             f"sdc_version {state.version}",
-            f"sdc_released_sub_tables {state.released.sub_tables}",
+            f"sdc_released_sub_tables {state.released.sub_tables(self._schema)}",
             f"sdc_pending_requests {health['pending']}",
         ]
         return Response("".join(f"{line}\n" for line in lines), media_type=METRICS_TYPE)
@@ -368,7 +373,10 @@ class Api:
         return effect_facts(found, self._schema, version)
 
     async def statuses(self) -> Response:
-        """A byte a sub-table, by its number: 1 direct, 2 indirect, 3 unreleasable, 4 undecided, 5 open."""
+        """A byte a sub-table, by its number: 1 direct, 2 indirect, 3 unreleasable, 4 undecided, 5 open.
+
+        0 at a number that is none, such as a variable without its coarser levels.
+        """
         version = str(self._desk.state.version)
         return Response(self._desk.statuses().tobytes(), media_type=BYTES, headers={"x-version": version})
 
@@ -440,10 +448,10 @@ async def waited(future: Future[Found]) -> Found:
 def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Shape) -> int:
     """How many cells an answer has at most: no more than records where zeros are left out."""
     cells = 1
-    for v in st.members(subtable):
+    for v in st.members(schema.telling(subtable)):
         cells *= schema.sizes[v] + shape.totals
     # each cell with records is in 2^k totals
-    return cells if shape.zeros else min(cells, records << (st.dimension(subtable) if shape.totals else 0))
+    return cells if shape.zeros else min(cells, records << (st.ways(subtable, schema) if shape.totals else 0))
 
 
 def _format(suffix: str | None, accept: str) -> Format:

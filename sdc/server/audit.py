@@ -9,14 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any
 
 from sdc.bounds.method import is_small
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.schema import MAX_VARIABLES
+from sdc.model.schema import MAX_VARIABLES, Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
@@ -25,11 +26,12 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
 from sdc.server.history import FIRST, OPENED, Entry, History, HistoryError, broken_links, canonical
+from sdc.server.levels import LEVELS, schema_told
 from sdc.server.rules import is_of_another_rule
 
 OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
 
-_NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError)
+_NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,11 @@ def audit(history: History, standard: Standard | None = None, effort: Effort | N
             "release does not tell of those before it; leave the limit out"
         )
     entries = history.entries()
-    replay = _Replay({} if standard is None else {name: v for v, name in enumerate(standard.table.schema.names)})
+    about = entries[0].body.get("about") if entries and entries[0].kind == OPENED else None
+    replay = _Replay.of(about, standard)
     for entry in entries:
         replay.take(entry)
     replay.end()
-    about = entries[0].body.get("about") if entries and entries[0].kind == OPENED else None
     failures, is_judged = check_chain(entries) + replay.failures, False
     if not isinstance(about, dict):
         failures.append("entry 1 does not say of which table and criterion the history is")
@@ -143,6 +145,7 @@ class _Version:
 class _Replay:
     """A history told again, entry by entry; what does not follow from what was before is a failure.
 
+    schema        what tells what: of the table, else as the history says; with room for names of none
     numbers       of the variables by name, as the table has them or as they come
     versions      R(0), R(1), ...
     version       the last number that an entry gave
@@ -151,6 +154,7 @@ class _Replay:
     unrecorded    the last release, until its frontier is recorded
     """
 
+    schema: Schema
     numbers: dict[str, int]
     versions: list[_Version] = field(default_factory=list)
     version: int = 0
@@ -160,6 +164,16 @@ class _Replay:
     unrecorded: Entry | None = None
     decisions: int = 0
     failures: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(about: Any, standard: Standard | None) -> _Replay:
+        """Of a history that is about this, against a standard where there is one."""
+        try:
+            told = standard.table.schema if standard else schema_told(about) if isinstance(about, dict) else None
+        except _NOT_AS_WRITTEN:
+            return _Replay(_with_room(()), {}, failures=[f"entry 1 does not say its {LEVELS} as a server writes them"])
+        variables = told.variables if told else ()
+        return _Replay(_with_room(variables), {variable.name: v for v, variable in enumerate(variables)})
 
     @property
     def released(self) -> Release:
@@ -194,7 +208,8 @@ class _Replay:
         if not self.versions:
             self._fail(entry, "decides before the first frontier is recorded")
         self._require_version(entry, self.version + (outcome == "released"))
-        if outcome == "refused" and is_of_another_rule(rule := str(body.get("rule")), self.released, sub_table):
+        rule = str(body.get("rule"))
+        if outcome == "refused" and is_of_another_rule(rule, self.released, sub_table, self.schema):
             self._fail(entry, f"refuses {self._label(sub_table)} by the rule {rule}, which had nothing against it")
         if outcome == "answered" and sub_table not in self.released:
             self._fail(entry, f"answers {self._label(sub_table)}, which was not public")
@@ -260,11 +275,11 @@ class _Replay:
         found = [self.numbers.setdefault(name, len(self.numbers)) for name in _list_of(str, names)]
         if len(self.numbers) > MAX_VARIABLES:
             raise ValueError(names)
-        return st.of(found)
+        return self.schema.closed(st.of(found))
 
     def _label(self, sub_table: SubTable) -> str:
         names = list(self.numbers)
-        return "*".join(names[v] for v in st.members(sub_table)) or "(total)"
+        return "*".join(names[v] for v in st.members(self.schema.telling(sub_table))) or "(total)"
 
     def _fail(self, entry: Entry, what: str) -> None:
         self.failures.append(f"entry {entry.seq} {what}")
@@ -288,6 +303,14 @@ class _Replay:
         for claim in self.claims if is_small(inquiry.table.schema) else []:
             if inquiry.anew().ask(claim.released.add(claim.added)).verdict is not Verdict.UNSAFE:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
+
+
+def _with_room(variables: Iterable[Variable]) -> Schema:
+    """The variables, and as many others as a history may name at most."""
+    given = tuple(variables)
+    names = {variable.name for variable in given}
+    others = (Variable(name, ("",)) for name in map(str, count()) if name not in names)
+    return Schema((*given, *islice(others, MAX_VARIABLES - len(given))))
 
 
 def _list_of(kind: type, found: Any) -> list[Any]:

@@ -37,7 +37,8 @@ class Answer:
     """A released sub-table, and how it is to be listed.
 
     title     of the publication
-    marginal  of the sub-table: its variables only; the grand total has none and is a number of records
+    marginal  of the sub-table: its variables only; the grand total has none and is a number of records. Listed are its
+              axes, which tell its levels
     texts     labels, and what the table is of, for the formats that people read or that can carry them
 
     InputError where a variable is called as the column of counts. FormatError where there is no room for a total among
@@ -50,7 +51,7 @@ class Answer:
     texts: Texts = NO_TEXTS
 
     def __post_init__(self) -> None:
-        for variable in self._given:
+        for variable in self.given:
             if variable.name == COUNT:
                 raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
             if self.shape.totals and TOTAL in (*variable.categories, *self.labels.categories(variable)):
@@ -61,14 +62,18 @@ class Answer:
             raise FormatError(f"there are {self.space.cells} cells, which nobody can list; ask without zeros")
 
     @property
-    def _given(self) -> tuple[Variable, ...]:
-        return self.marginal.schema.variables if isinstance(self.marginal, Table) else ()
+    def given(self) -> tuple[Variable, ...]:
+        """The variables, without a total."""
+        if not isinstance(self.marginal, Table):
+            return ()
+        schema = self.marginal.schema
+        return tuple(schema.variables[axis] for axis in schema.axes)
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
         """The variables, with the total as their last category where it is asked for."""
         total = (TOTAL,) if self.shape.totals else ()
-        return tuple(Variable(variable.name, variable.categories + total) for variable in self._given)
+        return tuple(Variable(variable.name, variable.categories + total) for variable in self.given)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,6 +130,6 @@ class Answer:
             codes, counts = self.marginal.codes, self.marginal.counts
         else:
             codes, counts = np.zeros((1, 0), np.uint16), np.array([self.marginal], np.int64)
-        dimensions = tuple(Dimension.of(variable, self.labels) for variable in self._given)
+        dimensions = tuple(Dimension.of(variable, self.labels) for variable in self.given)
         name, about, shape = "*".join(self.names) or TOTAL, self.texts.about, self.shape
         return CountTable(name, self.title, dimensions, codes, counts, about, shape.zeros, shape.totals)

@@ -23,20 +23,20 @@ def chart(answer: Answer) -> Markup | None:
 
     Of two variables the bars are in groups, by the first. Nothing has a style of its own, which a page may forbid.
     """
-    marginal = answer.marginal
-    if not isinstance(marginal, Table) or len(marginal.schema) > 2 or marginal.schema.cells > MAX_BARS:
+    marginal, variables = answer.marginal, answer.given
+    if not isinstance(marginal, Table) or len(variables) > 2 or marginal.schema.cells > MAX_BARS:
         return None
     codes, counts = next(Answer("", marginal, Shape(zeros=True)).chunks(MAX_BARS))
     cells = list(zip(codes.tolist(), counts.tolist(), strict=True))
-    names = " by ".join(map(answer.labels.variable, marginal.schema.names))
-    groups = marginal.schema.sizes[0] if len(marginal.schema) == 2 else 0
+    names = " by ".join(map(answer.labels.variable, answer.names))
+    groups = len(variables[0].categories) if len(variables) == 2 else 0
     height = (len(cells) + groups) * ROW + 2 * MARGIN
     bars = Plot(LABELS, MARGIN, WIDTH - LABELS - FIGURES, height - 2 * MARGIN, (0, int(counts.max())), (0, 1))
     description = (
         f"{len(cells)} bars, one for each cell of {names}. The longest is {int(counts.max()):,} of "
         f"{marginal.total:,} records: {_said(marginal, codes[counts.argmax()].tolist(), answer.labels)}."
     )
-    rows = _rows(answer.labels, marginal, cells, bars)
+    rows = _rows(answer, marginal, cells, bars)
     return svg.figure("chart", WIDTH, height, f"{answer.title}: {names}", description, rows)
 
 
@@ -45,8 +45,8 @@ def _said(marginal: Table, cell: list[int], labels: Labels) -> str:
     return ", ".join(f"{labels.variable(name)} = {labels.category(name, category)}" for name, category in named)
 
 
-def _rows(labels: Labels, marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
-    variables, top = marginal.schema.variables, bars.top
+def _rows(answer: Answer, marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
+    variables, labels, top = answer.given, answer.labels, bars.top
     called = [labels.categories(variable) for variable in variables]
     for codes, count in cells:
         if len(codes) == 2 and codes[1] == 0:

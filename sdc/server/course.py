@@ -46,7 +46,7 @@ class Course:
     schema: Schema
     seq: int = 0
     head: str = FIRST
-    state: State = field(default_factory=lambda: State(0, Release.of([]), ()))
+    state: State = field(init=False)
     first: int = 0
     requests: dict[int, Request] = field(default_factory=dict)
     pending: dict[int, None] = field(default_factory=dict)
@@ -55,6 +55,9 @@ class Course:
     interest: Counter[SubTable] = field(default_factory=Counter)
     caused: Counter[str] = field(default_factory=Counter)
     rules: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.state = State(self.schema, Release.of([]), ())
 
     @property
     def past(self) -> Past:
@@ -119,21 +122,21 @@ class Course:
 
     def _refusal(self, rule: str, subtable: SubTable) -> str:
         # an earlier version's rule of the same name had another reason
-        is_other = is_of_another_rule(rule, self.state.released, subtable)
-        return NOT_RELEASED if is_other else told_of_refusal(rule, self.rules)
+        is_other = is_of_another_rule(rule, self.state.released, subtable, self.schema)
+        return NOT_RELEASED if is_other else told_of_refusal(rule, self.rules, self.schema)
 
     def _release(self, request: Request) -> None:
-        before = self.state.released.sub_tables
+        before = self.state.released.sub_tables(self.schema)
         self.state = self.state.releasing(request.sub_table)
-        self.caused[request.who] += self.state.released.sub_tables - before
+        self.caused[request.who] += self.state.released.sub_tables(self.schema) - before
         self._note(request.at, request.sub_table)
 
     def _move(self, entry: Entry) -> None:
         body = entry.body
         if not self.has_begun:
             released = Release.of(self._of(body["released"]))
-            state = State.first(len(self.schema), released)
-            self.state, self.first = state.knowing(self._of(body["unreleasable"])), released.sub_tables
+            state = State.first(self.schema, released)
+            self.state, self.first = state.knowing(self._of(body["unreleasable"])), released.sub_tables(self.schema)
             self._note(entry.at, None)
             return
         unreleasable, undecided = (self._of(body.get(f"{name}_added", ())) for name in FRONTIERS[1:])
@@ -150,11 +153,11 @@ class Course:
 
     def _note(self, at: str, cause: SubTable | None) -> None:
         state = self.state
-        frontier, count = state.released.frontier, state.released.sub_tables
+        frontier, count = state.released.frontier, state.released.sub_tables(self.schema)
         self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count))
 
     def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
-        return [st.of(self.schema.index(name) for name in names) for names in named]
+        return [st.named(names, self.schema) for names in named]
 
 
 def told_of(outcome: str) -> tuple[Outcome, str]:

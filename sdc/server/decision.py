@@ -17,7 +17,7 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.capabilities import DRAWING, ZEROS, require_together
+from sdc.search.capabilities import DRAWING, HIERARCHIES, ZEROS, require_together
 from sdc.search.simulatable import SimulatableSearch, Simulation
 from sdc.server.effect import Effect, effect_of
 from sdc.server.judge import Finding, Judge, surveyed
@@ -74,7 +74,9 @@ def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision
 
 @dataclass(frozen=True)
 class Decider:
-    """Decides one request after the other by the same rules; ConfigError for simulatable and structural zeros.
+    """Decides one request after the other by the same rules.
+
+    ConfigError for simulatable and structural zeros, or hierarchies.
 
     seconds  what the criterion's judgement may take at once, in seconds of a reference core
     weights  what sub-tables are worth, 1 each without
@@ -87,8 +89,12 @@ class Decider:
     weights: Weights | None = None
 
     def __post_init__(self) -> None:
-        if self.judge.known.zeros and any(isinstance(rule, Simulatable) for rule in self.rules):
+        if not any(isinstance(rule, Simulatable) for rule in self.rules):
+            return
+        if self.judge.known.zeros:
             require_together(ZEROS, DRAWING)
+        if not self.judge.table.schema.is_flat:
+            require_together(HIERARCHIES, DRAWING)
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         """The decision on a request; of one that is released the judge asks about more from then on."""
@@ -131,8 +137,9 @@ class Decider:
             return effect_of(self.judge, state, subtable)
 
         def weight() -> float:
-            weights, larger = self.weights or Weights.equal(state.variables), state.released.add(subtable)
-            return weighted_sub_tables(larger, weights) - weighted_sub_tables(state.released, weights)
+            schema, larger = state.schema, state.released.add(subtable)
+            weights = self.weights or Weights.equal(len(schema))
+            return weighted_sub_tables(larger, weights, schema) - weighted_sub_tables(state.released, weights, schema)
 
         def gain() -> float:
             table, known = self.judge.table, self.judge.known.plus(state.released)

@@ -40,8 +40,11 @@ class ReplyBody(BaseModel):
 
 
 class VariableBody(BaseModel):
+    """A variable; `tells` are the coarser levels that whoever has it has, where there are any."""
+
     name: str
     categories: list[str]
+    tells: Names | None = None
 
 
 class LabelsBody(BaseModel):

@@ -62,7 +62,7 @@ def effect_of(
     new = larger.knowing(found.unreleasable)
     verdict = judge.glance(state.released, subtable)
     count = int((new.statuses == Status.UNRELEASABLE).sum()) - int((state.statuses == Status.UNRELEASABLE).sum())
-    released = tuple(t for t in st.subsets(subtable) if t not in state.released)
+    released = tuple(t for t in st.subsets(subtable, state.schema) if t not in state.released)
     return Effect(
         subtable,
         status,

@@ -13,6 +13,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Budget, Depth, Effort, Judgement, Witness
@@ -64,7 +65,7 @@ class Judge:
         self._effort, self._bank = effort or Effort(), criterion.bank(table)
         self.executor = self._effort.executor
         self._last: Judgement | None = None
-        self.verdicts = Verdicts(len(table.schema), self._is_safe)
+        self.verdicts = Verdicts(table.schema, self._is_safe)
 
     def anew(self) -> Judge:
         """A judge of another course of the same table, which shares what is known of releases of a small one."""
@@ -90,9 +91,9 @@ class Judge:
         """NothingReleasableError where what is to be public first is not proven to be safe."""
         found = self._judged(first, Depth.FULL, seconds)
         if found.verdict is not Verdict.SAFE:
-            low, high = found.margin
+            (low, high), number = found.margin, first.sub_tables(self.table.schema)
             raise NothingReleasableError(
-                f"the first release of {first.sub_tables} sub-tables is not proven safe (min width {low} to "
+                f"the first release of {number} sub-tables is not proven safe (min width {low} to "
                 f"{high}, required {self.criterion.min_width}); start with less, such as server.start: total"
             )
         self._bank = found.bank
@@ -129,8 +130,8 @@ class Judge:
 
         Nothing where these are not all public. ReleaseError where the widths given do not go down to the least allowed.
         """
-        least, every = self.criterion.min_width, range(len(self.table.schema))
-        if not public.contains(Release.of(1 << v for v in every)):
+        least, schema = self.criterion.min_width, self.table.schema
+        if not public.contains(one_way(schema)):
             return ()
         found = widths or critical_widths(
             self.table, small_count=self.criterion.small_count, floor=least, executor=self.executor
@@ -140,8 +141,8 @@ class Judge:
                 f"critical widths are known from {found.floor} on, {least} is asked; set a smaller floor"
             )
         wide = {st.GRAND_TOTAL, *found.reaching(least)}
-        above = {subtable | 1 << v for subtable in wide for v in every} - wide
-        return st.minimal(subtable for subtable in above if all(child in wide for child in st.children(subtable)))
+        above = {parent for subtable in wide for parent in st.parents(subtable, schema)} - wide
+        return st.minimal(t for t in above if all(child in wide for child in st.children(t, schema)))
 
     def survey(self, state: State, candidates: Iterable[SubTable] | None = None, most: int | None = None) -> Survey:
         """Which sub-tables are unreleasable under a state, beyond what it knows, by the smallest of them.
@@ -180,6 +181,11 @@ class Judge:
         numbers = np.flatnonzero(state.statuses >= Status.UNDECIDED)
         order = np.lexsort([numbers, np.bitwise_count(numbers)])
         yield from numbers[order].tolist()
+
+
+def one_way(schema: Schema) -> Release:
+    """The sub-tables of one variable, of an axis at all levels."""
+    return Release.of(schema.closed(1 << axis) for axis in schema.axes)
 
 
 def surveyed(judge: Judge, state: State) -> State:

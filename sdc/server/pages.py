@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import comb, prod
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -21,6 +20,7 @@ from starlette.responses import Response
 from sdc.config import ServerConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError, SdcError
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.page_templates import page_templates
@@ -29,6 +29,7 @@ from sdc.report.plot import Plot, ticks
 from sdc.server.answers import FORMATS, Answer, Shape, pieces
 from sdc.server.chart import chart
 from sdc.server.desk import DeskLike, Moment, Reply
+from sdc.server.levels import tells
 from sdc.server.state import Status
 
 ROWS = 100  # of a list of requests or releases, unless more are asked for
@@ -151,6 +152,7 @@ class _Pages:
             request,
             "form",
             variables=self.desk.schema.variables,
+            tells=tells(self.desk.schema),
             names=self.desk.texts.labels,
             records=self.desk.records,
             chosen=variable,
@@ -163,7 +165,7 @@ class _Pages:
         if not variable:
             return error_page(request, 400, "no-variables", "No variable was chosen; choose one at least.")
         try:
-            subtable = st.of(map(self.desk.schema.index, variable))
+            subtable = st.named(variable, self.desk.schema)
         except InputError as error:
             return error_page(request, 400, "unknown-variable", str(error))
         if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
@@ -269,7 +271,7 @@ class _Pages:
         return st.label(subtable, self.desk.schema)
 
     def cells(self, subtable: SubTable) -> int:
-        return prod(self.desk.schema.sizes[v] for v in st.members(subtable))
+        return st.cells(subtable, self.desk.schema)
 
     def table_of(self, reply: Reply) -> str:
         return f"/tables/{_address(reply.sub_table, self.desk.schema)}"
@@ -375,7 +377,7 @@ class _OperatorPages:
             "space",
             schema=schema,
             counts=self.counts(),
-            levels=[comb(len(schema), dimension) for dimension in range(len(schema) + 1)],
+            levels=Release.of([st.full(len(schema))]).by_dimension(schema),
             meanings=MEANINGS,
             version=state.version,
             released=_named(state.released.frontier, schema),
@@ -393,8 +395,9 @@ class _OperatorPages:
             statuses = self.desk.statuses()
         except ReleaseError:
             return None
-        dimensions = np.array([st.dimension(t) for t in range(len(statuses))])
-        levels = [statuses[dimensions == dimension] for dimension in range(len(self.desk.schema) + 1)]
+        schema = self.desk.schema
+        dimensions = st.many_ways(np.arange(len(statuses)), schema)
+        levels = [statuses[dimensions == dimension] for dimension in range(len(schema.axes) + 1)]
         return [{status: int((level == status).sum()) for status in Status} for level in levels]
 
     def requests(self, request: Request, rows: Rows = ROWS) -> Response:

@@ -23,7 +23,8 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
 from sdc.search.capabilities import BEFORE, WEIGHT, refusals
-from sdc.server.judge import Judge, surveyed
+from sdc.server.judge import Judge, one_way, surveyed
+from sdc.server.levels import levels_of
 from sdc.server.rules import rules_of
 from sdc.server.state import State
 from sdc.server.workers import Bench
@@ -103,11 +104,12 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     if proof is not None:
         judge.learn(proof, released)
     judge.require_safe(released, build.config.release.seconds)
-    state = State.first(len(table.schema), released)
+    state = State.first(table.schema, released)
     state = (
         surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(released, build.widths))
     )
-    say(f"public first: {released.sub_tables} sub-tables; unreleasable: what contains one of {len(state.unreleasable)}")
+    public = released.sub_tables(table.schema)
+    say(f"public first: {public} sub-tables; unreleasable: what contains one of {len(state.unreleasable)}")
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with folder.alone():
         with folder.writing(TABLE) as into:
@@ -123,7 +125,7 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
     if start == TOTAL:
         return Release.of([]), None
     if start == ONE_WAY:
-        return Release.of(1 << v for v in range(len(table.schema))), None
+        return one_way(table.schema), None
     folder = RunFolder(Path(start))
     if not (folder.path / "release").is_dir():
         raise ConfigError(
@@ -164,7 +166,7 @@ def prepared(build: Build) -> Prepared:
     table, facts = read_written_table(folder.stage(TABLE)), read_json(folder.stage(FIRST) / STATE)
     schema, settings = table.schema, build.settings()
     known = Knowledge.of(table, NOTHING, read_zeros(folder.stage(TABLE)))
-    first = State.first(len(schema), Release.of(_of(facts["released"], schema)))
+    first = State.first(schema, Release.of(_of(facts["released"], schema)))
     bench = Bench(
         folder.stage(TABLE),
         known,
@@ -180,7 +182,7 @@ def prepared(build: Build) -> Prepared:
     )
     risk = {"small_count": build.criterion.small_count, "min_width": build.criterion.min_width}
     zeros = {STRUCTURAL_ZEROS: known.zeros.labels(schema)} if known.zeros else {}
-    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names), **zeros}
+    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names), **levels_of(schema), **zeros}
     return Prepared(folder, table, known, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
 
 
@@ -195,4 +197,4 @@ def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof,
 
 
 def _of(named: list[list[str]], schema: Schema) -> list[int]:
-    return [st.of(schema.index(name) for name in names) for names in named]
+    return [st.named(names, schema) for names in named]

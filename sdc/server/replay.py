@@ -121,7 +121,7 @@ def _frontiers(state: State | None, body: Mapping[str, Any], schema: Schema) -> 
         return [_sub_table(names, schema) for names in body.get(key, ())]
 
     if state is None:
-        return State.first(len(schema), Release.of(named("released"))).knowing(named("unreleasable"))
+        return State.first(schema, Release.of(named("released"))).knowing(named("unreleasable"))
     kept = set(state.unreleasable) - set(named("unreleasable_removed"))
     return replace(
         state,
@@ -135,7 +135,7 @@ def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
     if unknown := set(names) - set(schema.names):
         have = ", ".join(schema.names)
         raise InputError(f"the history names the variable {min(unknown)!r}, the table has {have}; give its own table")
-    return st.of(map(schema.index, names))
+    return st.named(names, schema)
 
 
 def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str,
         "small_count": subject.criterion.small_count,
         "min_width": subject.criterion.min_width,
         "as_it_was": {
-            "released": [state.released.sub_tables for state in past.states],
+            "released": [state.released.sub_tables(state.schema) for state in past.states],
             "unreleasable": [size_of_unreleasable(state) for state in past.states],
             "outcomes": dict(sorted(Counter(past.outcomes).items())),
             "frontier": [st.names(t, subject.table.schema) for t in past.states[-1].released.frontier],

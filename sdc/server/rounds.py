@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from fractions import Fraction
-from math import prod
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
@@ -40,16 +38,12 @@ def round_of(
     waiting  how often each sub-table was asked for
     seconds  what one question to the criterion may take, in seconds of a reference core
     """
-    values = weights or Weights.equal(state.variables)
-    interest = {t: n * _value(t, values) for t, n in waiting.items() if state.status(t) is Status.OPEN}
+    values = weights or Weights.equal(len(state.schema))
+    are_open = {t: n for t, n in waiting.items() if state.status(t) is Status.OPEN}
+    interest = {t: n * float(values.of_sub_table(t, state.schema)) for t, n in are_open.items()}
     if judge.is_exact and len(interest) <= MOST_TRIED:
         return st.maximal(_best(judge, state, interest))
     return _greedy(judge, state, interest, seconds)
-
-
-def _value(subtable: SubTable, weights: Weights) -> float:
-    product = prod((weights.variables[v] for v in st.members(subtable)), start=Fraction(1))
-    return float(dict(weights.sub_tables).get(subtable, product))
 
 
 # The best set of a small table
@@ -95,7 +89,7 @@ def _stopped(judge: Judge, state: State, chosen: Sequence[SubTable]) -> int:
 
 
 def _public(state: State, chosen: Sequence[SubTable]) -> int:
-    return state.released.join(Release.of(chosen)).sub_tables
+    return state.released.join(Release.of(chosen)).sub_tables(state.schema)
 
 
 # A good one of a large table

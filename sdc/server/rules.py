@@ -24,6 +24,7 @@ from sdc.config import (
 from sdc.model import subtable as st
 from sdc.model.graph import decompose
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.search.simulatable import Simulation
 from sdc.server.effect import Effect
@@ -32,6 +33,8 @@ from sdc.server.state import State, Status
 MYOPIC = "myopic"
 NOT_RELEASED = "This table is not released."
 UNSAFE = "with all that was released before it might tell too much"
+FEWER = "of one variable fewer"
+FEWER_OR_COARSER = "just below it (one variable at its next coarser level, or left out where it has none)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,8 @@ class Rule(Protocol):
 class OneStep:
     """Only what is one step from R(t) ([KDSF] section 4, [CACM]): it has one variable more than something public.
 
+    Of an axis with levels a step goes to a next finer one.
+
     No dead ends: of what is not public the smallest parts are always one step away, so that whatever the criterion
     lets out is reached, in any order that goes up.
     """
@@ -94,12 +99,14 @@ class OneStep:
         "it must follow a public table of one variable fewer, and there was none when this was decided"
     )
 
-    def allows(self, released: Release, subtable: SubTable) -> bool:
+    def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
         """Whether it has nothing against a sub-table beside what is public."""
-        return any(child in released for child in st.children(subtable))
+        return any(child in released for child in st.children(subtable, schema))
 
     def objection(self, question: Question) -> str | None:
-        return None if self.allows(question.state.released, question.sub_table) else "none of its children is released"
+        state = question.state
+        is_allowed = self.allows(state.released, question.sub_table, state.schema)
+        return None if is_allowed else "none of its children is released"
 
 
 @dataclass(frozen=True)
@@ -117,13 +124,13 @@ class OneStepFrontier:
         "neither was so when this was decided"
     )
 
-    def allows(self, released: Release, subtable: SubTable) -> bool:
+    def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
         """Whether it has nothing against a sub-table beside what is public."""
-        children = tuple(st.children(subtable))
+        children = tuple(st.children(subtable, schema))
         return not {*released.frontier}.isdisjoint(children) or all(child in released for child in children)
 
     def objection(self, question: Question) -> str | None:
-        if self.allows(question.state.released, question.sub_table):
+        if self.allows(question.state.released, question.sub_table, question.state.schema):
             return None
         return "none of its children is on the released frontier, and not all of them are released"
 
@@ -194,9 +201,11 @@ class Share:
     refusal: ClassVar[str] = "too large a part of what is public would be due to one user"
 
     def objection(self, question: Question) -> str | None:
-        newly = question.larger.sub_tables - question.state.released.sub_tables
+        schema = question.state.schema
+        larger = question.larger.sub_tables(schema)
+        newly = larger - question.state.released.sub_tables(schema)
         caused = question.caused.get(question.who, 0) + newly
-        grown = question.larger.sub_tables - question.first
+        grown = larger - question.first
         if caused <= max(self.free, self.most * grown):
             return None
         return f"the user would have caused {caused} of {grown} sub-tables, at most {self.most:g} of them may be one's"
@@ -229,7 +238,7 @@ class Simulatable:
     refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
 
     def objection(self, question: Question) -> str | None:
-        if decompose(question.larger, question.state.variables) is None:
+        if decompose(question.larger, len(question.state.schema)) is None:
             return "with it the release is not decomposable, and tables could not be drawn any more"
         breaking = question.breaking(self.simulation, question.state.released, question.larger)
         if breaking <= self.simulation.most:
@@ -249,12 +258,12 @@ def is_rule(name: str) -> bool:
     return name in {MYOPIC, *(rule.name for rule in RULES)}
 
 
-def is_of_another_rule(by: str, released: Release, subtable: SubTable) -> bool:
+def is_of_another_rule(by: str, released: Release, subtable: SubTable, schema: Schema) -> bool:
     """Whether a refusal is none by the rule that it names, as that is now: an earlier version called another so."""
-    return by in STEPS and STEPS[by].allows(released, subtable)
+    return by in STEPS and STEPS[by].allows(released, subtable, schema)
 
 
-def told_of_refusal(by: str, rules: Collection[str]) -> str:
+def told_of_refusal(by: str, rules: Collection[str], schema: Schema) -> str:
     """What anybody is told of a refusal by one of the rules of a server.
 
     The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
@@ -262,7 +271,8 @@ def told_of_refusal(by: str, rules: Collection[str]) -> str:
     """
     own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
     others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]
-    return f"{NOT_RELEASED.rstrip('.')}: {', or '.join(own or [UNSAFE, *others])}."
+    why = ", or ".join(own or [UNSAFE, *others])
+    return f"{NOT_RELEASED.rstrip('.')}: {why if schema.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
 
 
 def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:

@@ -148,7 +148,7 @@ class Service:
         return self.course.state
 
     def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
-        arrival = _Arrival(subtable, who, time.monotonic(), _promised())
+        arrival = _Arrival(self.schema.closed(subtable), who, time.monotonic(), _promised())
         if self._is_closing.is_set():
             self._fail([arrival], ENDS)
         else:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
@@ -22,7 +23,7 @@ from sdc.server.decision import Decider, Decision, Outcome, Past
 from sdc.server.judge import Judge
 from sdc.server.rounds import round_of
 from sdc.server.rules import Batch, Rule
-from sdc.server.state import State, Status
+from sdc.server.state import State, Status, sub_tables
 from sdc.utility.measures import Weights
 
 ROUND = 10  # requests after which a round of the rule batch comes
@@ -60,22 +61,22 @@ class Queries:
         """All who may ask."""
         return {who for _, who in self.listed} or {_user(u) for u in range(self.users)}
 
-    def asks(self, seed: int, number: int) -> Asks:
+    def asks(self, schema: Schema, seed: int, number: int) -> Asks:
         """One stream, by the seed of all and its number."""
         if self.kind == "listed":
             return lambda k, state: self.listed[k]
-        drawn = self._drawn(np.random.default_rng([seed, number]))
+        drawn = self._drawn(schema, np.random.default_rng([seed, number]))
         if self.kind == "greedy-user":
             return _Greedy(drawn, _user(0))
         return lambda k, state: drawn[k]
 
-    def _drawn(self, generator: np.random.Generator) -> list[Request]:
-        variables = len(self.weights.variables)
+    def _drawn(self, schema: Schema, generator: np.random.Generator) -> list[Request]:
+        every = sub_tables(schema)
         users = generator.integers(0, self.users, self.length).tolist()
         if self.kind == "uniform":
-            asked = generator.integers(1, 1 << variables, self.length)
+            asked = every[generator.integers(1, len(every), self.length)]
         else:
-            ranked, chances = _popularity(self.weights, generator)
+            ranked, chances = _popularity(self.weights, schema, generator)
             asked = generator.choice(ranked, self.length, p=chances)
         return [(t, _user(u)) for t, u in zip(asked.tolist(), users, strict=True)]
 
@@ -85,22 +86,22 @@ def _user(number: int) -> str:
 
 
 def _popularity(
-    weights: Weights, generator: np.random.Generator
+    weights: Weights, schema: Schema, generator: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The sub-tables by rank, and how likely each is: its value by the weights over its rank (Zipf).
 
     Ranks go by dimension, and within one at random: what is popular differs from stream to stream.
     """
-    variables = len(weights.variables)
-    values = np.ones(1)
-    for weight in weights.variables:
-        values = np.concatenate([values, values * float(weight)])
+    every = sub_tables(schema)[1:]
+    values = np.ones(len(every))
+    for v, weight in enumerate(weights.variables):
+        values[(every >> v & 1 == 1) & (every & schema.finer(v) == 0)] *= float(weight)
     for subtable, value in weights.sub_tables:
-        values[subtable] = float(value)
-    numbers = 1 + generator.permutation((1 << variables) - 1)
-    ranked = numbers[np.argsort(np.bitwise_count(numbers), kind="stable")]
+        values[np.searchsorted(every, subtable)] = float(value)
+    order = generator.permutation(len(every))
+    ranked = order[np.argsort(st.many_ways(every[order], schema), kind="stable")]
     chances = values[ranked] / np.arange(1, len(ranked) + 1)
-    return ranked, chances / chances.sum()
+    return every[ranked], chances / chances.sum()
 
 
 @dataclass(eq=False)
@@ -114,10 +115,10 @@ class _Greedy:
     def __call__(self, k: int, state: State) -> Request:
         if k % 2:
             return self.others[k]
-        parents = {p for t in state.released.frontier for p in st.parents(t, state.variables)}
+        parents = {p for t in state.released.frontier for p in st.parents(t, state.schema)}
         if parents <= self._asked:
             self._asked.clear()  # what was refused may be let out now
-        chosen = min(parents - self._asked, key=lambda t: (-st.dimension(t), t), default=st.full(state.variables))
+        chosen = min(parents - self._asked, key=lambda t: (-st.dimension(t), t), default=st.full(len(state.schema)))
         self._asked.add(chosen)
         return chosen, self.who
 
@@ -181,7 +182,7 @@ def course(decider: Decider, state: State, asks: Asks, length: int) -> Course:
     made, caused = _made(decider, state, asks, length)
     states = [state, *(one.decision.state for one in made)]
     return Course(
-        tuple(_sizes(states, lambda s: s.released.sub_tables)),
+        tuple(_sizes(states, lambda s: s.released.sub_tables(s.schema))),
         tuple(_sizes(states, size_of_unreleasable)),
         tuple(one.decision.outcome for one in made),
         tuple(one.decision.rule for one in made),
@@ -207,7 +208,7 @@ def _sizes(states: Sequence[State], size: Callable[[State], int]) -> Iterator[in
 def _made(decider: Decider, state: State, asks: Asks, length: int) -> tuple[list[Made], dict[str, int]]:
     """All requests as they were decided in the end, and what each user caused."""
     interest, caused, made = Counter[SubTable](), Counter[str](), list[Made]()
-    past = Past(state.released.sub_tables, interest, caused)  # it sees both grow
+    past = Past(state.released.sub_tables(state.schema), interest, caused)  # it sees both grow
     waits = any(isinstance(rule, Batch) for rule in decider.rules)
     for k in range(length):
         subtable, who = asks(k, state)
@@ -225,7 +226,8 @@ def _made(decider: Decider, state: State, asks: Asks, length: int) -> tuple[list
 
 
 def _grown(before: State, after: State) -> int:
-    return 0 if after is before else after.released.sub_tables - before.released.sub_tables
+    schema = before.schema
+    return 0 if after is before else after.released.sub_tables(schema) - before.released.sub_tables(schema)
 
 
 def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Made], Counter[str]]:
@@ -295,7 +297,7 @@ def courses(table: Table, chunk: Chunk) -> list[Course]:
     for number in chunk.numbers:
         # a judge of its own, so that what one stream finds out changes no other, however they are shared out
         decider = Decider(judge.anew(), chunk.rules, opening.seconds, weights=opening.weights)
-        found.append(course(decider, opening.state, queries.asks(chunk.seed, number), queries.length))
+        found.append(course(decider, opening.state, queries.asks(table.schema, chunk.seed, number), queries.length))
     return found
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
 
@@ -40,7 +41,7 @@ class Status(IntEnum):
 class State:
     """What is public, and what is known of the rest.
 
-    variables     of the full table
+    schema        of the full table
     released      R(t); its `frontier` is RF(t)
     direct        the sub-tables that were asked for, and the frontier of the first release, in order of release
     unreleasable  UF(t): the minimal sub-tables that are proven to be unreleasable; what contains one is so too
@@ -48,7 +49,7 @@ class State:
     version       t, the number of releases after the first
     """
 
-    variables: int
+    schema: Schema
     released: Release
     direct: tuple[SubTable, ...]
     unreleasable: tuple[SubTable, ...] = ()
@@ -56,9 +57,9 @@ class State:
     version: int = 0
 
     @staticmethod
-    def first(variables: int, released: Release) -> State:
+    def first(schema: Schema, released: Release) -> State:
         """R(0): nothing is known yet of what is not released."""
-        return State(variables, released, released.frontier)
+        return State(schema, released, released.frontier)
 
     def status(self, subtable: SubTable) -> Status:
         """What a sub-table is; the grand total is always public."""
@@ -94,14 +95,31 @@ class State:
 
     @cached_property
     def statuses(self) -> npt.NDArray[np.uint8]:
-        """(2^variables,) the status of each sub-table by its number; for at most some 20 variables."""
-        found = np.full(1 << self.variables, Status.OPEN, np.uint8)
-        found[_above(self.undecided, self.variables)] = Status.UNDECIDED
-        found[_above(self.unreleasable, self.variables)] = Status.UNRELEASABLE
-        found[self.released.listed(self.variables)] = Status.INDIRECT
+        """(2^variables,) the status of each sub-table by its number; for at most some 20 variables.
+
+        0 at a number that is none: a variable without a level that it tells.
+        """
+        variables = len(self.schema)
+        every, found = sub_tables(self.schema), np.full(1 << variables, Status.OPEN, np.uint8)
+        found[_above(self.undecided, variables)] = Status.UNDECIDED
+        found[_above(self.unreleasable, variables)] = Status.UNRELEASABLE
+        found[self.released.listed(variables)] = Status.INDIRECT
         found[list(self.direct)] = Status.DIRECT
+        if len(every) < len(found):
+            kept = found[every]
+            found[:] = 0
+            found[every] = kept
         found.setflags(write=False)
         return found
+
+
+@lru_cache(maxsize=4)
+def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:
+    """(n,) every sub-table, the total among them, by number; for at most some 20 variables."""
+    every = range(1 << len(schema)) if schema.is_flat else sorted(st.subsets(st.full(len(schema)), schema))
+    found = np.array(every, np.int64)
+    found.setflags(write=False)
+    return found
 
 
 def _above(minimal: tuple[SubTable, ...], variables: int) -> npt.NDArray[np.bool_]:

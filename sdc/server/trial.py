@@ -18,6 +18,7 @@ from sdc.config_file import load_yaml, validated
 from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.server.judge import MOST_LISTED, Judge, surveyed
 from sdc.server.prepare import first_release
@@ -81,7 +82,8 @@ class Trial:
     def queries_on(self, build: Build) -> Queries:
         """Its requests, of this table."""
         schema = build.table.schema
-        length = self.requests or min(MOST_UNASKED, 4 << len(schema))
+        every = Release.of([st.full(len(schema))]).sub_tables_with_total(schema)
+        length = self.requests or min(MOST_UNASKED, 4 * every)
         return Queries(self.queries, self.users, length, build.settings().weights(schema), requests_of(self, schema))
 
 
@@ -198,7 +200,7 @@ def tried(build: Build, trial: Trial, executor: Executor) -> dict[str, Any]:
         "min_width": build.criterion.min_width,
         **trial.facts,
         "requests": queries.length,
-        "first_release": opening.state.released.sub_tables,
+        "first_release": opening.state.released.sub_tables(table.schema),
         "ordered_release": batch,
         "rule_sets": [
             {"name": name, "rules": dumped[name], **summary(courses, queries.everybody, batch)}
@@ -226,7 +228,7 @@ def opening_of(build: Build, executor: Executor) -> Opening:
     judge = Judge(build.table, build.known, build.criterion, settings.effort)
     public, _ = first_release(server.start, build.table, build.known)
     judge.require_safe(public, server.job_seconds)
-    state = State.first(len(schema), public).knowing(judge.first_unreleasable(public))
+    state = State.first(schema, public).knowing(judge.first_unreleasable(public))
     effort = build.settings().effort
     return Opening(
         build.known, build.criterion, surveyed(judge, state), server.seconds, settings.weights(schema), effort
@@ -236,6 +238,6 @@ def opening_of(build: Build, executor: Executor) -> Opening:
 def ordered_sub_tables(build: Build, executor: Executor) -> int:
     """How many sub-tables are released at once by the ordered search, which the build may have made already."""
     if build.config.release.method == "ordered" and "search" in build.folder.records():
-        return build.found.release.sub_tables
+        return build.found.release.sub_tables(build.table.schema)
     search = release_search(build.table, build.known, build.settings(executor), build.widths)
-    return search.run("ordered").release.sub_tables
+    return search.run("ordered").release.sub_tables(build.table.schema)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
 DownSet = int
@@ -18,7 +19,7 @@ DownSet = int
 class Verdicts:
     """What is known of the releases of a table of few variables; `judge` is asked where it does not follow."""
 
-    variables: int
+    schema: Schema
     judge: Callable[[Release], bool]
     asked: int = 0
     _safe: list[DownSet] = field(default_factory=list)
@@ -26,9 +27,10 @@ class Verdicts:
     _told: dict[DownSet, bool] = field(default_factory=dict)
 
     @cached_property
-    def below(self) -> tuple[DownSet, ...]:
+    def below(self) -> Mapping[SubTable, DownSet]:
         """Of each sub-table all that are public with it."""
-        return tuple(sum(1 << t for t in st.subsets(subtable)) for subtable in range(1 << self.variables))
+        every = st.subsets(st.full(len(self.schema)), self.schema)
+        return {subtable: sum(1 << t for t in st.subsets(subtable, self.schema)) for subtable in every}
 
     def down_set(self, release: Release) -> DownSet:
         found = 0
@@ -49,7 +51,7 @@ class Verdicts:
         if any(known & ~larger == 0 for known in self._unsafe):
             return False
         self.asked += 1
-        answer = self.judge(Release.of(t for t in range(1 << self.variables) if larger >> t & 1))
+        answer = self.judge(Release.of(t for t in self.below if larger >> t & 1))
         if answer:
             self._safe = [known for known in self._safe if known & ~larger] + [larger]
         else:

@@ -1,9 +1,9 @@
 """The certificate of an assessment: what proves, cell by cell, that a release is safe. It is confidential.
 
-`certificate.json` says what it is about and holds the components of the release with a decomposable cover of each;
-`differences_<i>.parquet` holds feasible tables of the i-th component's marginal table as differences from it, shared
-between the cells. The cells themselves and what is claimed of each are in the assessment's `cells.parquet`. Whether all
-of it is true is for `sdc.verify` to say.
+`certificate.json` says what it is about and holds the components of the release with a decomposable cover of each,
+sub-tables by the names of the variables that tell their others; `differences_<i>.parquet` holds feasible tables of the
+i-th component's marginal table as differences from it, shared between the cells. The cells themselves and what is
+claimed of each are in the assessment's `cells.parquet`. Whether all of it is true is for `sdc.verify` to say.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
     unknown = sorted({str(name) for names in listed for name in names} - set(schema.names))
     if unknown:
         raise ValueError(f"unknown variable {unknown[0]!r}, the table has {', '.join(schema.names)}")
-    return tuple(st.of(schema.index(name) for name in names) for names in listed)
+    return tuple(st.named(names, schema) for names in listed)
 
 
 def _part_facts(part: ComponentProof, schema: Schema) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _part(facts: dict[str, Any], schema: Schema, path: Path) -> ComponentProof:
         raise ValueError("a component has no variables")
     inside = schema.restrict(st.members(variables))
     claimed = _whole(facts["differences"])
-    differences = _differences(path, inside) if claimed else Differences.none(len(inside))
+    differences = _differences(path, inside) if claimed else Differences.none(len(inside.axes))
     if len(differences) != claimed:
         raise ValueError(f"{path.name} has {len(differences)} differences, {claimed} are claimed")
     return ComponentProof(variables, _cover(facts["cover"], inside), differences)
@@ -207,8 +207,8 @@ def _write_differences(part: ComponentProof, schema: Schema, path: Path) -> None
 
 
 def _column_names(schema: Schema) -> list[str]:
-    """The variables' columns; they all get a prefix where one of them has the name of another column."""
-    return [*variable_columns(schema.names, OF_DIFFERENCES).values()]
+    """The axes' columns; they all get a prefix where one of them has the name of another column."""
+    return [*variable_columns([schema.names[axis] for axis in schema.axes], OF_DIFFERENCES).values()]
 
 
 def _differences(path: Path, schema: Schema) -> Differences:
@@ -220,12 +220,12 @@ def _differences(path: Path, schema: Schema) -> Differences:
     if found != {name: np.dtype(kind) for name, kind in expected.items()}:
         raise InputError(f"{path} is damaged: its columns are not {', '.join(expected)}; run the build again")
     cells = np.empty((len(columns[DIFFERENCE]), len(names)), np.uint16)
-    for v, name in enumerate(names):
+    for v, (name, size) in enumerate(zip(names, schema.keys.sizes, strict=True)):
         cells[:, v] = columns[name]
-        if (cells[:, v] >= schema.sizes[v]).any():
+        if (cells[:, v] >= size).any():
             raise InputError(
                 f"{path} is damaged: column {name!r} has the code {cells[:, v].max()}, the variable has "
-                f"{schema.sizes[v]} categories; run the build again"
+                f"{size} categories; run the build again"
             )
     return Differences(_start(columns[DIFFERENCE], path), cells, columns[CHANGE])
 

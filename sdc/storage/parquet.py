@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from sdc.memory import give_back
 from sdc.model.errors import InputError
-from sdc.model.schema import Schema, Variable
+from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Cells, Codes, Counts, Table
 from sdc.run_format import COUNT, PART, PARTS, SCHEMA, STRUCTURAL_ZEROS, TABLE_FORMAT
@@ -49,7 +49,7 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 def write_table(table: Table, folder: str | Path, *, zeros: StructuralZeros = NO_ZEROS, parts: int = 1) -> None:
     """Write the cells, in their order, cut into `parts` equal ranges; an older table there is replaced.
 
-    Each variable is a dictionary column with all its categories in order, and `count` is int64, in records.
+    Each axis is a dictionary column with all its categories in order, and `count` is int64, in records.
     InputError where a variable is called `count`, ValueError where there is no part.
     """
     if parts < 1:
@@ -80,7 +80,7 @@ def read_written_table(folder: str | Path) -> Table:
     # all of them before memory is taken for so many cells
     files = [_part(folder / part["name"], schema, part) for part in recorded["parts"]]
     ends = np.cumsum([0, *(part["cells"] for part in recorded["parts"])])
-    codes, counts = np.empty((ends[-1], len(schema)), np.uint16), np.empty(ends[-1], np.int64)
+    codes, counts = np.empty((ends[-1], len(schema.axes)), np.uint16), np.empty(ends[-1], np.int64)
     for file, part, begin, end in zip(files, recorded["parts"], ends[:-1], ends[1:], strict=True):
         _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
     give_back()
@@ -91,7 +91,11 @@ def read_written_table(folder: str | Path) -> Table:
 
 
 def _arrow(schema: Schema, codes: Codes, counts: Counts) -> pa.Table:
-    return pa.table({**named_columns(schema.variables, codes), COUNT: pa.array(counts, pa.int64())})
+    return pa.table({**named_columns(_axes(schema), codes), COUNT: pa.array(counts, pa.int64())})
+
+
+def _axes(schema: Schema) -> list[Variable]:
+    return [schema.variables[axis] for axis in schema.axes]
 
 
 def named_columns(variables: Sequence[Variable], codes: Codes) -> dict[str, pa.DictionaryArray]:
@@ -110,7 +114,8 @@ def _write_parquet(path: Path, content: pa.Table) -> None:
 def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.ParquetFile:
     """The file, with as many cells as recorded; InputError where it is another."""
     file = _open_parquet(path)
-    if file.schema_arrow.names != [*schema.names, COUNT] or file.schema_arrow.field(COUNT).type != pa.int64():
+    names = [axis.name for axis in _axes(schema)]
+    if file.schema_arrow.names != [*names, COUNT] or file.schema_arrow.field(COUNT).type != pa.int64():
         raise InputError(f"{path} is damaged: its columns are not those of {SCHEMA}; write the table again")
     _check_recorded(path, "cells", file.metadata.num_rows, recorded)
     return file
@@ -119,9 +124,9 @@ def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.Parquet
 def _read_part(
     file: pq.ParquetFile, path: Path, schema: Schema, recorded: Mapping[str, Any], codes: Codes, counts: Counts
 ) -> None:
-    """Fills (cells, variables) codes and (cells,) counts."""
+    """Fills (cells, axes) codes and (cells,) counts."""
     # one after the other: in Arrow's form all of them together are several times the table
-    for v, variable in enumerate(schema.variables):
+    for v, variable in enumerate(_axes(schema)):
         codes[:, v] = _codes(_column(file, variable.name, path), variable, path)
     # a missing count is damage: as 0 it is noticed below, where the total differs from what is recorded
     counts[:] = _column(file, COUNT, path).fill_null(0).to_numpy()
@@ -163,7 +168,7 @@ def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> No
 
 @dataclass(frozen=True)
 class Part:
-    """A file of cells: its name, its SHA-256, and the codes of the first variable that it goes from and to."""
+    """A file of cells: its name, its SHA-256, and the codes of the first axis that it goes from and to."""
 
     name: str
     digest: str
@@ -198,16 +203,18 @@ class PartedTable(Cells):
 
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
         """Some 2^18 at a time; InputError names the part that is not there, or not as it was."""
-        return self.chunks_between(0, self.schema.sizes[0] - 1)
+        return self.chunks_between(0, self.schema.keys.sizes[0] - 1)
 
     def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
         """From the parts that have such cells alone; InputError as `chunks`."""
-        for path, batch in self._batches([*self.schema.names, COUNT], first, last):
-            yield self._codes(path, batch, range(len(self.schema))), batch.column(COUNT).to_numpy()
+        names = [axis.name for axis in _axes(self.schema)]
+        for path, batch in self._batches([*names, COUNT], first, last):
+            yield self._codes(path, batch, self.schema.axes), batch.column(COUNT).to_numpy()
 
     def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
-        """From the columns of these variables alone; InputError as `chunks`."""
-        for path, batch in self._batches([self.schema.names[v] for v in variables]):
+        """From the columns of their axes alone; InputError as `chunks`."""
+        axes = [self.schema.names[axis] for axis in dict.fromkeys(self.schema.axis_of[v] for v in variables)]
+        for path, batch in self._batches(axes):
             yield self._codes(path, batch, variables)
 
     def counts(self) -> Iterator[Counts]:
@@ -229,8 +236,10 @@ class PartedTable(Cells):
 
     def _codes(self, path: Path, batch: pa.RecordBatch, variables: Sequence[int]) -> Codes:
         codes = np.empty((len(batch), len(variables)), np.uint16)
-        for place, variable in enumerate(self.schema.variables[v] for v in variables):
-            codes[:, place] = _codes(pa.chunked_array([batch.column(variable.name)]), variable, path)
+        for place, v in enumerate(variables):
+            axis = self.schema.variables[self.schema.axis_of[v]]
+            found = _codes(pa.chunked_array([batch.column(axis.name)]), axis, path)
+            codes[:, place] = self.schema.groups(v)[found]
         return codes
 
 
@@ -238,8 +247,8 @@ def place_of(folder: str | Path) -> Place:
     """Where a written table is, with its files as they are now; InputError where it is not whole."""
     folder = Path(folder).absolute()
     recorded = _read_schema(folder, "parts")
-    variable = _schema_of(recorded).variables[0]
-    parts = [_part_of(folder / part["name"], variable) for part in recorded["parts"]]
+    axis = _axes(_schema_of(recorded))[0]
+    parts = [_part_of(folder / part["name"], axis) for part in recorded["parts"]]
     return Place(str(folder), hashlib.sha256((folder / SCHEMA).read_bytes()).hexdigest(), tuple(parts))
 
 
@@ -289,7 +298,7 @@ def _cleared(folder: str | Path, pattern: str) -> Path:
 def _write_schema(folder: Path, table: Table, **more: Any) -> None:
     content = {
         "format": TABLE_FORMAT,
-        "variables": [{"name": v.name, "categories": list(v.categories)} for v in table.schema.variables],
+        "variables": [_recorded(variable) for variable in table.schema.variables],
         "cells": len(table),
         "total": table.total,
         "digest": table.digest,
@@ -317,8 +326,17 @@ def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
     return content
 
 
+def _recorded(variable: Variable) -> dict[str, Any]:
+    of = {"of": {"axis": variable.of.axis, "groups": list(variable.of.groups)}} if variable.of else {}
+    return {"name": variable.name, "categories": list(variable.categories), **of}
+
+
 def _schema_of(recorded: Mapping[str, Any]) -> Schema:
-    return Schema(tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"]))
+    return Schema(tuple(Variable(v["name"], tuple(v["categories"]), _of(v)) for v in recorded["variables"]))
+
+
+def _of(recorded: Mapping[str, Any]) -> Coarser | None:
+    return Coarser(recorded["of"]["axis"], tuple(recorded["of"]["groups"])) if "of" in recorded else None
 
 
 def read_zeros(folder: str | Path) -> StructuralZeros:
@@ -362,7 +380,7 @@ def _mapped(folder: Path, written: int, digest: str | None) -> Table:
     recorded = _read_schema(folder)
     schema = _schema_of(recorded)
     cells = recorded["cells"]
-    codes = _map(folder / CODES, (cells, len(schema)), np.uint16)
+    codes = _map(folder / CODES, (cells, len(schema.axes)), np.uint16)
     table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))
     if digest not in (None, table.digest):
         raise InputError(f"{folder} was changed: it is not the table {str(digest)[:12]}; write the memory form again")
@@ -401,7 +419,7 @@ def table_columns(table: Table) -> Columns:
     """The category names of each variable and the counts, one row a non-zero cell."""
     named = {
         variable.name: np.array(variable.categories, object)[codes]
-        for variable, codes in zip(table.schema.variables, table.codes.T, strict=True)
+        for variable, codes in zip(_axes(table.schema), table.codes.T, strict=True)
     }
     return {**named, COUNT: table.counts}
 

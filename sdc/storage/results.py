@@ -134,8 +134,8 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
     required = _required(content.get("required"), schema)
     if "graph" not in content:
         return SearchRecord(release, steps, reason=content.get("reason"), simulated=tuple(simulated), required=required)
-    # from cliques, not from neighbours: a graph that is not chordal is refused here
-    graph = DecomposableGraph.from_cliques((_bits(names, schema) for names in content["graph"]), schema)
+    # from cliques, not from neighbours: a graph that is not chordal is refused here. Levels are vertices of their own
+    graph = DecomposableGraph.from_cliques((_bits(names, schema.flat) for names in content["graph"]), schema)
     columns, _ = read_columns(folder / TRACE)
     rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
     trace = tuple(TraceRow(*row) for row in rows)
@@ -317,8 +317,8 @@ def read_checkpoint(path: Path, key: str) -> SearchState | None:
 
 
 def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
-    """The cliques by names."""
-    return [st.names(clique, schema) for clique in graph.cliques]
+    """The cliques by the names of all their variables, levels too."""
+    return [st.names(clique, schema.flat) for clique in graph.cliques]
 
 
 def _blocker(cell: Cell, stopped: Iterable[SubTable], schema: Schema) -> dict[str, Any]:
@@ -336,8 +336,8 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
     """Frontier by names, and how many sub-tables it stands for."""
     return {
         "frontier": [st.names(element, schema) for element in release.frontier],
-        "sub_tables": release.sub_tables,
-        "sub_tables_with_total": release.sub_tables_with_total,
+        "sub_tables": release.sub_tables(schema),
+        "sub_tables_with_total": release.sub_tables_with_total(schema),
     }
 
 
@@ -348,7 +348,7 @@ def write_assessment(
 
     by  which method gave each end, where bounds were to be sharp
     """
-    named = named_columns(schema.variables, bounds.cells)
+    named = named_columns([schema.variables[axis] for axis in schema.axes], bounds.cells)
     ends: dict[str, Any] = {
         COUNT: bounds.counts,
         OUTER_LOWER: bounds.outer[:, 0],
@@ -547,9 +547,10 @@ def _witness_facts(witness: Witness, schema: Schema) -> dict[str, Any]:
 
 
 def _witness(content: dict[str, Any], schema: Schema) -> Witness:
-    cell = tuple(v.categories.index(content["cell"][v.name]) for v in schema.variables)
+    axes = (schema.variables[axis] for axis in schema.axes)
+    cell = tuple(axis.categories.index(content["cell"][axis.name]) for axis in axes)
     return Witness(cell, content["count"], tuple(content["outer"]), tuple(content["inner"]), content["method"])
 
 
 def _bits(names: list[str], schema: Schema) -> SubTable:
-    return st.of(schema.index(name) for name in names)
+    return st.named(names, schema)

@@ -73,7 +73,7 @@ def read_weights(folder: Path, table: Table) -> Weights:
 
 def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Path) -> None:
     """Writes both files; the same certificate gives the same bytes."""
-    pairs, own = certificate.pairs, list(variable_columns(schema.names, OF_PAIRS).values())
+    pairs, own = certificate.pairs, _columns(schema)
     codes = {name: np.ascontiguousarray(pairs.cells[:, v]) for v, name in enumerate(own)}
     write_columns(folder / PAIRS, {PAIR: pairs.of, **codes, CHANGE: pairs.changes, SHIFT: pairs.shifts})
     content = {
@@ -85,6 +85,11 @@ def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Pat
         "pairs": len(pairs),
     }
     write_json(folder / WEIGHTED_FILE, content)
+
+
+def _columns(schema: Schema) -> list[str]:
+    """Those of the axes."""
+    return [*variable_columns([schema.names[axis] for axis in schema.axes], OF_PAIRS).values()]
 
 
 def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
@@ -111,12 +116,12 @@ def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
     unknown = sorted({str(name) for names in listed for name in names} - set(schema.names))
     if unknown:
         raise ValueError(f"unknown variable {unknown[0]!r}")
-    return tuple(st.of(schema.index(name) for name in names) for names in listed)
+    return tuple(st.named(names, schema) for names in listed)
 
 
 def _pairs(path: Path, schema: Schema, claimed: int) -> Pairs:
     columns, _ = read_columns(path)
-    own = list(variable_columns(schema.names, OF_PAIRS).values())
+    own = _columns(schema)
     expected = {PAIR: np.int64, **dict.fromkeys(own, np.uint16), CHANGE: np.int64, SHIFT: np.int64}
     if {name: column.dtype for name, column in columns.items()} != {n: np.dtype(k) for n, k in expected.items()}:
         raise ValueError(f"{path.name} has other columns than {', '.join(expected)}")

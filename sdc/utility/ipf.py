@@ -183,7 +183,7 @@ def possible_cells(
         for marginal in _seen(marginals, known, v):
             cells = cells[marginal.rows(cells, known) >= 0]
         if zeros:
-            cells = cells[~zeros.within(known).contains(cells)]
+            cells = cells[~zeros.within(known).contains(cells, schema.restrict(st.members(known)))]
     return cells if any(len(marginal) for marginal in marginals.values()) else cells[:0]
 
 

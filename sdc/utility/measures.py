@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from math import prod
 from typing import Literal
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.hierarchy import Hierarchy, independent
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import check_release
 from sdc.model.release import Release, sum_of_products
@@ -30,30 +28,42 @@ MAX_UTILITY = 1e300  # doubles end at 1.8e308; annealing computes with utilities
 class Weights:
     """What users ask for most counts more: the value of each sub-table.
 
-    variables   one weight a variable; a sub-table has the product of its variables' weights ...
+    variables   one weight a variable; a sub-table has the product of the weights of the variables that name it ...
     sub_tables  ... unless it is given a value of its own here
-    hierarchies  variables that are levels of one: a sub-table with two of them counts nothing, for it is known already
     """
 
     variables: tuple[Fraction, ...]
     sub_tables: tuple[tuple[SubTable, Fraction], ...] = ()
-    hierarchies: tuple[Hierarchy, ...] = ()
 
     @staticmethod
     def equal(variables: int) -> Weights:
         """Every sub-table counts 1: the utility is their number."""
         return Weights((Fraction(1),) * variables)
 
-    @cached_property
-    def corrections(self) -> tuple[tuple[SubTable, Fraction], ...]:
+    def corrections(self, schema: Schema) -> tuple[tuple[SubTable, Fraction], ...]:
         """What each sub-table with a value of its own counts beside the product of its variables' weights."""
-        products = ((t, prod(self.variables[v] for v in st.members(t))) for t, _ in self.sub_tables)
-        return tuple((t, own - product) for (t, product), (_, own) in zip(products, self.sub_tables, strict=True))
+        return tuple((t, own - self._product(t, schema)) for t, own in self.sub_tables)
 
-    def of_sub_table(self, subtable: SubTable) -> Fraction:
+    def _product(self, subtable: SubTable, schema: Schema) -> Fraction:
+        return prod((self.variables[v] for v in st.members(schema.telling(subtable))), start=Fraction(1))
+
+    def of_sub_table(self, subtable: SubTable, schema: Schema) -> Fraction:
         """What one sub-table counts."""
         own = dict(self.sub_tables).get(subtable)
-        return prod((self.variables[v] for v in st.members(subtable)), start=Fraction(1)) if own is None else own
+        return self._product(subtable, schema) if own is None else own
+
+    def flat(self, schema: Schema) -> Weights:
+        """Weights of the variables where levels are variables of their own, by which closed releases count the same.
+
+        Of an axis with levels all sets of these are counted then: prod (1 + w) over a variable and those that it tells
+        is 1 more than the sum of their own weights.
+        """
+        if schema.is_flat:
+            return self
+        told = (sum((self.variables[u] for u in st.members(coarser)), start=Fraction(1)) for coarser in schema.coarser)
+        weights = Weights(tuple(own / before for own, before in zip(self.variables, told, strict=True)))
+        own = ((t, weights.of_sub_table(t, schema.flat) + more) for t, more in self.corrections(schema))
+        return replace(weights, sub_tables=tuple(own))
 
     @staticmethod
     def of(
@@ -78,37 +88,38 @@ class Weights:
         return Weights(weights, tuple(sorted(by_subtable.items())))
 
 
-def sub_tables(release: Release) -> int:
-    """DU(R): the number of non-empty sub-tables ([KDSF] eq. 5)."""
-    return release.sub_tables
-
-
 def cells(release: Release, schema: Schema) -> int:
     """Cells of all non-empty sub-tables together: the sum of their products of numbers of categories.
 
     Exact, a Python integer; ReleaseError where the release names what the schema does not have.
     """
     check_release(release, schema)
-    return sum_of_products(release, schema.sizes) - 1
+    return sum_of_products(release, schema.sizes, schema) - 1
 
 
 def degrees_of_freedom(release: Release, schema: Schema) -> int:
     """Of the release's hierarchical log-linear model: the sum over non-empty sub-tables of prod (I_v - 1).
 
-    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4). ReleaseError as `cells`.
+    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4). A variable that tells
+    coarser levels adds what it has beyond the finest of these. ReleaseError as `cells`.
     """
     check_release(release, schema)
-    return sum_of_products(release, tuple(size - 1 for size in schema.sizes)) - 1
+    before = (st.members(schema.just_coarser(v)) for v in range(len(schema)))
+    free = (
+        size - max((schema.sizes[u] for u in told), default=1) for size, told in zip(schema.sizes, before, strict=True)
+    )
+    return sum_of_products(release, tuple(free), schema) - 1
 
 
-def weighted_sub_tables(release: Release, weights: Weights) -> float:
+def weighted_sub_tables(release: Release, weights: Weights, schema: Schema) -> float:
     """Sum of the values of the non-empty sub-tables, exact up to one rounding, so that ties are ties.
 
     The weights are of as many variables as the table has: IndexError where the release has more.
     """
-    counted = independent(release, weights.hierarchies)
-    total = sum_of_products(counted, weights.variables) - 1
-    return float(total + sum(correction for subtable, correction in weights.corrections if subtable in counted))
+    released = release.closed(schema)
+    total = sum_of_products(released, weights.variables, schema) - 1
+    own = weights.corrections(schema) if weights.sub_tables else ()
+    return float(total + sum(correction for subtable, correction in own if subtable in released))
 
 
 @dataclass(frozen=True)
@@ -126,11 +137,11 @@ class Demand:
             found[subtable] = found.get(subtable, Fraction(0)) + _weight(name, frequency, "demand for")
         return Demand(tuple(sorted(found.items())))
 
-    def added_to(self, weights: Weights) -> Weights:
+    def added_to(self, weights: Weights, schema: Schema) -> Weights:
         """The weights, where each request for a sub-table counts 1 more."""
         own = dict(weights.sub_tables)
-        own.update((t, weights.of_sub_table(t) + frequency) for t, frequency in self.requests)
-        return Weights(weights.variables, tuple(sorted(own.items())), weights.hierarchies)
+        own.update((t, weights.of_sub_table(t, schema) + frequency) for t, frequency in self.requests)
+        return Weights(weights.variables, tuple(sorted(own.items())))
 
     def served(self, release: Release) -> Fraction:
         """The share of the requests whose sub-table is released."""
@@ -159,18 +170,20 @@ def reconstruction(table: Table, known: Knowledge, *, stop: Stop = STOP, max_byt
     Where the closed form holds no cells are listed, and any number of them is allowed. Raises as `ipf.fit`.
     """
     known.check_is_of(table)
+    number = table.schema.cells
+    table, known = table.flat, known.flat  # every level a variable of its own
     marginals = marginals_of(table, known)
     tree = tree_of(table.schema, marginals, known.zeros)
     if tree is None:
         found = fit(table, known, stop=stop, max_bytes=max_bytes)
-        error = mean_squared_error(table, found)
+        error = _mean_squared_error(table, *_at(table, found), number)
         return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
     every = st.full(len(table.schema))
     # uniform over what the release does not have: each value v is v / spread in `spread` cells, which give v^2 / spread
     # to the sum of squares
     spread = prod(table.schema.sizes[v] for v in st.members(every & ~known.release.variables))
     at = expected(marginals, tree, table.codes, every) / float(spread)
-    error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread)
+    error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread, number)
     return Reconstruction(error, "closed form", 0, 0.0, True)
 
 
@@ -179,6 +192,7 @@ class Utility:
     """DU(R) in every way: `weighted` where there are weights, `served` where requests are known, a share of these."""
 
     release: Release
+    sub_tables: int
     cells: int
     degrees_of_freedom: int
     weighted: float | None
@@ -189,8 +203,8 @@ class Utility:
     def facts(self) -> dict[str, float | int | str | bool]:
         """Names and plain values, floats of the reconstruction to 9 digits: the last ones may depend on the machine."""
         facts: dict[str, float | int | str | bool] = {
-            "sub_tables": self.release.sub_tables,
-            "sub_tables_with_total": self.release.sub_tables_with_total,
+            "sub_tables": self.sub_tables,
+            "sub_tables_with_total": self.sub_tables + 1,
             "cells": self.cells,
             "degrees_of_freedom": self.degrees_of_freedom,
         }
@@ -226,24 +240,29 @@ def utility_of(
         found = reconstruction(table, known, stop=stop, max_bytes=max_bytes)
     except InputError as error:
         found = str(error)
-    release = known.release
-    weighted = None if weights == Weights.equal(len(table.schema)) else weighted_sub_tables(release, weights)
+    release, schema = known.release, table.schema
+    weighted = None if weights == Weights.equal(len(schema)) else weighted_sub_tables(release, weights, schema)
     served = float(demand.served(release)) if demand.requests else None
-    size, freedom = cells(release, table.schema), degrees_of_freedom(release, table.schema)
-    return Utility(release, size, freedom, weighted, found, served)
+    size, freedom = cells(release, schema), degrees_of_freedom(release, schema)
+    return Utility(release, release.sub_tables(schema), size, freedom, weighted, found, served)
 
 
 def mean_squared_error(table: Table, found: Fit) -> float:
     """Squared differences between counts and expected counts, in records squared, per cell of the full table."""
-    return _mean_squared_error(table, found.at(table.codes), float(np.square(found.values).sum()) / found.spread)
+    return _mean_squared_error(table, *_at(table, found), table.schema.cells)
 
 
-def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_squares: float) -> float:
+def _at(table: Table, found: Fit) -> tuple[Values, float]:
+    """What a fit expects at the non-zero cells, and the sum of squares of what it expects of all."""
+    return found.at(table.codes), float(np.square(found.values).sum()) / found.spread
+
+
+def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_squares: float, cells: int) -> float:
     """From the expected counts at the non-zero cells, and the sum of squares of all: elsewhere the count is 0."""
     # two sums that are nearly equal: their difference may come out below 0
     elsewhere = max(0.0, sum_of_all_squares - float(np.square(expected_counts).sum()))
     here = float(np.square(table.counts - expected_counts).sum())
-    return (here + elsewhere) / table.schema.cells
+    return (here + elsewhere) / cells
 
 
 def _variable(name: str, schema: Schema) -> int:

@@ -2,7 +2,8 @@
 
 Under a decomposable release E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, (x)_r = x (x - 1) ... (x - r + 1), and
 Pr(f = k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!. Partial sums are in turn too large and too small (Bonferroni).
-Categories of variables in no clique are equally likely, each record on its own: then (f)_r is divided by their cells^r.
+Categories that no clique tells apart are equally likely, each record on its own: then (f)_r is divided by cells^r, of
+those that an at-risk cell shares its marginal cell with.
 """
 
 from collections import namedtuple
@@ -11,10 +12,12 @@ from fractions import Fraction
 from math import comb, exp, factorial, log, prod
 from typing import Any
 
+import numpy as np
+
 from sdc import run_format as names
 from sdc.verify.proof import Array, EvidenceFolder, SubTable
 
-# (n,) marginal counts of each, at the at-risk cells; cells of the variables in no clique, all as probable
+# (n,) marginal counts of each, at the at-risk cells; as many cells as no clique tells it from, all as probable
 _Tree = namedtuple("_Tree", "cliques separators uncovered")
 EQUAL = Fraction(1, 10**9)  # a probability is above another one where it is so by more than this
 ALPHA = 0.5  # of the law released, which depends on none
@@ -28,7 +31,6 @@ def check_limit(
     Each claim that does not hold becomes a failure.
     """
     cliques, separators = _junction_tree(release)
-    uncovered = evidence.essential - frozenset().union(*cliques)
     decomposable = evidence.holds(
         (f"the limit on the posterior is of the law {limit['law']}, not released", limit["law"] != "released"),
         *evidence.tree_faults(cliques, separators, release, frozenset(evidence.categories), "frontier sub-table"),
@@ -36,7 +38,8 @@ def check_limit(
     if not decomposable:
         return 0, False
     at_cliques, at_separators = ([evidence.at_risk(s) for s in sets] for sets in (cliques, separators))
-    cells = prod(len(evidence.categories[v]) for v in uncovered)
+    spread = evidence.spread(frozenset().union(*cliques), frozenset(evidence.categories))
+    cells = np.prod([np.ones_like(evidence.small, object), *(each.astype(object) for each in spread)], axis=0)
     tree = _Tree(at_cliques, at_separators, cells)
     threshold, most = limit["threshold"], limit["max_probability"]
     above = len(_above(evidence.small, tree, threshold))
@@ -93,7 +96,7 @@ def _above(counts: Array, tree: _Tree, threshold: float) -> list[int]:
     """The cells whose true count is more probable than the threshold."""
     least, cells = Fraction(threshold) + EQUAL, range(len(counts))
     cliques, separators = ([[int(n[k]) for n in sets] for k in cells] for sets in tree[:2])
-    return [k for k in cells if _is_above(int(counts[k]), cliques[k], separators[k], tree.uncovered, least)]
+    return [k for k in cells if _is_above(int(counts[k]), cliques[k], separators[k], tree.uncovered[k], least)]
 
 
 def _is_above(count: int, clique: list[int], separator: list[int], uncovered: int, least: Fraction) -> bool:

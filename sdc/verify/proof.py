@@ -4,6 +4,10 @@ A feasible table, non-negative integers with the true released marginals and 0 w
 cell can move. The release splits at released separators: feasible tables of the components fit together in every way
 ([DKS], reducible models). Those of a component are given as differences from its true marginal table, or exist by [DKS]
 theorem 1: explicit bounds under a decomposable release that contains the published one are reached.
+
+A variable may be a level of another one, its axis: whoever has that has the level too. So sub-tables are closed when
+they are read, and both theorems are of axes and levels alike. That each category is in one group is a structural zero
+within the component that has the axis, and within the clique that has all that the cover has of it.
 """
 
 import hashlib
@@ -25,13 +29,21 @@ from sdc import run_format as names
 Array = NDArray[Any]
 SubTable = frozenset[str]
 Fault = tuple[str, Any]  # what is wrong, and whether it is
-Cells = dict[str, Array]  # the codes of each variable, a cell a row
+Cells = dict[str, Array]  # the codes of each variable and of the levels that it tells, a cell a row
 Claims = namedtuple("Claims", "table small_count min_width release separators parts")  # those of a certificate
 # difference of[e] changes cells[e] by changes[e]
 ComponentProof = namedtuple("ComponentProof", "variables cover of cells changes")
-Variable = namedtuple("Variable", "name categories")
-Schema = namedtuple("Schema", "variables")  # the digest of a table is over how these two print
+Coarser = namedtuple("Coarser", "axis groups")  # of each category of the axis the level's
+Schema = namedtuple("Schema", "variables")  # the digest of a table is over how these print
 AGAIN, MAX_TOTAL = "run the build again", 1 << 53
+
+
+class Variable(namedtuple("Variable", "name categories of")):
+    """An axis, of None, or a level."""
+
+    def __repr__(self) -> str:
+        level = "" if self.of is None else f", of={self.of!r}"
+        return f"Variable(name={self.name!r}, categories={self.categories!r}{level})"
 
 
 class EvidenceFolder:
@@ -76,16 +88,17 @@ class EvidenceFolder:
     def read_table(self, small_count: int) -> None:
         """The table, counted again from its parts, and its at-risk cells: 0 < count <= small count."""
         recorded = self.read_json(names.TABLE, names.SCHEMA, version=names.TABLE_FORMAT)
-        variables = tuple(Variable(v["name"], tuple(v["categories"])) for v in recorded["variables"])
-        listed, self.categories = [part["name"] for part in recorded["parts"]], dict(variables)
+        variables = tuple(map(variable_of, recorded["variables"]))
+        listed, self.categories = [part["name"] for part in recorded["parts"]], {v: c for v, c, _ in variables}
+        self.axes = {v: c for v, c, of in variables if of is None}
         parts = [self.read_columns(names.TABLE, name) for name in listed]
         self.path, sizes = self.folder / names.TABLE, [(part["cells"], part["total"]) for part in recorded["parts"]]
         check({path.name for path in self.path.glob(names.PARTS)} <= {*listed}, "it has a part that is not recorded")
-        check(all([*part] == [*self.categories, names.COUNT] for part in parts), "columns are not the variables")
-        check(all(len(c) == len({*c}) <= 1 << 16 for _, c in variables), "a variable has a category twice")
-        self.table = {v: np.concatenate([codes_of(part[v], c) for part in parts]) for v, c in variables}
+        check(all([*part] == [*self.axes, names.COUNT] for part in parts), "columns are not the variables")
+        check(all(len(c) == len({*c}) <= 1 << 16 for _, c, _ in variables), "a variable has a category twice")
+        self.table = {v: np.concatenate([codes_of(part[v], c) for part in parts]) for v, c in self.axes.items()}
         known = min(map(np.min, self.table.values())) >= 0
-        check(known and len(variables) == len(self.table) < 64, "a category is unknown or a variable occurs twice")
+        check(known and len(variables) == len(self.categories) < 64, "a category is unknown or a variable occurs twice")
         self.table = {v: codes.astype("<u2") for v, codes in self.table.items()}
         pa.default_memory_pool().release_unused()
         counts = [numbers_of(part[names.COUNT], pa.int64()) for part in parts]
@@ -98,15 +111,69 @@ class EvidenceFolder:
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
         told = (recorded["cells"], recorded["total"])
         check(told == (len(self.counts), self.total), f"its parts come to others than the cells and the total {told}")
+        self.read_levels(variables)
+        self.table = self.with_levels(self.table)
         self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
         sha = hashlib.sha256(repr(Schema(variables)).encode())
-        for array in (np.stack([*self.table.values()], axis=1), self.counts.astype("<i8")):
+        for array in (np.stack([self.table[v] for v in self.axes], axis=1), self.counts.astype("<i8")):
             sha.update(array.data)
         self.digest = sha.hexdigest()
         check(self.digest == recorded["digest"], f"its digest is {self.digest[:12]}, not {recorded['digest'][:12]}")
         # a variable of one category changes no marginal: nobody needs it in a clique
-        self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c in variables if len(c) > 1)
+        self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c, _ in variables if len(c) > 1)
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
+
+    def read_levels(self, variables: tuple[Variable, ...]) -> None:
+        """Which group of a level each category of its axis is in, and what each variable tells: itself, coarser levels.
+
+        Of each axis levels are different partitions, and what two of them tell together is a level or the axis.
+        """
+        self.groups, self.told = dict[str, Array](), dict[str, SubTable]()
+        families = {axis: [axis] for axis in self.axes}
+        for v, categories, of in variables:
+            axis, groups = of or (v, range(len(categories)))
+            is_whole = axis in self.axes and len(groups) == len(self.axes[axis])
+            check(is_whole and {*groups} == {*range(len(categories))}, f"the level {v!r} is no partition of an axis")
+            self.groups[v] = np.array(groups, "<u2")
+            families[axis] += [v] * (v != axis)
+        for axis, family in families.items():
+            both = {(v, u): blocks_of([self.groups[v], self.groups[u]]) for v in family for u in family}
+            own = [both[v, v] for v in family]
+            is_known = all(own.count(blocks) == 1 for blocks in both.values())
+            check(is_known, f"two levels of {axis!r} are the same, or what they tell together is no level")
+            self.told |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
+
+    def closed(self, subtable: SubTable) -> SubTable:
+        """With all that it tells: of each axis what the coarsest variable tells that tells all that it has."""
+        found = subtable
+        for family in (self.told[axis] for axis in self.axes):
+            if own := subtable & family:
+                found |= min((self.told[v] for v in family if own <= self.told[v]), key=len)
+        return found
+
+    def telling(self, subtable: SubTable) -> list[str]:
+        """Its variables without the levels that others of it tell, in order."""
+        told = frozenset[str]().union(*(self.told[v] - {v} for v in subtable))
+        return [v for v in self.categories if v in subtable - told]
+
+    def group(self, fine: str, level: str) -> Array:
+        """(categories of the first,) codes of a level that it tells."""
+        found = np.empty(len(self.categories[fine]), "<u2")
+        found[self.groups[fine]] = self.groups[level]
+        return found
+
+    def with_levels(self, cells: Cells) -> Cells:
+        """Cells, of each axis one variable at most, with the levels that these tell."""
+        pairs = ((v, fine) for v in self.categories for fine in cells if v in self.told[fine])
+        return {v: cells[v] if v == fine else self.group(fine, v)[cells[fine]] for v, fine in pairs}
+
+    def spread(self, covered: SubTable, among: SubTable) -> Iterator[Array]:
+        """(n,) of each axis how many of its categories have what is covered of it in common with the at-risk cell."""
+        for v in self.telling(among):
+            if v not in covered:
+                levels = [self.group(v, level) for level in covered & self.told[v]]
+                block = keys_of(levels, np.zeros(len(self.categories[v]), np.int64))
+                yield np.bincount(block)[block][self.cells[v]]
 
     def read_zeros(self, patterns: Any, variables: tuple[Variable, ...]) -> None:
         """The cells that are known to be impossible, none of them with a record."""
@@ -117,11 +184,11 @@ class EvidenceFolder:
         check(known and not self.impossible(self.table).any(), "a structural zero is of no cell or has records")
 
     def subtables(self, listed: Any, among: Iterable[str]) -> list[SubTable]:
-        """Of lists of variables; ValueError for one that is not among those given."""
+        """Of lists of variables, closed; ValueError for one that is not among those given."""
         check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
         unknown = {str(v) for subtable in listed for v in subtable} - {*among}
         check(not unknown, f"unknown variable {min(unknown, default='')!r}, the table has {', '.join(among)}")
-        return [frozenset(subtable) for subtable in listed]
+        return [self.closed(frozenset(subtable)) for subtable in listed]
 
     def claims(self) -> Claims:
         """The certificate, with its differences."""
@@ -143,15 +210,15 @@ class EvidenceFolder:
                 variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0]
             )
         columns = self.read_columns(names.ASSESSMENT, names.DIFFERENCES.format(number))
-        own = names.variable_columns(inside, names.OF_DIFFERENCES)
+        own = names.variable_columns(self.telling(variables), names.OF_DIFFERENCES)
         check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
         of, changes = (numbers_of(columns[name], pa.int64()) for name in names.OF_DIFFERENCES)
-        cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in inside}
-        check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in inside), "a code is unknown")
+        cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in own}
+        check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in own), "a code is unknown")
         check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
         check(size_of(of) == claimed, f"{self.path.name} has {size_of(of)} differences, {claimed} are claimed")
         self.path = self.path.with_name(names.CERTIFICATE)
-        return ComponentProof(variables, tree, of, cells, changes)
+        return ComponentProof(variables, tree, of, self.with_levels(cells), changes)
 
     def proven(self, claims: Claims) -> tuple[Array, Array]:
         """(n,) the lowest and the highest count of each at-risk cell that feasible tables reach.
@@ -179,18 +246,20 @@ class EvidenceFolder:
         """The same of their marginal cells in a component, by its differences and its cover."""
         cover, cells, kept = part.cover, part.cells, self.feasible(part, release)
         # one grouping of at-risk cells and changed cells: the least and the largest value of each is what is reached
-        columns = [np.append(self.cells[v], cells[v][kept]) for v in cells]
+        columns = [np.append(self.cells[v], cells[v][kept]) for v in self.telling(part.variables)]
         after = (self.at(part.variables, cells) + part.changes)[kept]
         values = np.append(self.at_risk(part.variables), after)
         low, high = (folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
         if not cover or not self.holds(*self.tree_faults(cover[0], cover[1], release, part.variables, "clique")):
             return low, high
-        # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if a variable is in no clique
+        # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if another cell is the same to
+        # all cliques: that may have all records
         lower, upper = -sum((self.at_risk(s) for s in cover[1]), 0 * self.small), self.small + self.total
         for clique in cover[0]:
             at_clique = self.at_risk(clique)
             lower, upper = lower + at_clique, np.minimum(upper, at_clique)
-        lower = np.maximum(lower, 0) * (self.essential & part.variables <= frozenset().union(*cover[0]))
+        spread = self.spread(frozenset().union(*cover[0]), part.variables)
+        lower = np.maximum(lower, 0) * np.all([categories == 1 for categories in spread], axis=0)
         return np.minimum(low, lower), np.maximum(high, upper)
 
     def feasible(self, part: ComponentProof, release: set[SubTable]) -> Array:
@@ -200,12 +269,13 @@ class EvidenceFolder:
         bad = (changes < -self.total) | (changes > self.total)
         after = self.at(variables, cells) + np.where(bad, 0, changes)
         bad |= (after < 0) | (self.impossible(cells) & (after != 0))
-        bad |= folded(np.add, cells.values(), of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
+        whole = [cells[v] for v in self.telling(variables)]
+        bad |= folded(np.add, whole, of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
         if len(of) * self.total >= 1 << 63:
             changes = changes.astype(object)  # Python's integers, for sums that might wrap around
         for element in release:
             if not any(element < other for other in release):
-                bad |= folded(np.add, [cells[v] for v in element], of, changes) != 0
+                bad |= folded(np.add, [cells[v] for v in self.telling(element)], of, changes) != 0
         wrong = np.unique(of[bad])
         which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
         what = "a count below zero, a record in an impossible cell, or a released marginal that changes"
@@ -223,6 +293,11 @@ class EvidenceFolder:
             yield f"{named}, which is within none of them", not is_within(shared, cliques[:j])
         for s in release:
             yield f"the released {self.label(s)} is within no {what}", not is_within(s & self.essential, cliques)
+        for axis in self.axes:
+            # levels of which none tells the other: apart they could say of a record what no category has
+            levels = self.told[axis].intersection(frozenset[str]().union(*cliques))
+            is_apart = len(levels) > 1 and not is_within(levels, cliques)
+            yield f"the levels {' and '.join(self.telling(levels))} of {axis} are within no {what}", is_apart
         # whole: a feasible table of a part that lacks one of its variables may have records in impossible cells
         for zero in self.zeros:
             named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in zero[v])}" for v in zero)
@@ -231,17 +306,17 @@ class EvidenceFolder:
 
     def at_risk(self, subtable: SubTable) -> Any:
         """(n,) the marginal's counts at the at-risk cells."""
-        return folded(np.add, [self.table[v] for v in subtable], 0 * self.counts, self.counts)[self.rows]
+        return folded(np.add, [self.table[v] for v in self.telling(subtable)], 0 * self.counts, self.counts)[self.rows]
 
     def at(self, subtable: SubTable, cells: Cells) -> Any:
         """(n,) the marginal's counts at the cells."""
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
-        columns = [np.append(self.table[v], cells[v]) for v in subtable]
+        columns = [np.append(self.table[v], cells[v]) for v in self.telling(subtable)]
         return folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
 
     def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
         """Its non-zero cells by names, in order, and their counts."""
-        kept = {v: self.table[v] for v in self.categories if v in subtable}
+        kept = {v: self.table[v] for v in self.telling(subtable)}
         group = keys_of(kept.values(), 0 * self.counts)
         rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
         rows[group] = np.arange(len(group))  # of each cell some row
@@ -256,7 +331,7 @@ class EvidenceFolder:
         return np.any([np.zeros_like(next(iter(cells.values())), np.bool_), *excluded], axis=0)
 
     def label(self, subtable: SubTable) -> str:
-        return "*".join(v for v in self.categories if v in subtable) or "(total)"
+        return "*".join(self.telling(subtable)) or "(total)"
 
 
 def keys_of(columns: Iterable[Array], key: Array) -> Array:
@@ -282,6 +357,12 @@ def size_of(group: Array) -> int:
     return int(group.max(initial=-1)) + 1
 
 
+def blocks_of(levels: list[Array]) -> bytes:
+    """A partition of an axis: of each category the first one that has the same groups."""
+    _, first, block = np.unique(keys_of(levels, 0 * levels[0].astype(np.int64)), return_index=True, return_inverse=True)
+    return first[block].tobytes()
+
+
 def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
     return any(subtable <= other for other in others)
 
@@ -289,6 +370,12 @@ def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
 def patterns_of(listed: Any) -> Any:
     """Structural zeros, each (variable, codes) once and in order."""
     return tuple(sorted({tuple(sorted((v, tuple(sorted({*codes}))) for v, codes in pattern)) for pattern in listed}))
+
+
+def variable_of(recorded: Any) -> Variable:
+    of = recorded.get("of")
+    level = None if of is None else Coarser(of["axis"], tuple(of["groups"]))
+    return Variable(recorded["name"], tuple(recorded["categories"]), level)
 
 
 def check(holds: Any, what: str) -> None:

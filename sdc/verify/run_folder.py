@@ -314,7 +314,7 @@ def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> Non
     """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
     public, has_counts = _published(evidence)
     hidden = _hidden(evidence)
-    own = claims._replace(release=[element - hidden for element in claims.release])
+    own = claims._replace(release=[evidence.closed(element - hidden) for element in claims.release])
     _check_same_release(evidence, own, what, public if has_counts else [*public, *own.release])
 
 
@@ -349,8 +349,8 @@ def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str,
     if not evidence.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
         return None
     methods = () if told is None else names.METHOD_OF.values()
-    own = names.variable_columns(evidence.categories, [*names.OF_CELLS, *methods])
-    other = [codes_of(columns[own[v]], c) != evidence.cells[v] for v, c in evidence.categories.items()]
+    own = names.variable_columns(evidence.axes, [*names.OF_CELLS, *methods])
+    other = [codes_of(columns[own[v]], c) != evidence.cells[v] for v, c in evidence.axes.items()]
     exact = columns[names.EXACT].to_numpy() if cells else outer_low.astype(bool)
     for what, flags in {
         "is not the cell in that row": np.any(other, axis=0),
@@ -419,13 +419,13 @@ def _check_witnesses(
     """The cells that are named are among those that decide, with their bounds, and as many as can be named."""
     number, listed = min(int(telling.sum()), MAX_LISTED), dict[tuple[str, ...], dict[str, Any]]()
     for k in np.flatnonzero(telling):
-        cell = tuple(categories[evidence.cells[v][k]] for v, categories in evidence.categories.items())
+        cell = tuple(categories[evidence.cells[v][k]] for v, categories in evidence.axes.items())
         outer_low, inner_low, count, inner_high, outer_high = (int(end[k]) for end in ends.values())
         listed[cell] = {"count": count, "outer": [outer_low, outer_high], "inner": [inner_low, inner_high]}
     wrong = [
         witness
         for witness in witnesses
-        if listed.get(tuple(witness["cell"].get(v) for v in evidence.categories))
+        if listed.get(tuple(witness["cell"].get(v) for v in evidence.axes))
         != {key: witness[key] for key in ("count", "outer", "inner")}
     ]
     named = {tuple(witness["cell"].values()) for witness in witnesses}
@@ -436,5 +436,5 @@ def _check_witnesses(
 
 
 def _cell(evidence: EvidenceFolder, k: int, low: Array, high: Array) -> str:
-    named = " ".join(f"{v}={categories[evidence.cells[v][k]]}" for v, categories in evidence.categories.items())
+    named = " ".join(f"{v}={categories[evidence.cells[v][k]]}" for v, categories in evidence.axes.items())
     return f"{named}: count {evidence.small[k]}, values {low[k]} to {high[k]} proven"

@@ -52,13 +52,13 @@ def read_totals(evidence: EvidenceFolder) -> Totals:
 
 def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
     columns = evidence.read_columns(names.WEIGHTED, names.PAIRS)
-    own = names.variable_columns(evidence.categories, names.OF_PAIRS)
+    own = names.variable_columns(evidence.axes, names.OF_PAIRS)
     of, changes, shifts = (numbers_of(columns[name], pa.int64()) for name in names.OF_PAIRS)
-    cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in evidence.categories}
-    check(all(cells[v].max(initial=0) < len(c) for v, c in evidence.categories.items()), "a code is unknown")
+    cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in evidence.axes}
+    check(all(cells[v].max(initial=0) < len(c) for v, c in evidence.axes.items()), "a code is unknown")
     check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
     check(size_of(of) == claimed, f"it has {size_of(of)} pairs, {claimed} are claimed")
-    return Pairs(of, cells, changes, shifts)
+    return Pairs(of, evidence.with_levels(cells), changes, shifts)
 
 
 def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTable], min_width: int) -> None:
@@ -81,7 +81,7 @@ def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTabl
     good = np.isin(pairs.of, bad, invert=True)
     evidence.holds((f"{len(bad)} feasible pairs of counts and totals are none", len(bad)))
     # one grouping of at-risk cells and changed cells, as of the counts alone
-    columns = [np.append(evidence.cells[v], pairs.cells[v][good]) for v in evidence.categories]
+    columns = [np.append(evidence.cells[v], pairs.cells[v][good]) for v in evidence.axes]
     after = (evidence.at(whole, pairs.cells) + pairs.changes)[good]
     values, cells = np.append(evidence.small, after), len(evidence.small)
     low, high = (folded(f, columns, 0 * values, values)[:cells] for f in (np.minimum, np.maximum))
@@ -91,11 +91,11 @@ def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTabl
 
 def _weighs(evidence: EvidenceFolder, totals: Totals) -> Array:
     """(entries,) whether so many records can have this total, each within the ranges of its categories."""
-    pairs, whole = totals.pairs, evidence.categories
-    counts = (evidence.at(frozenset(whole), pairs.cells) + pairs.changes).astype(object)
-    after = _at(evidence, totals.weights, [*whole], pairs.cells) + pairs.shifts.astype(object)
+    pairs, axes = totals.pairs, evidence.axes
+    counts = (evidence.at(frozenset(axes), pairs.cells) + pairs.changes).astype(object)
+    after = _at(evidence, totals.weights, [*axes], pairs.cells) + pairs.shifts.astype(object)
     low, high = np.zeros(len(counts), np.int64), np.full(len(counts), MAX_TOTAL)
-    for v, categories in whole.items():
+    for v, categories in axes.items():
         least, largest = np.full(len(categories), MAX_TOTAL), np.zeros(len(categories), np.int64)
         np.minimum.at(least, evidence.table[v], totals.least)
         np.maximum.at(largest, evidence.table[v], totals.largest)
@@ -112,7 +112,7 @@ def _shows_the_same(evidence: EvidenceFolder, totals: Totals) -> Array:
         shifts = shifts.astype(object)  # for sums that might wrap around
     same = np.ones(len(of), np.bool_)
     for subtable in totals.of:
-        kept = [v for v in evidence.categories if v in subtable]
+        kept = evidence.telling(subtable)
         own = _at(evidence, totals.weights, kept, cells)
         moved = own + folded(np.add, [cells[v] for v in kept], of, shifts)
         same &= (_rounded(own, totals.base) == _rounded(moved, totals.base)).astype(np.bool_)
@@ -136,7 +136,7 @@ def published_totals(evidence: EvidenceFolder, totals: Totals, subtable: SubTabl
     """What a file has to say of a sub-table whose totals go out: of each cell with records, in order."""
     path: Path = evidence.path
     check(subtable in totals.of, f"{path} has totals of weights, which were not judged")
-    kept = [evidence.table[v] for v in evidence.categories if v in subtable]
+    kept = [evidence.table[v] for v in evidence.telling(subtable)]
     sums = folded(np.add, kept, 0 * totals.weights, totals.weights)
     group = keys_of(kept, 0 * totals.weights)
     _, first = np.unique(group, return_index=True)

@@ -71,7 +71,7 @@ def choose(
     waiting = [subtable for subtable in knowledge.release.frontier if subtable]
     while waiting:
         refused = search.add(_in_order(waiting, table))
-        below = {child for subtable in refused for child in st.children(subtable) if child}
+        below = {child for subtable in refused for child in st.children(subtable, table.schema) if child}
         waiting = [child for child in st.maximal(below) if not search.has(child)]
     totals = search.known.totals
     withheld = tuple(subtable for subtable in knowledge.release.frontier if subtable not in totals)
@@ -99,11 +99,7 @@ def _cells(table: Table, criterion: Criterion) -> np.ndarray:
 
 def _in_order(subtables: Sequence[SubTable], table: Table) -> list[SubTable]:
     """Few variables first, then few cells, then by number."""
-    return sorted(subtables, key=lambda t: (st.dimension(t), _space(t, table), t))
-
-
-def _space(subtable: SubTable, table: Table) -> int:
-    return table.schema.keys.keep(st.members(subtable)).cells
+    return sorted(subtables, key=lambda t: (st.ways(t, table.schema), st.cells(t, table.schema), t))
 
 
 class _Search:
@@ -128,7 +124,7 @@ class _Search:
         self._pool, self._hard = pool, np.zeros(len(pool), np.int64)
         self._row = table.schema.keys.matching(_cells(table, criterion), pool.cells)  # at-risk cell of each entry
         self._of = np.zeros(0, np.int64)  # of each pair, the difference it was lifted from
-        self.pairs = Pairs.none(len(table.schema))
+        self.pairs = Pairs.none(len(table.schema.axes))
 
     def has(self, subtable: SubTable) -> bool:
         """Whether it was judged, or its totals add up from some that are out."""
@@ -190,7 +186,7 @@ def _pool(table: Table, knowledge: Knowledge, criterion: Criterion, proof: Proof
     """Differences from the whole table: the proof's where it is of the whole, and what walks find for other cells."""
     full = st.full(len(table.schema))
     parts = [part.differences for part in proof.parts if part.variables == full]
-    pool = Differences.concatenated([Differences.none(len(table.schema)), *parts])
+    pool = Differences.concatenated([Differences.none(len(table.schema.axes)), *parts])
     pool = pool.rows(pool.feasible(table, knowledge))
     for shift in (Shift.DOWN, Shift.UP, Shift.MORE_DOWN, Shift.MORE_UP):
         units = list(_walks(table, knowledge, criterion, pool, shift))

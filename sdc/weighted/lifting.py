@@ -47,7 +47,7 @@ def lift(table: Table, unit: LiftUnit) -> Lifted:
     found = [lifter.pair(cells, changes) for cells, changes in unit.differences]
     # of those the solver has no doubt of: the rest is decided in integers
     held = np.array([pair is not None for pair in found], np.bool_)
-    pairs = Pairs.concatenated([Pairs.none(len(table.schema)), *(pair for pair in found if pair is not None)])
+    pairs = Pairs.concatenated([Pairs.none(len(table.schema.axes)), *(pair for pair in found if pair is not None)])
     good = pairs.feasible(table, unit.weights, known)
     held[held] = good
     return Lifted(pairs.rows(good), held)
@@ -122,8 +122,9 @@ class _Lifter:
 
         of, start, low, high = list[Counts](), 0, list[Counts](), list[Counts]()
         for totals in self._totals:
-            first, group = totals.space.distinct(cells[:, totals.kept])
-            own = totals.at(cells[first][:, totals.kept])
+            marginal_cells = self._table.schema.marginal_cells(cells, totals.subtable)
+            first, group = totals.space.distinct(marginal_cells)
+            own = totals.at(marginal_cells[first])
             least = rounded(own, self._known.base) - self._known.base // 2
             # half-open: what is rounded up from the end belongs to the next
             low.append(least - own)
@@ -141,17 +142,17 @@ class _Totals:
     """The totals of a marginal, found by their keys."""
 
     def __init__(self, truth: Table, subtable: SubTable) -> None:
-        kept = st.members(subtable)
-        self.kept, self.space = list(kept), truth.schema.keys.keep(kept)
+        self.subtable = subtable
+        self.space = truth.schema.space(st.members(truth.schema.telling(subtable)))
         codes, self._totals = np.zeros((1, 0), np.uint16), np.array([truth.total])
-        if kept:
+        if subtable:
             marginal = truth.marginal(subtable)
             codes, self._totals = marginal.codes, marginal.counts
         # a key for each, ascending as the cells are; beyond 62 bits there is none, and no such sub-table is published
         self._keys = self.space.pack(codes)
 
     def at(self, cells: Codes) -> Counts:
-        """(n,) of each of (n, variables of the sub-table) cells; 0 where no record is."""
+        """(n,) of each of (n, axes of the sub-table) cells; 0 where no record is."""
         keys = self.space.pack(cells)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._totals[place], 0)

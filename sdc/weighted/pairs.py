@@ -39,7 +39,7 @@ class Pairs:
     """Several differences; each claims that the true table and the true totals of its cells plus it are feasible.
 
     start    (pairs + 1,) int64; pair p has the entries start[p]:start[p + 1]
-    cells    (entries, variables) uint16 codes, each cell once in a pair
+    cells    (entries, axes) uint16 codes, each cell once in a pair
     changes  (entries,) int64 of the counts
     shifts   (entries,) int64 of the totals of weights, in millionths
     """
@@ -56,10 +56,10 @@ class Pairs:
         return len(self.start) - 1
 
     @staticmethod
-    def none(variables: int) -> Pairs:
+    def none(axes: int) -> Pairs:
         """No pair."""
         nothing = np.zeros(0, np.int64)
-        return Pairs(np.zeros(1, np.int64), np.zeros((0, variables), np.uint16), nothing, nothing)
+        return Pairs(np.zeros(1, np.int64), np.zeros((0, axes), np.uint16), nothing, nothing)
 
     @staticmethod
     def concatenated(parts: Sequence[Pairs]) -> Pairs:
@@ -92,7 +92,7 @@ class Pairs:
         return Differences(start, self.cells[moved], self.changes[moved])
 
     def reached(self, table: Table, cells: Codes) -> Intervals:
-        """(n, 2) smallest and largest count of each of (n, variables) cells over the true table and these pairs."""
+        """(n, 2) smallest and largest count of each of (n, axes) cells over the true table and these pairs."""
         counts = table.count_at(cells)
         row = table.schema.keys.matching(cells, self.cells) if len(self.cells) else np.zeros(0, np.int64)
         hit = row >= 0
@@ -126,9 +126,10 @@ class Pairs:
         good = np.ones(len(self), np.bool_)
         truth = Table(table.schema, table.codes, weights.totals)
         for subtable in known.totals:
-            kept = list(st.members(subtable))
-            columns = np.concatenate([self.of[:, None], self.cells[:, kept]], axis=1)
-            first, group = KeySpace((max(1, len(self)), *(table.schema.sizes[v] for v in kept))).distinct(columns)
+            marginal_cells = table.schema.marginal_cells(self.cells, subtable)
+            sizes = table.schema.space(st.members(table.schema.telling(subtable))).sizes
+            columns = np.concatenate([self.of[:, None], marginal_cells], axis=1)
+            first, group = KeySpace((max(1, len(self)), *sizes)).distinct(columns)
             sums = np.zeros(len(first), np.int64)
             np.add.at(sums, group, self.shifts)
             moved = np.flatnonzero(sums)
@@ -139,10 +140,10 @@ class Pairs:
 
     def _known_cells(self, table: Table) -> Flags:
         """(pairs,) whether every cell is one of the table's, and none occurs twice, which would hide its total."""
-        beyond = (self.cells >= table.schema.sizes).any(axis=1)
+        beyond = (self.cells >= table.schema.keys.sizes).any(axis=1)
         inside = self.of[~beyond]
         columns = np.concatenate([inside[:, None], self.cells[~beyond]], axis=1)
-        first, _ = KeySpace((max(1, len(self)), *table.schema.sizes)).distinct(columns)
+        first, _ = KeySpace((max(1, len(self)), *table.schema.keys.sizes)).distinct(columns)
         good: Flags = np.bincount(inside[first], minlength=len(self)) == np.diff(self.start)
         return good
 

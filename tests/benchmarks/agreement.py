@@ -99,7 +99,7 @@ def random_table(random: np.random.Generator) -> tuple[Table, StructuralZeros]:
         return table, NO_ZEROS
     named = random.choice(len(sizes), 2, replace=False).tolist()
     zeros = StructuralZeros((tuple((v, (int(random.integers(0, sizes[v])),)) for v in named),))
-    occupied = ~zeros.contains(table.codes)
+    occupied = ~zeros.contains(table.codes, table.schema)
     return Table.of(schema, table.codes[occupied], table.counts[occupied]), zeros
 
 

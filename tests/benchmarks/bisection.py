@@ -51,8 +51,8 @@ def published() -> None:
         steps: list[SearchStep] = []
         found = sdc.bisection_release(czech(), NOTHING, min_width=width, on_step=steps.append)
         asked = ", ".join(f"{step.length} {'yes' if step.answer else 'no'} {step.min_width[0]}" for step in steps)
-        say(f"czech, width {width}: {found.release.sub_tables_with_total} sub-tables with the total; {asked}")
-        check(found.release.sub_tables_with_total == 60, "60 sub-tables with the total")
+        say(f"czech, width {width}: {found.sub_tables_with_total} sub-tables with the total; {asked}")
+        check(found.sub_tables_with_total == 60, "60 sub-tables with the total")
 
 
 def compared(name: str, width: int, workers: list[int]) -> list[list[object]]:
@@ -63,7 +63,7 @@ def compared(name: str, width: int, workers: list[int]) -> list[list[object]]:
         found, seconds, busy = measured(table, width, count)
         size = max((step.length for step in found.steps if step.answer), default=0)
         listed = sdc.critical_widths(table).number_reaching(width)
-        asked = [size, found.release.sub_tables, len(found.steps), f"{seconds:.1f}", f"{busy:.1f}"]
+        asked = [size, found.sub_tables, len(found.steps), f"{seconds:.1f}", f"{busy:.1f}"]
         rows.append([name, width, count, listed, *asked])
         steps.add(found.steps)
     check(len(steps) == 1, "the same questions and answers whatever the workers")

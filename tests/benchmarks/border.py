@@ -72,7 +72,7 @@ def check_widths(table: Table, found: CriticalWidths) -> None:
     sample = found.sub_tables[:: max(1, len(found) // SAMPLE)].tolist()
     for t in sample:
         check(found.of(t) == one_by_definition(table, t), f"critical width of {st.label(t, table.schema)}")
-    beyond = sorted({p for t in sample for p in st.parents(t, VARIABLES)} - set(found.sub_tables.tolist()))
+    beyond = sorted({p for t in sample for p in st.parents(t, table.schema)} - set(found.sub_tables.tolist()))
     for t in beyond[:: max(1, len(beyond) // SAMPLE)]:
         check(one_by_definition(table, t) < found.floor, f"{st.label(t, table.schema)} does not reach the floor")
 
@@ -90,12 +90,15 @@ def check_visited(table: Table, found: CriticalWidths) -> None:
     """What was visited is what was found and, one variable beyond some of it, the border; as many as were counted."""
     order = sweep_order(table.schema)
     place = np.argsort(order).tolist()
-    visited = renumbered(neighbours(renumbered(found.sub_tables, place), VARIABLES), order)
+    visited = renumbered(neighbours(renumbered(found.sub_tables, place), (st.full(VARIABLES),) * VARIABLES), order)
     check(found.visited == 1 + len(np.unique(visited)) == 1 + len(visited), "number visited")
     listed = set(found.sub_tables.tolist())
     check(listed <= {0, *visited.tolist()}, "what was found was visited")
     border = set(visited.tolist()) - listed
-    check(all(any(child in listed for child in st.children(t)) for t in border), "what is visited is on the border")
+    check(
+        all(any(child in listed for child in st.children(t, table.schema)) for t in border),
+        "what is visited is on the border",
+    )
 
 
 def peak_of_floor(folder: Path, floor: int) -> float:

@@ -85,7 +85,7 @@ def side_by_side(table: Table, release: Release, pinned: str) -> None:
         count = int(table.count_at(cell[None, :])[0])
         rows.append([len(rows) + 1, count, f"[{low}, {high}]", lp, mine * 1000, theirs * 1000, f"{ratios[-1]:.0f}"])
     header = ["cell", "count", "collapse", "HiGHS", "collapse ms", "HiGHS ms", "ratio"]
-    show(f"{release.sub_tables} sub-tables, two linear programs a cell ({pinned})", header, rows)
+    show(f"{release.sub_tables(table.schema)} sub-tables, two linear programs a cell ({pinned})", header, rows)
     say(f"  median ratio {statistics.median(ratios):.0f}; nan: not solved in {LP_SECONDS:.0f} s")
 
 
@@ -100,7 +100,7 @@ def most_exposed(table: Table, release: Release) -> Codes:
 
 def linear_programs(table: Table, release: Release, cell: npt.NDArray[np.uint16]) -> Program:
     """The cell's range over all tables of non-negative reals that collapse to the released counts at the cell."""
-    released = list(release)
+    released = release.views(table.schema)
     counts = [float(table.marginal_at(t, cell[None, :])[0]) if t else float(table.total) for t in released]
     limit = 2 * LP_SECONDS + STARTING_SECONDS
     nothing = (float("nan"), float("nan"), limit)

@@ -49,7 +49,7 @@ def decomposable_best(min_width: int) -> int:
     """Sub-tables of the best decomposable release of four annealing chains."""
     table = read_table(data_file("cps13.parquet"))
     asked = Inquiry(table, knows(table, NOTHING), MinWidth(SMALL_COUNT, min_width))
-    return DecomposableSearch(asked).run().release.sub_tables
+    return DecomposableSearch(asked).run().sub_tables
 
 
 def build(method: str, min_width: int, policy: str, folder: Path) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def annealing(table: Table) -> None:
 
 def simulatable(name: str, table: Table, min_width: int) -> None:
     rows = [
-        [method, str(find_release(table, NOTHING, method, min_width=min_width, steps=STEPS).release.sub_tables), "", ""]
+        [method, str(find_release(table, NOTHING, method, min_width=min_width, steps=STEPS).sub_tables), "", ""]
         for method in ("ordered", "decomposable")
     ]
     for share in (0.0, 0.05, 0.2):
@@ -132,7 +132,7 @@ def simulatable(name: str, table: Table, min_width: int) -> None:
 
 def _grown(table: Table, min_width: int, simulation: Simulation) -> int:
     asked = Inquiry(table, knows(table, NOTHING), MinWidth(2, min_width))
-    return SimulatableSearch(asked, simulation).run().release.sub_tables
+    return SimulatableSearch(asked, simulation).run().sub_tables
 
 
 if __name__ == "__main__":

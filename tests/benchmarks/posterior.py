@@ -79,7 +79,7 @@ def of_decomposable(name: str, table: Table, release: Release, cells: Codes) -> 
         own = laws[0].of(int(row))
         check(np.allclose(law[laws[0].first[row] :][: len(own)], own, atol=1e-9), f"cell {row}: another law")
     show(
-        f"{name}: {release.sub_tables} sub-tables, {len(cells):,} cells",
+        f"{name}: {release.sub_tables(table.schema)} sub-tables, {len(cells):,} cells",
         ["exact laws", "seconds", "ms a cell"],
         [
             ["compiled", exact, 1000 * exact / len(cells)],

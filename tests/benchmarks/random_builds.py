@@ -49,7 +49,11 @@ def one(random: np.random.Generator, number: int) -> str:
             run_all(build, IN_PROCESS)
         except SdcError as error:
             return refused(build, content, error, number)
-        found, released, certified = verify(build.folder.path), build.found.release.sub_tables, most_certified(build)
+        found, released, certified = (
+            verify(build.folder.path),
+            build.found.release.sub_tables(build.table.schema),
+            most_certified(build),
+        )
     if not found.verified or found.certified_cells != found.at_risk_cells:
         say(f"build {number}: {content}: {found.failures}, {found.uncertified}")
         return "FAULT: published and not verified"
@@ -75,7 +79,11 @@ def most_certified(build: Build) -> int:
     """
     widths, certified = build.widths, [step for step in build.found.steps if step.answer is True]
     listed = widths.reaching(build.criterion.min_width) or widths.sub_tables.tolist()
-    prefixes = [Release.of(listed[: step.length]).sub_tables for step in certified if step.phase == "bisection"]
+    prefixes = [
+        Release.of(listed[: step.length]).sub_tables(build.table.schema)
+        for step in certified
+        if step.phase == "bisection"
+    ]
     return max([0, *prefixes, *(step.length + len(step.added) for step in certified if step.phase != "bisection")])
 
 

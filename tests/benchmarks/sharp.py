@@ -117,7 +117,7 @@ def report(name: str, table: Table, release: Release, seconds: int, kept: dict[s
     took = time.process_time() - begun
     bounds = found.bounds
     open_, ends = bounds.rows(~bounds.exact), (bounds.outer == bounds.inner).sum(axis=0)
-    say(f"\n{name}: {release.sub_tables} sub-tables, budget {seconds} s, {took:.1f} s of the processor")
+    say(f"\n{name}: {release.sub_tables(table.schema)} sub-tables, budget {seconds} s, {took:.1f} s of the processor")
     say(f"  {bounds.exact.sum():,} of {len(bounds):,} cells sharp; lower ends {ends[0]:,}, upper ends {ends[1]:,}")
     if len(open_):
         inner, outer = np.median(open_.inner_width), np.median(open_.outer_width)

@@ -28,7 +28,7 @@ from sdc.model import subtable as st
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.risk.min_width import MinWidth
-from sdc.server.judge import Judge, surveyed
+from sdc.server.judge import Judge, one_way, surveyed
 from sdc.server.rules import Rule, rules_of
 from sdc.server.simulation import Queries, replayed
 from sdc.server.state import State
@@ -103,7 +103,7 @@ def checked(rule: str, numbers: range) -> Counted:
     rules = rules_of(rule_sets_of(rule, None)[rule])
     every = [(t, "all") for t in UPWARDS] if rule in NO_DEAD_ENDS else []
     for number in numbers:
-        asks = queries.asks(SEED, number)
+        asks = queries.asks(world.first.schema, SEED, number)
         asked = [asks(k, world.first) for k in range(LENGTH)] + every
         decided = replayed(world.judge.anew(), world.first, asked, rules)
         states = [world.first, *(decision.state for decision in decided)]
@@ -114,7 +114,7 @@ def checked(rule: str, numbers: range) -> Counted:
         frontier = world.frontier if number % EVERY else world.frontier_by_bounds
         found.wrong_frontiers += sum(set(state.unreleasable) != frontier(state.released) for state in states)
         found.not_maximal += world.can_grow(last)
-        found.ends[last.sub_tables] += 1
+        found.ends[last.sub_tables(world.first.schema)] += 1
         for state in [states[k] for k in LOOKED] if every else []:
             reached = [world.is_reached(state, t, rules) for t in range(64) if world.is_releasable(state.released, t)]
             found.reachable += len(reached)
@@ -130,10 +130,10 @@ class World:
         table = read_table(CZECH)
         truth = BruteForce(table, CRITERION)
         self.judge = Judge(table, knows(table, NOTHING), CRITERION)
-        self.first = surveyed(self.judge, State.first(6, Release.of(1 << v for v in range(6))))
+        self.first = surveyed(self.judge, State.first(table.schema, one_way(table.schema)))
         self.is_safe, self.frontier_by_bounds = truth.is_safe, cache(truth.unreleasable_frontier)
         self.frontier = cache(self._frontier)
-        self._below = [sum(1 << t for t in st.subsets(subtable)) for subtable in range(64)]
+        self._below = [sum(1 << t for t in st.submasks(subtable)) for subtable in range(64)]
         self._safe, self._unsafe = list[int](), list[int]()
 
     def can_grow(self, release: Release) -> bool:

@@ -78,7 +78,7 @@ def of_growth(table: Table) -> None:
         say(f"  {st.label(sub_table, table.schema)}, component of {st.dimension(part)}: {tail.bracket()}")
         for way, figures in tail.told.items():
             told[way] = [a + b for a, b in zip(told.get(way, [0] * len(figures)), figures, strict=True)]
-    title = f"growth to {found.release.sub_tables} sub-tables: what stopped {len({t for _, t in stopped})} of them"
+    title = f"growth to {found.sub_tables} sub-tables: what stopped {len({t for _, t in stopped})} of them"
     show(title, HEADER, [[way, *figures] for way, figures in told.items()])
 
 

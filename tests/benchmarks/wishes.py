@@ -48,12 +48,17 @@ def searched(name: str, breadth: int | None) -> tuple[str, set[str], float]:
     """One line about a search, the pairs that it has, and its seconds."""
     table, begin = FILES[name](), perf_counter()
     found = sdc.release(table, NOTHING, "ordered", min_width=MIN_WIDTH, breadth=breadth)
-    seconds, sizes = perf_counter() - begin, found.release.by_dimension
+    seconds, sizes = perf_counter() - begin, found.release.by_dimension(table.schema)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     some = " ".join(f"{size:5}" for size in sizes[2:7])
     cost = f"{len(found.steps):5} {seconds:8.1f} s {memory:6} MiB"
     line = f"{found.release.sub_tables:6} {some:36} {cost}  {found.reason or ''}"
-    pairs = {label for t in found.release if st.dimension(t) == 2 for label in [st.label(t, table.schema)]}
+    pairs = {
+        label
+        for t in found.release.views(table.schema)
+        if st.dimension(t) == 2
+        for label in [st.label(t, table.schema)]
+    }
     return line, pairs, seconds
 
 

@@ -66,7 +66,7 @@ def random_zeros(rng: np.random.Generator, table: Table) -> StructuralZeros:
     for _ in range(3):
         variables = np.flatnonzero(rng.random(len(table.schema)) < 0.6).tolist()
         pattern = tuple((v, (int(rng.integers(table.schema.sizes[v])),)) for v in variables)
-        if pattern and not StructuralZeros((pattern,)).contains(table.codes).any():
+        if pattern and not StructuralZeros((pattern,)).contains(table.codes, table.schema).any():
             found.append(pattern)
     return StructuralZeros(tuple(found))
 

@@ -138,7 +138,7 @@ def test_structural_zeros_against_enumeration(example: tuple[Table, Knowledge]) 
     without = collapse.bounds(table, knows(table, known.release), cells).outer
     low_to_high = [without[:, 0], outer[:, 0], sharp[:, 0], sharp[:, 1], outer[:, 1], without[:, 1]]
     assert (np.diff(low_to_high, axis=0) >= 0).all()
-    assert not outer[known.zeros.contains(cells)].any()
+    assert not outer[known.impossible(cells)].any()
 
 
 @given(small_tables(max_cells=32, max_size=2), hs.data())

@@ -49,7 +49,7 @@ def brute_force(table: Table, known: Knowledge) -> set[tuple[int, ...]]:
     for place, count in enumerate(table.count_at(cells).tolist()):
         for totals, group in zip(left, groups, strict=True):
             totals[group[place]] += count
-    possible = ~known.zeros.contains(cells)
+    possible = ~known.impossible(cells)
 
     def extended(counts: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if len(counts) == len(cells):
@@ -133,10 +133,10 @@ def count_in_margins(table: Table, release: Release) -> int:
     steps = np.zeros((1, 0), np.int64)
     for k, t in enumerate(free[:-1]):
         corner = sum(counts[cell] for cell in bits if st.is_within(t, cell))
-        most = min(sum(counts[c] for c in bits if st.is_within(s, c)) for s in st.subsets(t) if s in release)
+        most = min(sum(counts[c] for c in bits if st.is_within(s, c)) for s in st.submasks(t) if s in release)
         values = np.arange(-corner, most - corner + 1)
         steps = np.column_stack([np.repeat(steps, len(values), axis=0), np.tile(values, len(steps))])
-        on_t = np.array([[cell & t == c for cell in bits] for c in st.subsets(t)], np.int64)
+        on_t = np.array([[cell & t == c for cell in bits] for c in st.submasks(t)], np.int64)
         known = [j for j, s in enumerate(free[: k + 1]) if st.is_within(s, t)]
         steps = steps[(on_t @ counts + steps[:, known] @ (effect[known] @ on_t.T) >= 0).all(axis=1)]
     cells, last = counts + steps @ effect[:-1], effect[-1]

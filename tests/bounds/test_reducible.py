@@ -78,7 +78,7 @@ def test_structural_zeros_across_components() -> None:
         p
         for a in (0, 1)
         for f in (0, 1)
-        if not StructuralZeros((p := ((0, (a,)), (5, (f,))),)).contains(table.codes).any()
+        if not StructuralZeros((p := ((0, (a,)), (5, (f,))),)).contains(table.codes, table.schema).any()
     )
     zeros = StructuralZeros((pattern,))
     known, cells = knows(table, TWO_CYCLES, zeros), every_cell(table.schema)
@@ -86,7 +86,7 @@ def test_structural_zeros_across_components() -> None:
     bounds = reducible.bounds(table, known, cells)
     assert bounds.exact.all()
     assert (bounds.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
-    assert (bounds.outer[zeros.contains(cells)] == 0).all()
+    assert (bounds.outer[zeros.contains(cells, table.schema)] == 0).all()
 
 
 def test_nothing_released() -> None:

@@ -225,7 +225,10 @@ def test_the_published_release(config: Config) -> None:
     release, steps = build.found.release, build.found.steps
     schema = build.table.schema
     assert [st_names(element, schema.names) for element in release.frontier] == FRONTIER
-    assert (release.sub_tables, release.sub_tables_with_total) == (59, 60)
+    assert (
+        build.found.release.sub_tables(build.table.schema),
+        build.found.release.sub_tables_with_total(build.table.schema),
+    ) == (59, 60)
     assert {step.phase for step in steps} == {"everything", "growth"}
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
     assert (assessment["releasable"], assessment["min_width"], assessment["undecided_cells"]) == (True, [9, 9], 0)
@@ -422,7 +425,7 @@ def test_a_change_of_min_width_takes_table_and_widths_over(config: Config) -> No
     for name in ("table", "widths"):
         assert contents(second.folder.stage(name)) == contents(first.folder.stage(name))
     assert second.found[0] != first.found[0]
-    assert second.found[0].sub_tables_with_total < 60
+    assert second.found[0].sub_tables_with_total(second.table.schema) < 60
 
 
 def changed_data(file: Path) -> None:
@@ -454,8 +457,8 @@ def test_structural_zeros_are_honoured_and_not_published(config: Config) -> None
     """[KDSF] releases 60 at 7; who knows the empty cell has a width of 6 there."""
     plain, _ = made(config(risk={"min_width": 7}))
     build, _ = made(informed(config))
-    assert plain.found[0].sub_tables_with_total == 60
-    assert build.found[0].sub_tables_with_total < 60
+    assert plain.found[0].sub_tables_with_total(plain.table.schema) == 60
+    assert build.found[0].sub_tables_with_total(build.table.schema) < 60
     assert build.known.zeros.labels(build.table.schema) == [
         "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos"
     ]
@@ -479,7 +482,7 @@ def test_structural_zeros_that_stay_are_reused_and_others_redo(config: Config) -
     assert contents(commented.folder.stage("table")) == contents(first.folder.stage("table"))
     none, statuses = made(informed(config, "[]"))
     assert redone(statuses) == NAMES
-    assert none.found[0].sub_tables_with_total == 60
+    assert none.found[0].sub_tables_with_total(none.table.schema) == 60
 
 
 def test_structural_zeros_that_contradict_the_data_publish_nothing(config: Config) -> None:
@@ -529,7 +532,7 @@ def test_a_decomposable_build(config: Config) -> None:
     build, statuses = made(config(release=ANNEALED))
     found = build.found
     assert statuses == dict.fromkeys(NAMES, "done")
-    assert found.release.sub_tables_with_total == 48
+    assert found.release.sub_tables_with_total(build.table.schema) == 48
     assert found.graph is not None
     assert found.graph.release == found.release
     assert [(row.round, row.chain, row.step) for row in found.trace[:3]] == [(0, 0, 400), (0, 1, 400), (1, 0, 800)]
@@ -604,7 +607,7 @@ def test_a_limit_on_the_posterior(config: Config) -> None:
         pytest.approx(own.max(), abs=1e-9),
     )
     # from a graph that makes less likely than the one-way sub-tables alone, with 0.0314
-    assert 6 < build.found.release.sub_tables < 47
+    assert 6 < build.found.release.sub_tables(build.table.schema) < 47
     assert own.max() <= 0.006
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "keeps a limit on what it makes likely: under the law released 0 of 3 at-risk cells" in page
@@ -685,7 +688,7 @@ def test_a_simulatable_build(config: Config) -> None:
     build, _ = made(config(release={"method": "simulatable", "simulatable": {"draws": 20}}))
     found = build.found
     accepted = Release.of(step.added for step in found.simulated if step.accepted)
-    assert (found.release, found.release.sub_tables) == (accepted, 39)
+    assert (found.release, found.release.sub_tables(build.table.schema)) == (accepted, 39)
     assert not all(step.accepted for step in found.simulated)
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "cost 20 sub-tables: the ordered search" in page
@@ -1245,7 +1248,7 @@ def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
     evident, below = Support.inner_at, Support.below
 
     def is_large(support: Support) -> bool:
-        return support.knowledge.release.sub_tables > 40
+        return support.knowledge.release.sub_tables(support.knowledge.schema) > 40
 
     def inner_at(self: Support, rows: CellRows) -> Intervals:
         counts = self.bank.at_risk.counts[rows]
@@ -1261,14 +1264,14 @@ def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_undecided_is_not_released(unproven: int, config: Config) -> None:
     build, _ = made(config())
-    assert build.found[0].sub_tables <= unproven
+    assert build.found[0].sub_tables(build.table.schema) <= unproven
     assert any(step.answer is None for step in build.found[1])
     assert json.loads((build.folder.stage("assessment") / "assessment.json").read_text())["releasable"] is True
 
 
 def test_undecided_is_released_where_the_config_says_so(unproven: int, config: Config) -> None:
     build, _ = made(config(risk={"undecided": "outer"}))
-    assert build.found[0].sub_tables == 59
+    assert build.found[0].sub_tables(build.table.schema) == 59
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
     assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
     assert {path.name for path in build.folder.stage("release").iterdir()} == PUBLISHED

@@ -40,7 +40,7 @@ def test_what_came_and_went_is_explained(runs: tuple[Build, Build]) -> None:
     found = compare(*(run.folder.path for run in runs))
     assert found.config == {"release.forbid": ([], ["D*E*F"]), "risk.min_width": (6, 12)}
     assert found.table == {}
-    assert found.release == tuple(run.found.release.sub_tables for run in runs)
+    assert found.release == tuple(run.found.release.sub_tables(run.table.schema) for run in runs)
     went = dict(found.went)
     assert went[("A", "B", "D", "E", "F")] == "release.forbid names it, or a sub-table within it"
     assert all(why for _, why in found.went)
@@ -68,3 +68,17 @@ def test_another_table_is_told_by_its_variables(runs: tuple[Build, Build], tmp_p
 def test_what_is_no_run_is_refused(runs: tuple[Build, Build], tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="is no run that has found a release"):
         compare(runs[0].folder.path, CZECH)
+
+
+def test_a_coarser_level_is_within_the_finer_one(tmp_path: Path) -> None:
+    """Regions by sex are in a run that has areas by sex, and are no news beside it."""
+    counts = [("e1", 40, 12), ("e2", 9, 30), ("w1", 21, 2), ("w2", 14, 15)]
+    rows = [(area[0], area, sex, n) for area, *both in counts for sex, n in zip("fm", both, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["region,area,sex,count", *(",".join(map(str, row)) for row in rows)]))
+    table = {"path": str(tmp_path / "t.csv"), "hierarchies": {"place": ["region", "area"]}}
+    risk = {"small_count": 1, "min_width": 5}
+    finer = built(tmp_path, "finer", table=table, risk=risk)
+    coarser = built(tmp_path, "coarser", table=table, risk=risk, release={"forbid": ["area*sex"]})
+    found = compare(finer.folder.path, coarser.folder.path)
+    assert found.release == (5, 4)
+    assert (found.came, found.went) == ((), ((("area", "sex"), "release.forbid names it, or a sub-table within it"),))

@@ -125,7 +125,7 @@ def forge(build: Build, release: Release, evidence: Callable[..., Proof], stages
     for stage in stages:
         path = folder.stage(stage)
         if stage == "search":
-            changed(path / "search.json", frontier=frontier, sub_tables=release.sub_tables)
+            changed(path / "search.json", frontier=frontier, sub_tables=release.sub_tables(build.table.schema))
         if stage in ("search", "assessment"):
             certificate = read_certificate(path, schema)
             proof = evidence(build.table, release, certificate.proof)

@@ -55,7 +55,7 @@ def total_and(table: Table, unit: int) -> tuple[int, int]:
 def known_of(table: Table, unit: Knowledge) -> tuple[Knowledge, int]:
     """What is known, and how many of the table's cells it says are impossible."""
     unit.check_is_of(table)
-    return unit, int(unit.zeros.contains(every_cell(table.schema)).sum())
+    return unit, int(unit.zeros.contains(every_cell(table.schema), table.schema).sum())
 
 
 def memory_of_small_blocks(table: Table, mib: int) -> int:

@@ -1,8 +1,8 @@
-"""Hierarchies: bounds with what they imply against enumeration of the nested cells, refusals, and what counts."""
+"""Hierarchies: levels of an axis, bounds against enumeration of the nested cells, refusals, and what counts."""
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,21 +17,24 @@ from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
-from sdc.model.hierarchy import independent
 from sdc.model.release import Release
+from sdc.model.schema import Coarser
 from sdc.model.table import Table
-from sdc.utility.measures import Weights, weighted_sub_tables
 from sdc.verify.run_folder import verify
 
 PLACES = {"p1": "north", "p2": "north", "p3": "south"}
 LEVELS = {"place": ["region", "town"]}
 
 
-def nested_table(counts: list[int]) -> Table:
+def frame(counts: list[int]) -> pa.Table:
     """Three towns in two regions, by sex."""
     cells = [(PLACES[town], town, sex) for town, sex in product(PLACES, "fm")]
     columns = {name: [cell[k] for cell in cells] for k, name in enumerate(("region", "town", "sex"))}
-    return sdc.read_table(pa.table({**columns, "count": counts}))
+    return pa.table({**columns, "count": counts})
+
+
+def nested_table(counts: list[int]) -> Table:
+    return sdc.read_table(frame(counts), hierarchies=LEVELS)
 
 
 def ranges(table: Table, counts: list[int], release: Release) -> dict[tuple[int, ...], tuple[int, int]]:
@@ -40,7 +43,7 @@ def ranges(table: Table, counts: list[int], release: Release) -> dict[tuple[int,
     cells = [
         (names[0].categories.index(PLACES[t]), names[1].categories.index(t), names[2].categories.index(s))
         for t, s in product(PLACES, "fm")
-    ]
+    ]  # of all variables, levels too
 
     def told(values: tuple[int, ...]) -> dict[tuple[int, tuple[int, ...]], int]:
         sums: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -52,7 +55,7 @@ def ranges(table: Table, counts: list[int], release: Release) -> dict[tuple[int,
 
     asked, total = told(tuple(counts)), sum(counts)
     agreeing = [values for values in product(range(min(total, 7)), repeat=6) if told(values) == asked]
-    return {cell: (min(v[k] for v in agreeing), max(v[k] for v in agreeing)) for k, cell in enumerate(cells)}
+    return {cell[1:]: (min(v[k] for v in agreeing), max(v[k] for v in agreeing)) for k, cell in enumerate(cells)}
 
 
 RELEASES = [["region*sex", "town"], ["town", "sex"], ["region*sex", "town*region"], ["town*sex"], ["region", "sex"]]
@@ -65,33 +68,53 @@ def test_bounds_are_those_of_the_nested_cells(counts: list[int], names: list[str
     if not all(by_town) or not sum(counts[::2]) or not sum(counts[1::2]):
         return
     table = nested_table(counts)
-    bounds = sdc.cell_bounds(table, sdc.knowledge(table, names, hierarchies=LEVELS))
+    bounds = sdc.cell_bounds(table, sdc.knowledge(table, names))
     expected = ranges(table, counts, Release.of(st.parse(name, table.schema) for name in names))
     assert bounds.exact.all()
     for cell, ends in zip(bounds.cells.tolist(), bounds.outer.tolist(), strict=True):
         assert tuple(ends) == expected[tuple(cell)]
 
 
-def test_totals_are_consistent_and_zeros_implied() -> None:
+def test_a_hierarchy_is_an_axis_with_levels() -> None:
     table = nested_table([3, 1, 2, 2, 4, 1])
-    zeros = sdc.knowledge(table, hierarchies=LEVELS).zeros
-    assert zeros.labels(table.schema) == ["region = north and town = p3", "region = south and town = p1 or p2"]
-    fine, coarse = table.marginal(0b110), table.marginal(0b101)
+    assert [variable.of for variable in table.schema.variables] == [Coarser("town", (0, 0, 1)), None, None]
+    assert table.codes.shape == (6, 2)
+    assert sdc.knowledge(table).zeros.patterns == ()
+    fine, coarse = table.marginal(0b111), table.marginal(0b101)
     sums: dict[tuple[str, int], int] = {}
     for (town, sex), count in zip(fine.codes.tolist(), fine.counts.tolist(), strict=True):
-        key = PLACES[fine.schema.variables[0].categories[town]], sex
+        key = PLACES[fine.schema.variables[1].categories[town]], sex
         sums[key] = sums.get(key, 0) + count
     assert sums == {
         (coarse.schema.variables[0].categories[region], sex): count
         for (region, sex), count in zip(coarse.codes.tolist(), coarse.counts.tolist(), strict=True)
     }
-    assert sdc.knowledge(table).zeros.patterns == ()
+
+
+def test_categories_that_nobody_has_are_in_no_group() -> None:
+    listed = {"town": ["p0", "p1", "p2", "p3"], "region": ["north", "west", "south"], "sex": ["f", "x", "m"]}
+    table = sdc.read_table(frame([3, 1, 2, 2, 4, 1]), hierarchies=LEVELS, categories=listed)
+    found = [variable.categories for variable in table.schema.variables]
+    assert found == [("north", "south"), ("p1", "p2", "p3"), ("f", "x", "m")]
+
+
+def test_a_level_of_one_group_is_none() -> None:
+    table = sdc.read_table(pa.table({"land": ["a", "a"], "town": ["b", "c"]}), hierarchies={"place": ["land", "town"]})
+    assert table.schema.is_flat
+
+
+def test_a_level_that_is_the_axis_is_refused() -> None:
+    same = pa.table({"region": ["n", "s"], "town": ["a", "b"]})
+    with pytest.raises(
+        InputError, match="'region' and 'town' are the same partition of the categories of 'town'; drop"
+    ):
+        sdc.read_table(same, hierarchies=LEVELS)
 
 
 def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
-    frame = pa.table({"region": ["n", "s", "s"], "town": ["a", "a", "b"]})
+    crossed = pa.table({"region": ["n", "s", "s"], "town": ["a", "a", "b"]})
     with pytest.raises(InputError, match="hierarchy 'place': 1 categories of 'town' have records in several") as info:
-        sdc.knowledge(sdc.read_table(frame), hierarchies=LEVELS)
+        sdc.read_table(crossed, hierarchies=LEVELS)
     assert info.value.detail == "town = a"
     assert "'a'" not in str(info.value)
 
@@ -110,19 +133,7 @@ def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
 )
 def test_hierarchies_that_do_not_fit(levels: dict[str, list[str]], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sdc.knowledge(nested_table([3, 1, 2, 2, 4, 1]), hierarchies=levels)
-
-
-releases = some.lists(some.integers(1, 31), min_size=1, max_size=5).map(Release.of)
-
-
-@given(releases)
-def test_two_levels_count_once(release: Release) -> None:
-    levels = (0, 2, 3)
-    counted = {t for t in release if t and all(not (st.has(t, u) and st.has(t, v)) for u, v in combinations(levels, 2))}
-    assert {t for t in independent(release, [levels]) if t} == counted
-    weights = Weights(Weights.equal(5).variables, hierarchies=(levels,))
-    assert weighted_sub_tables(release, weights) == len(counted)
+        sdc.read_table(frame([3, 1, 2, 2, 4, 1]), hierarchies=levels)
 
 
 def test_a_build_with_a_hierarchy_is_verified(tmp_path: Path) -> None:
@@ -138,7 +149,8 @@ def test_a_build_with_a_hierarchy_is_verified(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
     build = open_build(tmp_path / "c.yaml")
     run_all(build, IN_PROCESS)
-    assert len(build.known.zeros.patterns) == 2
+    assert not build.known.zeros.patterns
+    assert build.table.schema.variables[0].of == Coarser("town", (0, 0, 1))
     assert verify(build.folder.path, lambda line: None).verified
     config["table"]["hierarchies"] = {"place": ["region", "city"]}  # type: ignore[index]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))

@@ -98,7 +98,7 @@ def test_verification_counts_the_same_cells_in_integers(table: Table, data: hs.D
     marginals, tree = CellMarginals(table, table.codes[rows]), hypergeometric.junction_tree(known)
     uncovered = prod(table.schema.sizes[v] for v in st.members(known.varying & ~tree.variables))
     counts = ([marginals.at(s) for s in sets] for sets in (tree.cliques, tree.separators))
-    at_cells = likely._Tree(*counts, uncovered)
+    at_cells = likely._Tree(*counts, [uncovered] * len(rows))
     whole = hypergeometric.cell_laws(table, known, marginals.cells).at_truth
     expected = np.flatnonzero(whole > threshold + 1e-9)
     close = np.flatnonzero(np.abs(whole - threshold) < 1e-8)

@@ -59,7 +59,9 @@ def test_cliques_and_counts(found: DecomposableGraph) -> None:
     assert set(found.cliques) == cliques
     assert cliques == {st.of(clique) for clique in nx.chordal_graph_cliques(as_networkx(found.neighbours))}
     assert found.release == Release.of(cliques)
-    assert found.complete_sets == found.release.sub_tables == found.value((1.0,) * len(found))
+    assert (
+        found.complete_sets == found.release.sub_tables(schema_of([2] * len(found))) == found.value((1.0,) * len(found))
+    )
     assert DecomposableGraph.from_neighbours(found.neighbours) == found
 
 
@@ -69,7 +71,7 @@ def test_value_is_the_sum_over_complete_sets(found: DecomposableGraph, data: som
         data.draw(some.lists(some.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=len(found), max_size=len(found)))
     )
     expected = 0.0
-    for subtable in found.release:
+    for subtable in found.release.views(schema_of([2] * len(found))):
         product = 1.0
         for v in st.members(subtable):
             product *= weights[v]

@@ -12,7 +12,16 @@ from hypothesis import strategies as some
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
-from tests.strategies import TWO_CYCLES, all_ways, as_networkx, components, frontier, releases, subtable
+from tests.strategies import (
+    TWO_CYCLES,
+    all_ways,
+    as_networkx,
+    components,
+    frontier,
+    releases,
+    schema_of,
+    subtable,
+)
 
 
 def neighbours(edges: list[tuple[int, int]], variables: int) -> graph.Adjacency:
@@ -56,7 +65,9 @@ def test_sub_tables_by_inclusion_and_exclusion(adjacency: graph.Adjacency) -> No
     if found is not None:
         sizes = Counter(2 ** st.dimension(c) - 1 for c in found.cliques)
         sizes.subtract(2 ** st.dimension(s) - 1 for s in found.separators)
-        assert Release.of(cliques).sub_tables == sum(size * times for size, times in sizes.items())
+        assert Release.of(cliques).sub_tables(schema_of([2] * len(adjacency))) == sum(
+            size * times for size, times in sizes.items()
+        )
 
 
 @given(some.integers(1, 7).flatmap(lambda n: some.tuples(some.just(n), some.lists(some.integers(0, 2**n - 1)))))
@@ -133,7 +144,11 @@ def test_components_are_the_finest_junction_tree(data: some.DataObject, variable
         assert separator in release
         earlier |= part
     for part in parts.cliques:
-        assert not any(separates(release, variables, part, cut) for cut in release if st.is_within(cut, part))
+        assert not any(
+            separates(release, variables, part, cut)
+            for cut in release.views(schema_of([2] * variables))
+            if st.is_within(cut, part)
+        )
 
 
 @given(some.data(), some.integers(2, 8))

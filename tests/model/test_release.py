@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release, most_parsimonious
-from tests.strategies import releases
+from tests.strategies import releases, schema_of
 
 # [KDSF] section 5.1, decomposable results on the CPS table of 13 variables, numbered from 1
 BETA_3 = """1,7,8,11,12,13 2,3,7,8,11,12,13 2,3,4,7,8,11,13 2,5,7,8,11,13 5,6,7,8,11,13 2,4,7,9,11,13
@@ -16,6 +16,7 @@ BETA_3 = """1,7,8,11,12,13 2,3,7,8,11,12,13 2,3,4,7,8,11,13 2,5,7,8,11,13 5,6,7,
 BETA_4 = """1,2,8,11,13 2,3,4,7,8,11,13 2,3,7,8,11,12,13 3,4,5,7,8,13 3,7,8,9,11,13 2,7,8,10,11,13 3,6,8,12,13"""
 BETA_5 = """1,2,7,9,13 2,7,8,9,11,13 2,3,7,8,11,13 2,3,4,7,11,13 5,7,8,11,12,13 3,6,8,11,13 7,8,10,11,12"""
 
+SCHEMA = schema_of([2] * 7)
 subtables = some.integers(0, 2**7 - 1)
 
 
@@ -34,17 +35,18 @@ def test_published_cps_releases_are_decomposable() -> None:
 @given(some.lists(subtables, max_size=8))
 def test_counts_equal_listing(given_subtables: list[int]) -> None:
     release = Release.of(given_subtables)
-    listed = list(release)
-    assert release.sub_tables_with_total == len(listed) == len(set(listed))
-    assert release.sub_tables == len(listed) - 1
-    for dimension, number in enumerate(release.by_dimension):
+    listed = [t for t in range(1 << 7) if t in release]
+    assert sorted(release.views(SCHEMA)) == listed
+    assert release.sub_tables_with_total(SCHEMA) == len(listed) == len(set(listed))
+    assert release.sub_tables(SCHEMA) == len(listed) - 1
+    for dimension, number in enumerate(release.by_dimension(SCHEMA)):
         assert number == sum(st.dimension(t) == dimension for t in listed)
 
 
 @given(some.lists(subtables, max_size=8))
 def test_a_release_is_closed_downwards_and_its_frontier_is_an_antichain(given_subtables: list[int]) -> None:
     release = Release.of(given_subtables)
-    assert all(child in release for t in release for child in st.children(t))
+    assert all(child in release for t in release.views(SCHEMA) for child in st.children(t, SCHEMA))
     assert all(t in release for t in given_subtables)
     assert not any(a != b and st.is_within(a, b) for a in release.frontier for b in release.frontier)
 
@@ -59,11 +61,11 @@ def test_add_is_the_closure_of_both(given_subtables: list[int], added: int) -> N
 
 
 def test_counting_does_not_list() -> None:
-    assert Release.of([st.full(63)]).sub_tables_with_total == 2**63
+    assert Release.of([st.full(63)]).sub_tables_with_total(schema_of([2] * 63)) == 2**63
 
 
 def test_most_parsimonious_release() -> None:
-    assert most_parsimonious(0b0011, 4) == Release.of([0b0011, 0b0100, 0b1000])
+    assert most_parsimonious(0b0011, schema_of([2] * 4)) == Release.of([0b0011, 0b0100, 0b1000])
 
 
 @given(some.lists(subtables, max_size=6), subtables)
@@ -97,7 +99,7 @@ def test_within_numbers_variables_anew() -> None:
 def test_minimal_uncovered(example: tuple[int, Release]) -> None:
     variables, release = example
     every = range(1 << variables)
-    expected = [s for s in every if s not in release and all(child in release for child in st.children(s))]
+    expected = [s for s in every if s not in release and all(child in release for child in st.children(s, SCHEMA))]
     assert list(release.minimal_uncovered(variables)) == sorted(expected, key=lambda s: (st.dimension(s), s))
 
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as some
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema, Variable
+from tests.strategies import schema_of
 
 SCHEMA = Schema(tuple(Variable(name, ("no", "yes")) for name in ("age", "sex", "race")))
+EIGHT = schema_of([2] * 8)
 sets = some.sets(some.integers(0, 62))
 
 
@@ -26,10 +28,10 @@ def test_bit_sets_are_sets(one: set[int], other: set[int]) -> None:
 @given(some.sets(some.integers(0, 7)))
 def test_lattice_neighbours(variables: set[int]) -> None:
     t = st.of(variables)
-    assert {frozenset(st.members(c)) for c in st.children(t)} == {frozenset(variables - {v}) for v in variables}
-    assert all(t in st.children(p) for p in st.parents(t, 8))
-    assert len(list(st.parents(t, 8))) == 8 - len(variables)
-    subsets = list(st.subsets(t))
+    assert {frozenset(st.members(c)) for c in st.children(t, EIGHT)} == {frozenset(variables - {v}) for v in variables}
+    assert all(t in st.children(p, EIGHT) for p in st.parents(t, EIGHT))
+    assert len(list(st.parents(t, EIGHT))) == 8 - len(variables)
+    subsets = list(st.subsets(t, EIGHT))
     assert len(set(subsets)) == 2 ** len(variables)
     assert all(st.is_within(s, t) for s in subsets)
     assert (subsets[0], subsets[-1]) == (t, 0)

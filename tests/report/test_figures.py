@@ -50,7 +50,7 @@ def test_ink_contrasts_with_its_ground(colour: str) -> None:
 
 def test_chain_of_the_czech_table(czech: Audit) -> None:
     """REFERENCE section 2, the data's own letters."""
-    chain = most_dangerous_chain(czech.widths, 6)
+    chain = most_dangerous_chain(czech.widths, czech.table.schema)
     named = [st.label(s, czech.table.schema).replace("*", "") for s, _ in chain]
     assert named == ["ABCDEF", "ABCDF", "BCDF", "BCF", "BC", "B", "(total)"]
     assert [width for _, width in chain] == [0, 3, 10, 25, 119, 260, 260]
@@ -59,12 +59,12 @@ def test_chain_of_the_czech_table(czech: Audit) -> None:
 def test_no_chain_where_the_full_table_is_not_listed(czech: Audit) -> None:
     reach = czech.widths.widths >= 6
     cut = CriticalWidths(czech.widths.sub_tables[reach], czech.widths.widths[reach], floor=6, visited=64)
-    assert most_dangerous_chain(cut, 6) == ()
+    assert most_dangerous_chain(cut, czech.table.schema) == ()
 
 
 def test_35_most_dangerous_are_the_published_ones(czech: Audit) -> None:
     """[KDSF] table 3; 119 belongs to BC and DF, of which the printed list has one."""
-    listed = [width for _, width in most_dangerous(czech.widths, 6, 35)]
+    listed = [width for _, width in most_dangerous(czech.widths, czech.table.schema, 35)]
     assert listed == [
         *(
             3,
@@ -102,7 +102,7 @@ def test_35_most_dangerous_are_the_published_ones(czech: Audit) -> None:
 
 
 def test_most_dangerous_of_the_release_are_in_it(large: Audit) -> None:
-    listed = most_dangerous(large.widths, 13, 35, large.release)
+    listed = most_dangerous(large.widths, large.table.schema, 35, large.release)
     assert len(listed) == 35
     assert all(subtable in large.release for subtable, _ in listed)
     left = [
@@ -114,7 +114,7 @@ def test_most_dangerous_of_the_release_are_in_it(large: Audit) -> None:
 
 
 def test_levels_are_sorted_and_complete(large: Audit) -> None:
-    found = levels(large.widths, 13)
+    found = levels(large.widths, large.table.schema)
     assert [level.dimension for level in found] == list(range(13, -1, -1))
     assert all(len(level) == level.possible for level in found)
     assert all((np.diff(level.widths) >= 0).all() for level in found)
@@ -137,15 +137,15 @@ def test_order_and_kinds_of_cells() -> None:
 
 def drawings(audit: Audit) -> list[str]:
     found, chain = (
-        levels(audit.widths, len(audit.table.schema)),
-        most_dangerous_chain(audit.widths, len(audit.table.schema)),
+        levels(audit.widths, audit.table.schema),
+        most_dangerous_chain(audit.widths, audit.table.schema),
     )
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
     bounds = exposure.by_exposure(audit.bounds, audit.criterion)
     lattice = (
         figures.lattice_squares(found, chain, audit.release, audit.table.schema, scale)
         if len(audit.widths.widths) < 400
-        else figures.lattice_bars(found, chain, audit.release, scale)
+        else figures.lattice_bars(found, chain, audit.release, audit.table.schema, scale)
     )
     cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criterion, audit.table.schema)
     return [figures.legend(scale), lattice, cells, figures.width_histogram(bounds, scale)]

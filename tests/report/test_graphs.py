@@ -102,8 +102,8 @@ def test_rows_of_the_grids(decomposable: Audit) -> None:
 
 
 def test_how_the_release_and_the_graph_are_related() -> None:
-    graph = path_of(2, size=3)
-    assert "exactly the complete sets" in graphs.within(graph, graph.release)
+    graph, schema = path_of(2, size=3), schema_named("v", 4)
+    assert "exactly the complete sets" in graphs.within(graph, graph.release, schema)
     more = Release.of([*graph.cliques, st.of((0, 3))])
-    assert "every complete set of this graph and 1 sub-table more" in graphs.within(graph, more)
-    assert "another method found it" in graphs.within(graph, Release.of([0b1]))
+    assert "every complete set of this graph and 1 sub-table more" in graphs.within(graph, more, schema)
+    assert "another method found it" in graphs.within(graph, Release.of([0b1]), schema)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ class Run:
         found: Counter[Names] = Counter()
         for file in sorted((self.folder / "table").glob("part-*.parquet")):
             columns = pq.read_table(file).to_pydict()
+            for level, (axis, within) in self.levels.items():
+                columns[level] = [within[category] for category in columns[axis]]
             for *cell, count in zip(*(columns[name] for name in [*self.own, "count"]), strict=True):
                 found[tuple(cell)] += count
         return found
@@ -97,6 +100,32 @@ class Run:
     @property
     def own(self) -> Names:
         return tuple(name for name in self.names if name not in self.hidden)
+
+    @cached_property
+    def levels(self) -> dict[str, tuple[str, dict[str, str]]]:
+        """Of each level its axis, and in which category of it each category of that is."""
+        variables = {v["name"]: v for v in self.document("table/schema.json")["variables"]}
+        found = {}
+        for name, own in variables.items():
+            if "of" in own:
+                categories, axis = variables[own["of"]["axis"]]["categories"], own["of"]["axis"]
+                groups = (own["categories"][group] for group in own["of"]["groups"])
+                found[name] = axis, dict(zip(categories, groups, strict=True))
+        return found
+
+    @property
+    def axes(self) -> Names:
+        return tuple(name for name in self.own if name not in self.levels)
+
+    def told(self, name: str) -> dict[str, dict[str, str]]:
+        """Of each coarser level of a variable in which category of it each of its own is."""
+        found = {}
+        for level, (axis, within) in self.levels.items():
+            own = dict(zip(within, within, strict=True)) if name == axis else self.levels.get(name, ("", {}))[1]
+            pairs = {(own[c], category) for c, category in within.items()} if own.keys() == within.keys() else set()
+            if level != name and pairs and len(pairs) == len({one for one, _ in pairs}):
+                found[level] = dict(pairs)
+        return found
 
     @cached_property
     def categories(self) -> dict[str, Names]:
@@ -127,10 +156,14 @@ class Run:
 
     @cached_property
     def within(self) -> set[frozenset[str]]:
-        """All sub-tables within the published ones, with the grand total."""
-        return {
-            frozenset(kept) for t in self.tables for size in range(len(t) + 1) for kept in combinations(t, size)
-        } | {frozenset()}
+        """All sub-tables within the published ones, with the grand total; by the variables that tell the others."""
+        choices = ([(None, name, *self.told(name)) for name in t] for t in self.tables)
+        return {frozenset(filter(None, kept)) for own in choices for kept in product(*own)} | {frozenset()}
+
+    @property
+    def possible(self) -> int:
+        """How many sub-tables there are: of each axis nothing, or one of its variables."""
+        return prod(2 + sum(axis == name for axis, _ in self.levels.values()) for name in self.axes)
 
     def marginal(self, names: Names) -> Counter[Names]:
         places, found = [self.own.index(name) for name in names], Counter[Names]()
@@ -140,6 +173,7 @@ class Run:
 
     def is_impossible(self, names: Names, cell: Names) -> bool:
         at = dict(zip(names, cell, strict=True))
+        at |= {level: within[at[name]] for name in names for level, within in self.told(name).items()}
         return any(p.keys() <= at.keys() and all(at[v] in chosen for v, chosen in p.items()) for p in self.patterns)
 
     def every(self, names: Names) -> Iterator[Names]:
@@ -160,9 +194,13 @@ class Run:
             for cell in there:
                 by_group.setdefault((*cell[:v], *cell[v + 1 :]), []).append(cell[v])
             for group, met in by_group.items():
-                others = (c for c in self.categories[names[v]] if c != met[0])
-                possible = any(not self.is_impossible(names, (*group[:v], c, *group[v:])) for c in others)
-                found += len(met) == 1 and possible
+                # of all levels at which the records agree the finest: whoever has it has the others
+                own = {c: c for c in self.categories[names[v]]}
+                levels = [w for w in (own, *self.told(names[v]).values()) if len({w[c] for c in met}) == 1]
+                if levels:
+                    within = max(levels, key=lambda w: len({*w.values()}))
+                    others = (c for c in own if within[c] != within[met[0]])
+                    found += any(not self.is_impossible(names, (*group[:v], c, *group[v:])) for c in others)
         return found
 
     @cached_property
@@ -239,18 +277,15 @@ def is_limited(run: Run, above: str, cells: str, share: str, threshold: str, hig
     ) and found["above"] <= limit["max_above"] * run.at_risk
 
 
-def zeros_by_origin(run: Run) -> tuple[int, int, int]:
+def zeros_by_origin(run: Run) -> tuple[int, int]:
     added = sum(bool(set(pattern) & run.hidden) for pattern in run.patterns)
-    levels = [list(pair) for own in run.config["table"]["hierarchies"].values() for pair in pairwise(own)]
-    implied = sum(list(pattern) in levels or list(pattern)[::-1] in levels for pattern in run.patterns)
-    return len(run.patterns) - added - implied, implied, added
+    return len(run.patterns) - added, added
 
 
 def are_zeros(run: Run, total: str, rest: str) -> bool:
     told = dict(part.split(" ", 1)[::-1] for part in rest.split(", "))
     names = (
         "in the config's structural zeros",
-        "by the config's hierarchies",
         "by how categories published before follow from the table's",
     )
     expected = {name: str(n) for name, n in zip(names, zeros_by_origin(run), strict=True) if n}
@@ -318,7 +353,7 @@ PATTERN: dict[str, Callable[..., bool]] = {
     r"Release audit: (.*)": lambda run, name: name == run.config["name"],
     rf"{N} records on {N} variables; {N} cells, {N} of them not zero\.": lambda run, *told: (
         tuple(map(number, told))
-        == (sum(run.cells.values()), len(run.own), len(list(run.every(run.own))), len(run.cells))
+        == (sum(run.cells.values()), len(run.own), len(list(run.every(run.axes))), len(run.cells))
     ),
     r"Method: (\w+)\.": lambda run, name: name == run.config["release"]["method"],
     rf"At risk: counts from 1 to {N}\.": lambda run, n: number(n) == run.config["risk"]["small_count"],
@@ -331,7 +366,7 @@ PATTERN: dict[str, Callable[..., bool]] = {
     ),
     r"Of the categories and values that the config names no record has (.*)\.": is_unmet,
     rf"Released: {N} sub-tables without the grand total, {N} of {N} with it\.": lambda run, *told: (
-        tuple(map(number, told)) == (len(run.within) - 1, len(run.within), 2 ** len(run.own))
+        tuple(map(number, told)) == (len(run.within) - 1, len(run.within), run.possible)
     ),
     rf"They are the {N} frontier sub-tables? and everything within, as exact counts, without noise or suppression\.": (
         lambda run, n: number(n) == max(1, len(run.tables)) and all(is_exact(run, one) for one in run.resources)
@@ -431,6 +466,9 @@ PATTERN: dict[str, Callable[..., bool]] = {
         t not in run.weighted for t in run.tables
     ),
     rf"Knows {N} patterns? of impossible cells: (.*)\.": are_zeros,
+    r"Knows which category of (.*) each category of (.*) is in\.": lambda run, level, axis: (
+        run.levels[level][0] == axis
+    ),
     r"All is judged together with what was published before: (.*)\.": lambda run, rest: (
         rest.split("; ") == run.earlier["sources"]
     ),
@@ -591,6 +629,7 @@ def test_each_sentence_of_the_first_page_is_so(name: str, tmp_path: Path) -> Non
     wrong = [sentence for sentence in page.sentences if not holds(run, sentence)]
     assert not wrong
     assert len(page.sentences) >= 15
+    assert sum("Knows which category" in sentence for sentence in page.sentences) == len(run.levels)
     ran = run.document("search/search.json")["method"]
     assert said_of(run, "method").startswith(f"The method that ran is “{ran}”")
     assert (ran == "bisection") == ('id="prefixes"' in (run.folder / "confidential" / "report.html").read_text())

@@ -76,9 +76,9 @@ def test_widths_by_definition(table: Table, small_count: int) -> None:
 def test_widths_are_the_explicit_bounds_under_the_most_parsimonious_release(table: Table) -> None:
     """[KDSF] eq. 10 through the bounds package, which shares no code with the sweep."""
     if len(table.at_risk(2)):
-        variables, marginals = len(table.schema), CellMarginals(table, table.codes[table.at_risk(2)])
+        marginals = CellMarginals(table, table.codes[table.at_risk(2)])
         for subtable, width in as_dict(critical_widths(table)).items():
-            bounds = cheap_bounds(marginals, knows(table, most_parsimonious(subtable, variables)))
+            bounds = cheap_bounds(marginals, knows(table, most_parsimonious(subtable, table.schema)))
             assert bounds.exact.all()
             assert bounds.outer_width.min() == width
 
@@ -97,7 +97,7 @@ def test_a_floor_lists_exactly_what_reaches_it(table: Table, floor: int) -> None
 def test_the_width_never_increases_when_a_variable_is_added(table: Table) -> None:
     if len(table.at_risk(2)):
         widths = as_dict(critical_widths(table))
-        assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, len(table.schema)))
+        assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, table.schema))
 
 
 @given(tables(), some.integers(0, 12), some.floats(0.1, 1), some.integers(0, 5))
@@ -169,21 +169,21 @@ def test_what_is_visited_is_found_or_on_the_border(table: Table, floor: int) -> 
 
 def check_visited(table: Table, cut: CriticalWidths, widths: dict[int, int]) -> None:
     """The border: sub-tables that do not reach the floor, and do with one variable less."""
-    variables, order = len(table.schema), sweep_order(table.schema)
+    schema, order = table.schema, sweep_order(table.schema)
     found, place = as_dict(cut), np.argsort(order).tolist()
-    visited = renumbered(neighbours(renumbered(cut.sub_tables, place), variables), order).tolist()
+    apart = [st.full(len(schema)) & ~(1 << v) for v in range(len(schema))]
+    visited = renumbered(neighbours(renumbered(cut.sub_tables, place), apart), order).tolist()
     assert cut.visited == 1 + len(visited) == 1 + len(set(visited))
     assert set(found) <= {0, *visited}
-    border = {t for t, w in widths.items() if w < cut.floor and any(child in found for child in st.children(t))}
+    border = {t for t, w in widths.items() if w < cut.floor and any(child in found for child in st.children(t, schema))}
     assert set(visited) - set(found) <= border
 
 
 @given(tables())
 def test_sub_lattices_partition_the_query_space(table: Table) -> None:
     if len(table.at_risk(2)):
-        variables = len(table.schema)
-        parts = [widths_of_sub_lattice(table, (2, cut))[0] for cut in sub_lattices(variables)]
-        assert sorted(np.concatenate(parts).tolist()) == list(range(1 << variables))
+        parts = [widths_of_sub_lattice(table, (2, cut))[0] for cut in sub_lattices(table.schema)]
+        assert sorted(np.concatenate(parts).tolist()) == list(range(1 << len(table.schema)))
 
 
 def test_the_list_is_ordered_by_width_then_dimension_then_number(czech: Table) -> None:

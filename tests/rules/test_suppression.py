@@ -162,7 +162,7 @@ class Case:
 
     @property
     def is_impossible(self) -> Flags:
-        return self.known.zeros.contains(np.array(every_cell(self.sizes)))
+        return self.known.zeros.contains(np.array(every_cell(self.sizes)), self.table.schema)
 
     def is_small(self, counts: Dense) -> Flags:
         return np.asarray((counts > 0) & (counts <= self.small_count))
@@ -176,7 +176,7 @@ class Case:
         """All tables with the zeros, the sub-table's margins and public cells, and the release."""
         counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
         facts = [*impossible(map(tuple, zeros))]
-        for known in [*st.children(self.subtable), *self.known.release.frontier]:
+        for known in [*st.children(self.subtable, self.table.schema), *self.known.release.frontier]:
             facts += exact(counts, st.members(known))
         cells = exact(counts, st.members(self.subtable))
         facts += [cell for cell, hidden in zip(cells, withheld.reshape(-1), strict=True) if not hidden]
@@ -200,7 +200,9 @@ def cases(rng: np.random.Generator, *, beside: bool) -> Iterator[Case]:
         if sizes[1] == 4:  # the first variable is a coarser level of the second
             patterns += [((0, (1,)), (1, (0, 1))), ((0, (0,)), (1, (2, 3)))]
         zeros, cells = StructuralZeros(tuple(patterns)), np.array(every_cell(sizes))
-        counts = rng.integers(0, 4, len(cells)) * (rng.random(len(cells)) < 0.7) * ~zeros.contains(cells)
+        counts = (
+            rng.integers(0, 4, len(cells)) * (rng.random(len(cells)) < 0.7) * ~zeros.contains(cells, schema_of(sizes))
+        )
         full = st.full(len(sizes))
         release = Release.of(rng.integers(0, full, 2).tolist() if beside else [])
         subtable, small, width = (int(rng.integers(1, end)) for end in (full + 1, 3, 4))

@@ -65,7 +65,7 @@ def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_c
         state = chain.step(table, state, 3)
         assert narrowest(table, state.graph, small_count) >= min_width
         assert decompose(state.graph.release, 6) is not None
-        assert state.value == state.graph.complete_sets == state.graph.release.sub_tables
+        assert state.value == state.graph.complete_sets == state.graph.release.sub_tables(table.schema)
         assert state.step == 3 * step >= state.accepted
         assert state.best.min_width == narrowest(table, state.best.graph, small_count)
         assert state.best.value >= state.value
@@ -137,8 +137,10 @@ def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tabl
     for steps in (1, 0, 99, 150, 150):
         parts = pickle.loads(pickle.dumps(chain.step(table, parts, steps)))
     assert parts == whole
-    assert whole.value == pytest.approx(weighted_sub_tables(whole.graph.release, weights), rel=1e-9)
-    assert whole.best.value == pytest.approx(weighted_sub_tables(whole.best.graph.release, weights), rel=1e-11)
+    assert whole.value == pytest.approx(weighted_sub_tables(whole.graph.release, weights, table.schema), rel=1e-9)
+    assert whole.best.value == pytest.approx(
+        weighted_sub_tables(whole.best.graph.release, weights, table.schema), rel=1e-11
+    )
     assert chain.step(table, chain.init(table, 12), 400) != whole
 
 

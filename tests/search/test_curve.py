@@ -52,7 +52,7 @@ def test_ordered_points_are_the_ordered_releases(
 ) -> None:
     for point in of(points, "ordered", small_count)[:-1]:
         found = ordered_release(czech, NOTHING, min_width=point.min_width_required, small_count=small_count)
-        assert point.sub_tables == found.release.sub_tables
+        assert point.sub_tables == found.sub_tables
         assert point.min_width == found.assessment.min_width[0]
 
 

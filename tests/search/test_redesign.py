@@ -10,31 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import sdc
-from sdc.ingest.hierarchies import implied_zeros
 from sdc.model import subtable as st
 from sdc.model.release import Release
-from sdc.model.schema import Schema, Variable
+from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.search.redesign import candidates, redesign
 from tests.strategies import unknowing
 
-LEVELS = {"place": ["land", "region", "place"]}
 SCHEMA = Schema(
     (
-        Variable("land", ("N", "S")),
-        Variable("region", ("n", "m", "s")),
+        Variable("land", ("N", "S"), Coarser("place", (0, 0, 0, 1))),
+        Variable("region", ("n", "m", "s"), Coarser("place", (0, 0, 1, 2))),
         Variable("place", ("n1", "n2", "m1", "s1")),
         Variable("sex", ("f", "m")),
         Variable("ill", ("no", "yes")),
     )
 )
-REGION, LAND = [0, 0, 1, 2], [0, 0, 0, 1]
 
 
 def nested(counts: list[int]) -> Table:
     """Places in regions in lands, by sex and illness."""
-    cells = [(LAND[p], REGION[p], p, s, i) for p, s, i in product(range(4), range(2), range(2))]
+    cells = list(product(range(4), range(2), range(2)))
     return Table.of(SCHEMA, np.array(cells), np.array(counts, np.int64))
 
 
@@ -44,14 +41,14 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     table = nested([count + 1 if k % 4 == 0 else count for k, count in enumerate(counts)])
     if not len(table.at_risk(2)):
         return
-    inquiry = unknowing(table, MinWidth(2, width), zeros=implied_zeros(table, LEVELS))
+    inquiry = unknowing(table, MinWidth(2, width))
     asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
-    found = redesign(inquiry, before, asked, [(0, 1, 2)])
+    found = redesign(inquiry, before, asked)
     best = None
     for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
         kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]
-        candidate = st.of(kept)
+        candidate = SCHEMA.closed(st.of(kept))
         if candidate in (0, asked) or not inquiry.accepts(inquiry.anew().ask(before.add(candidate))):
             continue
         cells = prod(SCHEMA.sizes[v] for v in kept)
@@ -62,18 +59,15 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
 
 
 def test_what_is_tried() -> None:
-    tried = [st.label(t, SCHEMA) for t in candidates(st.parse("place*sex", SCHEMA), [(0, 1, 2)], SCHEMA)]
+    tried = [st.label(t, SCHEMA) for t in candidates(st.parse("place*sex", SCHEMA), SCHEMA)]
     assert tried == ["region*sex", "land*sex", "place", "region", "land", "sex"]
 
 
 def test_the_verb_says_what_to_paste() -> None:
     table = nested([9, 9, 9, 9, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9])
-    known = sdc.knowledge(table, ["sex", "ill"], hierarchies=LEVELS)
-    found = sdc.redesign(table, known, "place*sex*ill", LEVELS, min_width=4)
+    found = sdc.redesign(table, ["sex", "ill"], "place*sex*ill", min_width=4)
     assert found is not None
     told = found.facts(table.schema)
     assert told["config"] == f"release: {{require: ['{'*'.join(told['sub_table'])}']}}"
-    known = sdc.knowledge(table, ["sex", "ill", "*".join(told["sub_table"])], hierarchies=LEVELS)
-    assert sdc.assess(table, known, min_width=4).releasable
-    known = sdc.knowledge(table, ["sex"], hierarchies=LEVELS)
-    assert sdc.redesign(table, known, "sex*ill", LEVELS, min_width=1000) is None
+    assert sdc.assess(table, ["sex", "ill", "*".join(told["sub_table"])], min_width=4).releasable
+    assert sdc.redesign(table, ["sex"], "sex*ill", min_width=1000) is None

@@ -39,7 +39,7 @@ def assert_minimal(table: Table, reason: Reason, known: Knowledge, min_width: in
     assert all(conflict in known.release for conflict in conflicts)
     for conflict in conflicts:
         rest = [other for other in conflicts if other != conflict]
-        assert not is_refuted(table, [*rest, *st.children(conflict), asked], min_width, known.zeros)
+        assert not is_refuted(table, [*rest, *st.children(conflict, table.schema), asked], min_width, known.zeros)
 
 
 @given(tables_and_knowledge(), hs.data())

@@ -164,7 +164,7 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
     found = api.find_release(table, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], best_subset=True)
     assert found.required is not None
     assert [st.label(t, table.schema) for t in found.required.refused] == ["A*B*C*D*F"]
-    assert found.release.sub_tables_with_total == 60
+    assert found.sub_tables_with_total == 60
 
 
 @pytest.mark.parametrize("method", ["decomposable", "simulatable"])
@@ -199,10 +199,10 @@ def test_weights_come_first_in_the_list() -> None:
 def test_demand_is_weighed_and_served() -> None:
     weights = Weights.of(ABCDEF, {"A": 2.0})
     demand = Demand.of(ABCDEF, {"A*B": 3, "B*A": 1, "C": 4})
-    added = demand.added_to(weights)
-    assert added.of_sub_table(0b11) == 2 + 4
-    assert added.of_sub_table(0b100) == 1 + 4
-    assert added.of_sub_table(0b1) == 2
+    added = demand.added_to(weights, ABCDEF)
+    assert added.of_sub_table(0b11, ABCDEF) == 2 + 4
+    assert added.of_sub_table(0b100, ABCDEF) == 1 + 4
+    assert added.of_sub_table(0b1, ABCDEF) == 2
     assert demand.served(Release.of([0b11])) == Fraction(1, 2)
     with pytest.raises(InputError, match="demand for 'A' = 0: give a number more than 0"):
         Demand.of(ABCDEF, {"A": 0})

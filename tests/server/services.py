@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from sdc.config import ServerConfig
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
 from sdc.server.history import History
-from sdc.server.judge import Judge, surveyed
+from sdc.server.judge import Judge, one_way, surveyed
+from sdc.server.levels import levels_of
 from sdc.server.rules import rules_of
 from sdc.server.service import Service
 from sdc.server.state import State
@@ -27,12 +28,15 @@ def open_service(
 ) -> Service:
     """With the one-way sub-tables first; its history is a file in the folder where no URL is given."""
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
-    known, variables = knows(table, NOTHING), len(table.schema)
+    known = knows(table, NOTHING)
     bench = Bench(folder, known, CRITERION, Effort(), chosen)
-    first = surveyed(
-        Judge(table, known, CRITERION), State.first(variables, Release.of(1 << v for v in range(variables)))
-    )
-    about = {"table": table.digest, "criterion": {"small_count": 2, "min_width": 6}}
+    first = surveyed(Judge(table, known, CRITERION), State.first(table.schema, one_way(table.schema)))
+    about = {
+        "table": table.digest,
+        "criterion": {"small_count": CRITERION.small_count, "min_width": CRITERION.min_width},
+        "variables": list(table.schema.names),
+        **levels_of(table.schema),
+    }
     return Service(
         History.open(url or str(folder / "history.db"), about),
         table,

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS
@@ -18,7 +17,8 @@ from sdc.risk.criterion import Witness
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.desk import Effect, Explained, Moment, Reply, Request
-from sdc.server.state import State
+from sdc.server.judge import one_way
+from sdc.server.state import State, sub_tables
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -32,8 +32,7 @@ class SmallDesk:
         self.texts = NO_TEXTS
         self.rules: tuple[str, ...] = ("myopic",)
         self._table, self._inquiry = table, unknowing(table, criterion)
-        one_way = Release.of(1 << v for v in range(len(table.schema)))
-        self._state = self._surveyed(State.first(len(table.schema), one_way))
+        self._state = self._surveyed(State.first(table.schema, one_way(table.schema)))
         self._told: list[tuple[Request, Reply, Witness | None]] = []
         self._moments = [self._moment(None)]
 
@@ -102,8 +101,8 @@ class SmallDesk:
 
     def _moment(self, cause: SubTable | None) -> Moment:
         state = self.state
-        frontier, sub_tables = state.released.frontier, state.released.sub_tables
-        return Moment(state.version, AT, cause, frontier, state.unreleasable, sub_tables)
+        frontier, number = state.released.frontier, state.released.sub_tables(self.schema)
+        return Moment(state.version, AT, cause, frontier, state.unreleasable, number)
 
     def round(self) -> Future[int]:
         future = Future[int]()
@@ -113,7 +112,7 @@ class SmallDesk:
     def effect(self, subtable: SubTable) -> Future[Effect]:
         old, future = self.state, Future[Effect]()
         new = self._surveyed(old.releasing(subtable))
-        released = tuple(t for t in st.subsets(subtable) if t not in old.released)
+        released = tuple(t for t in st.subsets(subtable, self.schema) if t not in old.released)
         unreleasable = tuple(t for t in new.unreleasable if t not in old.unreleasable)
         newly = len(released), int((new.statuses == 3).sum() - (old.statuses == 3).sum())
         frontiers = new.released.frontier, new.unreleasable
@@ -129,7 +128,7 @@ class SmallDesk:
         return {"status": "ok", "version": self.state.version, "pending": 0}
 
     def _surveyed(self, state: State) -> State:
-        for subtable in sorted(range(1 << state.variables), key=st.dimension):
+        for subtable in sorted(sub_tables(self.schema).tolist(), key=st.dimension):
             larger = state.released.add(subtable)
             if self._inquiry.ask(larger).verdict is Verdict.UNSAFE:
                 state = state.knowing([subtable])

@@ -53,11 +53,11 @@ def stream(seed: int, variables: int, length: int) -> Iterator[tuple[SubTable, s
 
 def decisions(decider: Decider, state: State, asked: Iterator[tuple[SubTable, str]]) -> Iterator[Decision]:
     """What becomes of one request after the other."""
-    past = Past(state.released.sub_tables, Counter(), Counter())
+    past = Past(state.released.sub_tables(state.schema), Counter(), Counter())
     for subtable, who in asked:
-        before = state.released.sub_tables
+        before = state.released.sub_tables(state.schema)
         decision = decider.decide(state, past, subtable, who)
         state = decision.state
-        caused = Counter(past.caused) + Counter({who: state.released.sub_tables - before})
+        caused = Counter(past.caused) + Counter({who: state.released.sub_tables(state.schema) - before})
         past = replace(past, interest=Counter(past.interest) + Counter([subtable]), caused=caused)
         yield decision

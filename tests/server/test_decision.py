@@ -31,6 +31,7 @@ from tests.server.streams import BruteForce, decisions, stream
 from tests.strategies import dense, knows, schema_of
 
 CRITERION = MinWidth(2, 6)
+FLAT = schema_of((2,) * 6)
 STREAMS, LENGTH = 6, 60
 RULES: dict[str, list[dict[str, object]]] = {
     "myopic": [],
@@ -74,7 +75,7 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
     chosen = rules_of(rules(name))
     for seed in range(2 if name in ("simulatable", "reconstruction") else STREAMS):
         own = judge.anew()
-        state = surveyed(own, State.first(6, one_way(czech)))
+        state = surveyed(own, State.first(czech.schema, one_way(czech)))
         for decision in decisions(Decider(own, chosen), state, stream(seed + sum(night), 6, LENGTH)):
             new = decision.state
             assert truth.is_safe(new.released)
@@ -91,7 +92,7 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
 
 def test_what_is_direct_and_indirect(czech: Table, judge: Judge) -> None:
     own = judge.anew()
-    state = State.first(6, one_way(czech))
+    state = State.first(czech.schema, one_way(czech))
     decision = Decider(own).decide(state, Past(6), 0b000111, "ada")
     assert decision.outcome == "released"
     found = decision.state
@@ -107,7 +108,7 @@ def test_what_is_direct_and_indirect(czech: Table, judge: Judge) -> None:
 def before_a_costly_one(judge: Judge, public: Release) -> tuple[Release, int]:
     """A release, and a sub-table that makes another one unreleasable."""
     own = judge.anew()
-    state = surveyed(own, State.first(6, public))
+    state = surveyed(own, State.first(judge.table.schema, public))
     for subtable in range(62, 0, -1):
         costly = [t for t in range(64) if effect_of(own, state, t).newly[1]]
         if costly:
@@ -122,7 +123,7 @@ def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
     asked = steps | {"biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
     for name, subtable in asked.items():
         own = judge.anew()
-        state = surveyed(own, State.first(6, public if subtable == costly else one_way(czech)))
+        state = surveyed(own, State.first(czech.schema, public if subtable == costly else one_way(czech)))
         strict = {
             "biased": [{"rule": "biased", "most": 0}],
             "value": [{"rule": "value", "least": 100.0}],
@@ -137,14 +138,14 @@ def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
 
 def test_requests_of_a_batch_wait(czech: Table, judge: Judge) -> None:
     own = judge.anew()
-    state = surveyed(own, State.first(6, one_way(czech)))
+    state = surveyed(own, State.first(czech.schema, one_way(czech)))
     decider = Decider(own, rules_of(ServerConfig.model_validate({"rules": [{"rule": "batch"}]}).rules))
     assert decider.decide(state, Past(6), 0b11, "ada").outcome == "waiting"
 
 
 def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
     own = judge.anew()
-    state = surveyed(own, State.first(6, one_way(czech)))
+    state = surveyed(own, State.first(czech.schema, one_way(czech)))
     chosen = rules_of(ServerConfig.model_validate({"rules": [{"rule": "value", "least": 3.0}]}).rules)
     pair = 0b11
     assert Decider(own, chosen).decide(state, Past(6), pair, "ada").rule == "value"
@@ -154,7 +155,7 @@ def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
 
 def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce) -> None:
     own = judge.anew()
-    state = surveyed(own, State.first(6, one_way(czech)))
+    state = surveyed(own, State.first(czech.schema, one_way(czech)))
     for subtable in (0b111100, 0b11, 0b001111):
         effect = effect_of(own, state, subtable)
         assert effect.is_safe is truth.is_safe(state.released.add(subtable))
@@ -196,7 +197,7 @@ def test_critical_widths_give_the_first_unreleasable(czech: Table, judge: Judge,
 
 @given(hs.lists(hs.integers(0, 63), max_size=8), hs.lists(hs.integers(1, 63), max_size=8), hs.integers(0, 63))
 def test_statuses_agree(released: list[int], unreleasable: list[int], undecided: int) -> None:
-    state = State.first(6, Release.of(released)).knowing(unreleasable, [undecided])
+    state = State.first(FLAT, Release.of(released)).knowing(unreleasable, [undecided])
     assert state.statuses.tolist() == [state.status(t) for t in range(64)]
     more = state.releasing(undecided)
     assert more.version == 1
@@ -214,7 +215,7 @@ def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> N
     tables = [dense(czech.schema, counts.reshape(-1).tolist()) for counts in enumerated]
 
     def refused(table: Table, name: str, asked: Sequence[int]) -> tuple[bool, ...]:
-        first, outcomes = State.first(6, public), list[str]()
+        first, outcomes = State.first(czech.schema, public), list[str]()
         for subtable in asked:
             decider = Decider(judge_of(table), rules_of(rules(name)))
             outcomes.append(decider.decide(first, Past(6), subtable, "ada").outcome)
@@ -249,7 +250,7 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
         chosen = ServerConfig.model_validate({"rules": PUBLIC_RULES[number % 4]}).rules
         names = {rule.rule for rule in chosen}
         table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
-        state, asked = State.first(variables, Release.of([])), rng.integers(1, 1 << variables, 3).tolist()
+        state, asked = State.first(table.schema, Release.of([])), rng.integers(1, 1 << variables, 3).tolist()
         passed = list[tuple[State, int, str | None]]()
         for subtable in asked:
             decision = decided_by(table, criterion, chosen, state, subtable)
@@ -272,19 +273,19 @@ def decided_by(
 ) -> Decision:
     """The decision, where all that the table tells is known of what is public, and nothing else."""
     judge = judge_of(table, criterion)
-    known = surveyed(judge, State.first(state.variables, state.released))
+    known = surveyed(judge, State.first(state.schema, state.released))
     return Decider(judge, rules_of(chosen)).decide(known, Past(1), subtable, "ada")
 
 
 def public_words(decision: Decision, names: set[str]) -> str | None:
     """What is told of a refusal by a rule that looks at nothing but what is public; None of all other decisions."""
-    said = told_of_refusal(decision.rule, names)
-    return None if decision.outcome != "refused" or said == told_of_refusal(MYOPIC, names) else said
+    said = told_of_refusal(decision.rule, names, FLAT)
+    return None if decision.outcome != "refused" or said == told_of_refusal(MYOPIC, names, FLAT) else said
 
 
 def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
     every = [rule.name for rule in RULES_THERE_ARE]
-    said = {name: told_of_refusal(name, every) for name in (*every, MYOPIC)}
+    said = {name: told_of_refusal(name, every, FLAT) for name in (*every, MYOPIC)}
     assert len({said[name] for name in ("biased", "value", "batch", MYOPIC)}) == 1
     assert len(set(said.values())) == 5
     assert said["one_step"] == (
@@ -300,7 +301,7 @@ def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
         "released it might tell too much, or with it too many others could not be released any more, or it is worth "
         "too little for what could not be released any more."
     )
-    assert told_of_refusal(MYOPIC, ["share"]) == (
+    assert told_of_refusal(MYOPIC, ["share"], FLAT) == (
         "This table is not released: with all that was released before it might tell too much."
     )
 
@@ -320,9 +321,9 @@ def test_a_step_allows_a_part_of_whatever_is_not_public_and_never_a_leap(step: O
     every = releases(4)
     assert len(every) == 167  # Dedekind's number, but for the one without the grand total
     for released in every:
-        allowed = {t for t in range(16) if t not in released and step.allows(released, t)}
-        assert all(any(t in allowed for t in st.subsets(asked)) for asked in range(16) if asked not in released)
-        assert all(any(child in released for child in st.children(t)) for t in allowed)
+        allowed = {t for t in range(16) if t not in released and step.allows(released, t, FLAT)}
+        assert all(any(t in allowed for t in st.subsets(asked, FLAT)) for asked in range(16) if asked not in released)
+        assert all(any(child in released for child in st.children(t, FLAT)) for t in allowed)
 
 
 def test_the_two_steps_by_their_definitions() -> None:
@@ -335,8 +336,8 @@ def test_the_two_steps_by_their_definitions() -> None:
         0b101001: (False, False),  # A*D*F: none of its pairs is public
         0b100000: (True, True),  # F: the total is public
     }.items():
-        assert (at_once.allows(released, asked), of_frontier.allows(released, asked)) == allowed
-    assert of_frontier.allows(released.add(0b001001), 0b001011)
+        assert tuple(step.allows(released, asked, FLAT) for step in (at_once, of_frontier)) == allowed
+    assert of_frontier.allows(released.add(0b001001), 0b001011, FLAT)
 
 
 @pytest.mark.parametrize("counts", [[1, 4, 2, 0, 3, 5, 1, 6], [9, 2, 7, 8, 1, 6, 5, 9], [2, 2, 9, 9, 9, 9, 2, 2]])
@@ -352,7 +353,10 @@ def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: 
             if released not in found:
                 found.add(released)
                 own = shared.anew()
-                state, decider = surveyed(own, State.first(3, released)), Decider(own, rules_of(chosen))
+                state, decider = (
+                    surveyed(own, State.first(shared.table.schema, released)),
+                    Decider(own, rules_of(chosen)),
+                )
                 left += [decider.decide(state, Past(1), t, "ada").state.released for t in range(8)]
         return found
 
@@ -364,8 +368,8 @@ def test_one_step_refuses_nothing_that_comes_with_what_it_allows(czech: Table, r
     judge, public, rule = judge_of(czech), Release.of(released), rules_of(rules("one_step"))[0]
 
     def may_go_out(subtable: int) -> bool:
-        state = State.first(6, public)
+        state = State.first(czech.schema, public)
         return rule.objection(Decider(judge)._question(state, Past(1), subtable, "ada")) is None
 
     if may_go_out(asked):
-        assert all(t in public or may_go_out(t) for t in st.subsets(asked))
+        assert all(t in public or may_go_out(t) for t in st.subsets(asked, czech.schema))

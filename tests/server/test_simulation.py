@@ -76,7 +76,7 @@ def judge(czech: Table) -> Judge:
 
 @pytest.fixture(scope="module")
 def first(czech: Table, judge: Judge) -> State:
-    return surveyed(judge, State.first(6, first_release("one-way", czech, judge.known)[0]))
+    return surveyed(judge, State.first(czech.schema, first_release("one-way", czech, judge.known)[0]))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_every_state_of_a_course_keeps_the_criterion(
     kind: Kind, name: str, judge: Judge, first: State, truth: BruteForce
 ) -> None:
     length = 15 if name == "simulatable" else 35  # that draws tables
-    asks, seen = queries(kind, length).asks(7, 0), [first]
+    asks, seen = queries(kind, length).asks(first.schema, 7, 0), [first]
 
     def watched(k: int, state: State) -> tuple[int, str]:
         seen.append(state)
@@ -107,7 +107,7 @@ def test_every_state_of_a_course_keeps_the_criterion(
     assert truth.is_safe(Release.of(found.frontier))
     assert len(found.released) == len(found.unreleasable) == length + 1
     assert found.released[0] == 6
-    assert found.released[-1] == Release.of(found.frontier).sub_tables == 6 + sum(found.caused.values())
+    assert found.released[-1] == Release.of(found.frontier).sub_tables(first.schema) == 6 + sum(found.caused.values())
     assert found.saturation == max(
         (k for k in range(1, length + 1) if found.released[k] != found.released[k - 1]), default=0
     )
@@ -117,7 +117,7 @@ def test_every_state_of_a_course_keeps_the_criterion(
 @pytest.mark.parametrize("kind", KINDS)
 def test_streams_are_those_of_their_seed(kind: Kind, first: State) -> None:
     def asked(seed: int, number: int) -> list[tuple[int, str]]:
-        asks = queries(kind).asks(seed, number)
+        asks = queries(kind).asks(first.schema, seed, number)
         return [asks(k, first) for k in range(60)]
 
     assert asked(1, 2) == asked(1, 2)
@@ -131,12 +131,12 @@ def test_popular_are_few_variables_and_what_weighs_more(first: State) -> None:
     weights = Weights.of(first_schema(), {"A": 50.0}, {"B*C*D*E*F": 5000.0})
     asked = Counter[int]()
     for number in range(40):
-        asks = Queries("popular", 2, 100, weights).asks(0, number)
+        asks = Queries("popular", 2, 100, weights).asks(first.schema, 0, number)
         asked.update(asks(k, first)[0] for k in range(100))
     with_a = sum(n for t, n in asked.items() if t & 1)
     assert asked[0b111110] > 400
     assert with_a > 3 * (4000 - with_a - asked[0b111110])
-    plain = [queries("popular", 100).asks(0, n)(k, first)[0] for n in range(10) for k in range(100)]
+    plain = [queries("popular", 100).asks(first.schema, 0, n)(k, first)[0] for n in range(10) for k in range(100)]
     assert np.mean([st.dimension(t) for t in plain]) < 2.5
 
 
@@ -147,12 +147,12 @@ def first_schema() -> Any:
 
 
 def test_a_greedy_user_asks_for_parents_of_what_is_public(judge: Judge, first: State) -> None:
-    asks = queries("greedy-user").asks(0, 0)
+    asks = queries("greedy-user").asks(first.schema, 0, 0)
     mine = [asks(k, first) for k in range(0, 60, 2)]
     assert {who for _, who in mine} == {"user 1"}
     pairs = {t for t in range(64) if st.dimension(t) == 2}
     assert {t for t, _ in mine[:15]} == {t for t, _ in mine[15:]} == pairs
-    others = queries("popular").asks(0, 0)
+    others = queries("popular").asks(first.schema, 0, 0)
     assert [asks(k, first) for k in range(1, 60, 2)] == [others(k, first) for k in range(1, 60, 2)]
 
 
@@ -171,7 +171,7 @@ def test_the_same_requests_by_the_same_rules_are_decided_alike(judge: Judge, fir
         decisions = replayed(own, first, iter(asked), rules(name))
         found = course(Decider(judge.anew(), rules(name)), first, lambda k, _, asked=asked: asked[k], len(asked))
         assert [one.outcome for one in decisions] == list(found.outcomes)
-        assert [one.state.released.sub_tables for one in decisions] == list(found.released[1:])
+        assert [one.state.released.sub_tables(first.schema) for one in decisions] == list(found.released[1:])
 
 
 # Figures
@@ -260,7 +260,7 @@ def test_a_round_of_what_is_decided_releases_nothing(judge: Judge, first: State)
 def test_requests_of_a_batch_are_decided_by_rounds(judge: Judge, first: State) -> None:
     asked = [*stream(3, 6, 23)]
     found = replayed(judge.anew(), first, asked, rules("batch"))
-    sizes = [first.released.sub_tables, *(one.state.released.sub_tables for one in found)]
+    sizes = [state.released.sub_tables(first.schema) for state in (first, *(one.state for one in found))]
     grown = {k for k in range(1, len(sizes)) if sizes[k] > sizes[k - 1]}
     assert len(grown) > 0
     assert grown <= {ROUND, 2 * ROUND, 23}
@@ -462,7 +462,7 @@ def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> 
 def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
     known = knows(czech, NOTHING)
     assert first_release("total", czech, known)[0] == Release.of([])
-    assert first_release("one-way", czech, known)[0].sub_tables == 6
+    assert first_release("one-way", czech, known)[0].sub_tables(czech.schema) == 6
     with pytest.raises(ConfigError, match="it is neither 'one-way' nor 'total', nor the folder of a finished run"):
         first_release(str(tmp_path), czech, known)
 

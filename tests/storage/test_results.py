@@ -9,9 +9,10 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from sdc.api import find_release, risk_utility_curve
+from sdc.api import cell_bounds, find_release, risk_utility_curve
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
@@ -21,7 +22,7 @@ from sdc.model.errors import InputError, RunFolderError
 from sdc.model.marginal import CellMarginals
 from sdc.model.recode import Recode
 from sdc.model.release import NOTHING, Release
-from sdc.model.schema import Schema, Variable
+from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
 from sdc.risk.critical_width import critical_widths
@@ -273,3 +274,29 @@ def test_the_facts_of_an_assessment_name_the_categories(czech: Table) -> None:
         "outer": (1, 1),
         "inner": (1, 1),
     }
+
+
+def test_of_a_table_with_levels_sub_tables_come_back_closed(tmp_path: Path) -> None:
+    """Named by the area alone, which tells the region; in a graph both are vertices."""
+    table = Table.of(
+        Schema(
+            (
+                Variable("region", ("east", "west"), Coarser("area", (0, 0, 1, 1))),
+                Variable("area", ("e1", "e2", "w1", "w2")),
+                Variable("sex", ("f", "m")),
+            )
+        ),
+        np.indices((4, 2)).reshape(2, -1).T,
+        np.array([40, 12, 9, 30, 21, 2, 14, 15]),
+    )
+    found = find_release(table, NOTHING, "best", min_width=9, steps=100)
+    results.write_search(found, table.schema, tmp_path)
+    again = results.read_search(tmp_path, table.schema)
+    assert (again.release, again.steps, again.graph) == (found.release, found.steps, found.graph)
+    assert found.release == found.release.closed(table.schema)
+    facts = results.release_facts(Release.of([0b111]), table.schema)
+    assert facts == {"frontier": [["area", "sex"]], "sub_tables": 5, "sub_tables_with_total": 6}
+    bounds = cell_bounds(table, found.release)
+    results.write_assessment(found.assessment, bounds, table.schema, tmp_path)
+    assert results.read_assessment(tmp_path, table, 2)[0] == found.assessment
+    assert pq.read_schema(tmp_path / "cells.parquet").names[:2] == ["area", "sex"]

@@ -109,8 +109,9 @@ class CountTable:
 
     @staticmethod
     def of(name: str, title: str, marginal: Table, labels: Labels, about: PublicationConfig = NOTHING) -> CountTable:
-        """A marginal with its labels, listed as the publication has it."""
-        dimensions = tuple(Dimension.of(variable, labels) for variable in marginal.schema.variables)
+        """A marginal with its labels, listed as the publication has it: by its axes."""
+        axes = (marginal.schema.variables[axis] for axis in marginal.schema.axes)
+        dimensions = tuple(Dimension.of(axis, labels) for axis in axes)
         cells = marginal.codes, marginal.counts
         return CountTable(name, title, dimensions, *cells, about, about.zeros, about.totals)
 

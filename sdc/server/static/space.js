@@ -1,4 +1,5 @@
 // The query space: a square for each sub-table in levels by dimension, and what releasing the one pointed at would do.
+// Of a variable with coarser levels a sub-table has these too, and is named by the finest; other numbers are none.
 "use strict";
 
 const canvas = document.getElementById("space"), panel = document.getElementById("effect");
@@ -9,13 +10,17 @@ const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442", colour("--open")];
 const MARK = { released: "#009e73", unreleasable: "#000" };
 const GAP = 14, LEFT = 30, SHOWN = 6, WAIT = 120;
 
-const dimension = t => { let n = 0; for (; t; t &= t - 1) n++; return n; };
-const members = t => names.filter((_, v) => t >> v & 1);
+const coarser = JSON.parse(canvas.dataset.coarser || "null") || names.map(() => 0);
+const axes = JSON.parse(canvas.dataset.axes || "null") || names.map((_, v) => 1 << v);
+const has = (t, v) => Boolean(t >> v & 1);
+const telling = t => coarser.reduce((left, told, v) => has(t, v) ? left & ~told : left, t);
+const dimension = t => { let n = 0; for (t = telling(t); t; t &= t - 1) n++; return n; };
+const members = t => names.filter((_, v) => has(telling(t), v));
 const label = t => members(t).join("*") || "(total)";
-const bits = list => list.reduce((t, name) => t | 1 << names.indexOf(name), 0);
+const closed = v => 1 << v | coarser[v];
+const bits = list => list.reduce((t, name) => t | closed(names.indexOf(name)), 0);
 const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
-const levels = Array.from({ length: K + 1 }, () => []);
-for (let t = 0; t < 2 ** K; t++) levels[dimension(t)].push(t);
+const D = dimension(2 ** K - 1), levels = Array.from({ length: D + 1 }, () => []);
 
 let statuses = null, version = "", effects = new Map(), marks = new Map(), at = 0, cell = 0, places = [], tops = [], columns = 1;
 let timer = 0, asked = null;
@@ -34,7 +39,7 @@ function layOut() {
   for (; cell > 8 && rowsAt(cell, width) * cell > 900; cell--);
   columns = Math.max(1, Math.floor((width - LEFT) / cell));
   let y = 2;
-  for (let d = K; d >= 0; d--) {
+  for (let d = D; d >= 0; d--) {
     tops[d] = y;
     const across = Math.min(columns, levels[d].length), left = LEFT + (width - LEFT - across * cell) / 2;
     levels[d].forEach((t, i) => { places[t] = [left + i % across * cell, y + Math.floor(i / across) * cell]; });
@@ -129,7 +134,7 @@ function tell(effect) {
     add("p", `Looked at ${effect.looked_at.toLocaleString("en")} of ${effect.of.toLocaleString("en")} open sub-tables; of the others nothing is known.`);
   }
   const after = effect.frontiers.released.map(bits), after_u = effect.frontiers.unreleasable.map(bits);
-  const now = frontier(t => statuses[t] <= 2, 1), now_u = frontier(t => statuses[t] === UNRELEASABLE, -1);
+  const now = frontier(t => statuses[t] && statuses[t] <= 2, above), now_u = frontier(t => statuses[t] === UNRELEASABLE, below);
   list("Joins the released frontier", after.filter(t => !now.includes(t)));
   list("Leaves the released frontier", now.filter(t => !after.includes(t)));
   list("Joins the unreleasable frontier", after_u.filter(t => !now_u.includes(t)));
@@ -137,12 +142,17 @@ function tell(effect) {
   list("Would be released", effect.released.map(bits));
 }
 
-// The largest (1) or smallest (-1) sub-tables of which something holds
-function frontier(holds, side) {
-  const steps = names.map((_, v) => 1 << v);
-  const isLast = t => !steps.some(step => Boolean(t & step) === (side < 0) && holds(t ^ step));
-  return [...statuses.keys()].filter(t => holds(t) && isLast(t));
+// The sub-tables of which something holds, and of none of those next to them
+function frontier(holds, next) {
+  return [...statuses.keys()].filter(t => holds(t) && !next(t).some(holds));
 }
+
+// What has a variable more, a finer one too; some are no sub-tables, of which nothing holds
+const above = t => names.flatMap((_, v) => has(t, v) ? [] : [t | closed(v)]);
+
+// What has a variable less, or a coarser level instead
+const below = t => names.flatMap((_, v) => has(telling(t), v) ? coarserOf(v).map(level => t & ~axes[v] | level) : []);
+const coarserOf = v => [0, ...names.flatMap((_, u) => has(coarser[v], u) ? [closed(u)] : [])];
 
 function marked(effect) {
   const found = new Map(), closing = effect.unreleasable.map(bits);
@@ -159,6 +169,7 @@ async function load() {
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   version = answer.headers.get("X-Version");
   statuses = new Uint8Array(await answer.arrayBuffer());
+  if (!levels[0].length) statuses.forEach((status, t) => { if (status) levels[dimension(t)].push(t); });
   effects.clear();
   document.getElementById("stale").hidden = version === canvas.dataset.version;
 }
@@ -203,7 +214,7 @@ function go(t) {
 
 function under(event) {
   const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-  return places.findIndex(([left, top]) => x >= left && x < left + cell && y >= top && y < top + cell);
+  return places.findIndex(place => place && x >= place[0] && x < place[0] + cell && y >= place[1] && y < place[1] + cell);
 }
 
 function nearest(d) {
@@ -228,7 +239,7 @@ function moved(key) {
   if (key === "ArrowRight") return level[Math.min(level.length - 1, i + 1)];
   if (key === "ArrowUp") return inRow(-1);
   if (key === "ArrowDown") return inRow(1);
-  if (key === "PageUp") return nearest(Math.min(K, d + 1));
+  if (key === "PageUp") return nearest(Math.min(D, d + 1));
   if (key === "PageDown") return nearest(Math.max(0, d - 1));
   return { Home: level[0], End: level[level.length - 1] }[key];
 }
