@@ -81,7 +81,12 @@ class SearchSettings:
         wishes, public = Wishes.of(named, self.require, self.forbid, **own), self.before.release(schema)
         if (known := next((t for t in wishes.forbid if t in public), None)) is not None:
             raise InputError(f"forbid has {st.label(known, schema)}, which was published before; take it out")
-        return replace(wishes, forbid=(*wishes.forbid, *self.before.forbidden(schema)))
+        return replace(
+            wishes,
+            require=tuple(map(schema.closed, wishes.require)),
+            forbid=(*map(schema.closed, wishes.forbid), *self.before.forbidden(schema)),
+            levels=self.before.levels(schema),
+        )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""

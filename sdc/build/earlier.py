@@ -1,8 +1,9 @@
 """What was published before: related to the table of a build, so that a new release is judged together with it.
 
-A marginal of the same table joins what is released. One on coarser, overlapping or other categories, or of some of the
-records, is a marginal over variables that follow from those of the table: these are added to it, with the structural
-zeros that they imply, are judged like all others, and are never published.
+A marginal of the same table joins what is released. One on coarser, overlapping or other categories is one over levels
+of its variables: these are added to the schema. One of some of the records is a marginal over a variable that follows
+from several of the table: it is added with the structural zeros that it implies. What is added is judged like all else,
+and never published.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.composition.disjoint import looks_the_same
 from sdc.composition.published import Published, read_published
@@ -25,7 +27,7 @@ from sdc.model import subtable as st
 from sdc.model.derived import free_name, with_derived
 from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.release import Release
-from sdc.model.schema import Schema, Variable
+from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -51,7 +53,7 @@ class Before:
     """What is public already, by names of the table's variables.
 
     known    sub-tables, largest only
-    derived  variables that were added to the table for them
+    derived  variables that were added to the table for them, levels of one variable or what follows from several
     sources  what was published, for people
     declared what the config says of records and categories of each publication, which nothing but its word shows
     foreign  of what no ledger has: what it is, for people, and the digest of its table
@@ -73,9 +75,14 @@ class Before:
         """The variables that are never published."""
         return st.of(schema.index(one.name) for one in self.derived)
 
+    def levels(self, schema: Schema) -> tuple[tuple[SubTable, SubTable], ...]:
+        """Of those that are levels each with the variables that tell it, without which no search asks about it."""
+        hidden = st.members(self.hidden(schema))
+        return tuple((1 << v, schema.finer(v)) for v in hidden if schema.variables[v].of is not None)
+
     def forbidden(self, schema: Schema) -> tuple[SubTable, ...]:
-        """The smallest sub-tables with such a variable that are not known, so that no search asks about one."""
-        known, hidden = self.release(schema), self.hidden(schema)
+        """The smallest sub-tables with one that is no level that are not known, so that no search asks about one."""
+        known, hidden = self.release(schema), self.hidden(schema) & st.of(schema.axes)
         faces = {s for element in known.frontier for s in st.submasks(element) if s & hidden}
         return st.minimal(s | 1 << v for s in faces for v in range(len(schema)) if s | 1 << v not in known)
 
@@ -343,7 +350,7 @@ class _Grown:
         for one in before.derived:
             of = tuple(map(schema.index, one.of))
             same[one.name] = self._added(of, np.array(one.coding, np.int64), one.categories, one.name)
-        return [tuple(same.get(name, name) for name in names) for names in before.known]
+        return [tuple(filter(None, (same.get(name, name) for name in names))) for names in before.known]
 
     def names_of(self, one: Related) -> tuple[str, ...]:
         """The sub-table that tells all that was published, by names."""
@@ -357,7 +364,7 @@ class _Grown:
             names.append(self._added((v,), coding, tuple(dict.fromkeys(labels)), f"{own.name}, published before"))
         if one.where:
             names.append(self._universe(one))
-        return tuple(names)
+        return tuple(filter(None, names))
 
     def _universe(self, one: Related) -> str:
         """A variable that says whose records are among the published ones; those outside are judged too."""
@@ -367,13 +374,37 @@ class _Grown:
         return self._added(variables, 1 - inside, (INSIDE, OUTSIDE), "records published before")
 
     def _added(self, of: tuple[int, ...], coding: Any, labels: tuple[str, ...], name: str) -> str:
-        """A variable that follows from others: `coding` has its code for each of their cells, in C order."""
+        """A variable that follows from others: `coding` has its code for each of their cells, in C order.
+
+        Of one variable a level of its axis, or what tells the same already; no name where it tells nothing.
+        """
+        schema = self.table.schema
+        name = free_name(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
+        if len(of) == 1:
+            return self._level(schema.axis_of[of[0]], coding[schema.groups(of[0])], labels, name)
         key = (of, tuple(coding.tolist()))
         if key not in self._kept:
-            schema = self.table.schema
-            name = free_name(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
             self.table, implied = with_derived(self.table, of, coding, Variable(name, labels))
             self.zeros = self.zeros.join(implied)
             self.derived.append(Derived(name, tuple(schema.names[v] for v in of), labels, key[1]))
             self._kept[key] = name
         return self._kept[key]
+
+    def _level(self, axis: int, coding: npt.NDArray[np.integer], labels: tuple[str, ...], name: str) -> str:
+        """A level of an axis by the group of each of its categories, with what it and others tell together."""
+        schema, used = self.table.schema, np.unique(coding)
+        if len(used) == 1:
+            return ""
+        groups = np.searchsorted(used, coding)
+        for v in st.members(schema.of_axis[axis]):
+            if schema.is_same_level(v, groups):
+                return schema.names[v]
+        level = Variable(
+            name, tuple(labels[code] for code in used), Coarser(schema.names[axis], tuple(groups.tolist()))
+        )
+        grown = with_refinements([*schema.variables, level])
+        self.table = Table(grown, self.table.codes, self.table.counts)
+        for added in grown.variables[len(schema) :]:
+            assert added.of is not None  # nothing but levels was added
+            self.derived.append(Derived(added.name, (added.of.axis,), added.categories, added.of.groups))
+        return name

@@ -244,6 +244,10 @@ class Schema:
             told |= self.coarser[low.bit_length() - 1]
         return subtable & ~told
 
+    def is_same_level(self, variable: int, groups: npt.NDArray[np.integer]) -> bool:
+        """Whether a variable tells the categories of its axis apart as these groups do, however they are numbered."""
+        return np.array_equal(_numbered(self.groups(variable)[:, None]), _numbered(groups[:, None]))
+
     def just_coarser(self, variable: int) -> int:
         """The finest of the levels that a variable tells."""
         return self.telling(self.coarser[variable])

@@ -25,6 +25,7 @@ class Wishes:
 
     require      sub-tables that the release must have; they are judged first, and together
     forbid       sub-tables that it must not have, nor any that contains one
+    levels       levels that are nobody's wish, with the variables that tell each: a sub-table has one with these alone
     best_subset  where the required ones do not fit together: release those that are worth most, else refuse
     breadth      sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table
     questions    the most that an ordered search puts to the criterion, what is not asked about is not released; by
@@ -33,6 +34,7 @@ class Wishes:
 
     require: tuple[SubTable, ...] = ()
     forbid: tuple[SubTable, ...] = ()
+    levels: tuple[tuple[SubTable, SubTable], ...] = ()
     best_subset: bool = False
     breadth: int | None = None
     questions: int | None = None
@@ -63,8 +65,9 @@ class Wishes:
         return 200 if self.breadth_for(at_risk_cells) > 1 else 2_000
 
     def allows(self, subtable: SubTable) -> bool:
-        """Whether nothing forbidden is within it."""
-        return not any(st.is_within(forbidden, subtable) for forbidden in self.forbid)
+        """Whether nothing forbidden is within it, and it is named by no level that is nobody's wish."""
+        is_named = any(subtable & level and not subtable & finer for level, finer in self.levels)
+        return not is_named and not any(st.is_within(forbidden, subtable) for forbidden in self.forbid)
 
     def largest(self, schema: Schema) -> tuple[SubTable, ...]:
         """The largest sub-tables that have nothing forbidden within."""
@@ -74,8 +77,16 @@ class Wishes:
             # without any one of its variables, and all that would tell it, it is not within any more
             without = [1 << v | schema.finer(v) for v in st.members(schema.telling(forbidden))]
             cut = [t & ~gone for t in found if st.is_within(forbidden, t) for gone in without]
-            found = st.maximal([*kept, *cut])
+            found = st.maximal([*kept, *map(self._named, cut)])
         return found
+
+    def _named(self, subtable: SubTable) -> SubTable:
+        """Without levels that are nobody's wish, where nothing tells them."""
+        left = subtable
+        for level, finer in self.levels:
+            if not subtable & finer:
+                left &= ~level
+        return left if left == subtable else self._named(left)
 
     def flat(self, schema: Schema) -> Wishes:
         """The same of sets that are not closed: what a finer variable tells is forbidden with it."""
@@ -87,7 +98,7 @@ class Wishes:
 
     def allowed(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         """Those that may be released, in their order."""
-        return tuple(t for t in subtables if self.allows(t)) if self.forbid else tuple(subtables)
+        return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
 
 
 def named(setting: str, patterns: Sequence[Pattern], schema: Schema) -> tuple[SubTable, ...]:

@@ -29,6 +29,7 @@ from sdc.config import EarlierConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
+from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.refusal import FILES
@@ -116,6 +117,42 @@ def test_coarser_and_finer_recodes_are_judged_together(tmp_path: Path) -> None:
     assert built(config(tmp_path, "apart", [relation], release={"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}))
     with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
         built(config(tmp_path, "both", [relation], table=both, release=release))
+
+
+def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
+    """They overlap, so that what both tell together is a level too; none has a column, or is published."""
+    table = dense(schema_of([4, 2]), [9, 9, 8, 8, 9, 9, 1, 9])
+    write(table, tmp_path)
+    groups = [
+        {"low": ["0", "1"], "high": "*"},
+        {"in": ["1", "2"], "out": "*"},
+        {"l": ["0"], "m": ["1", "2"], "h": ["3"]},
+    ]
+    relations = []
+    for name, told in zip(("one", "two", "three"), groups, strict=True):
+        rows = {"g": [], "count": []}  # type: dict[str, list[Any]]
+        for label, values in told.items():
+            rest = {"0", "1", "2", "3"} - {v for others in told.values() if others != "*" for v in others}
+            inside = [int(v) for v in (rest if values == "*" else values)]
+            rows["g"].append(label)
+            rows["count"].append(int(table.dense[inside].sum()))
+        write_csv(tmp_path / f"{name}.csv", rows)
+        relations.append({"folder": f"{name}.csv", "variables": {"g": {"of": "A", "groups": told}}})
+    build = built(config(tmp_path, "t", relations))
+    schema = build.table.schema
+    assert [schema.names[axis] for axis in schema.axes] == ["A", "B"]
+    assert build.table.codes.shape == (8, 2)
+    # low or high and in or out tell all four apart, the second and the third are 0, 1 or 2, 3
+    parts = [[np.flatnonzero(schema.groups(v) == g).tolist() for g in range(schema.sizes[v])] for v in (2, 3, 4)]
+    assert [sorted(part) for part in parts] == [[[0, 1], [2, 3]], [[0, 3], [1, 2]], [[0], [1, 2], [3]]]
+    assert not build.known.zeros
+    assert build.found.release.contains(Release.of([schema.closed(0b11100)]))
+    texts = [path.read_bytes() for path in build.folder.stage("release").iterdir()]
+    assert not any(b"published before" in text for text in texts)
+    assert verify(build.folder.path).verified
+    nested = {"path": "table.csv", "recodes": {"C": {"column": "A", "groups": groups[0]}}, "variables": ["A", "B", "C"]}
+    again = built(config(tmp_path, "again", relations[:1], table={**nested, "hierarchies": {"A": ["C", "A"]}}))
+    assert (again.before.derived, again.before.known) == ((), (("C",),))
 
 
 def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
