@@ -604,3 +604,24 @@ def test_a_build_with_a_hierarchy_is_verified(weighted: bool, tmp_path: Path) ->
     assert found.certified_cells
     assert build.table.schema.variables[0].of == Coarser("area", (0, 0, 1, 1, 1))
     assert build.known.zeros != NO_ZEROS
+
+
+def test_a_package_that_says_otherwise_of_levels_is_rejected(tmp_path: Path) -> None:
+    """A town that is said to be in another region."""
+    rows = [
+        f"{'n' if town < 'c' else 's'},{town},{sex},{9 + k % 5}" for k, (town, sex) in enumerate(product("abcd", "fm"))
+    ]
+    (tmp_path / "t.csv").write_text("region,town,sex,count\n" + "\n".join([*rows, "s,e,f,1", "s,e,m,2"]) + "\n")
+    table = {"path": "t.csv", "hierarchies": {"place": ["region", "town"]}}
+    config = {"name": "t", "table": table, "risk": {"min_width": 1}, "output": {"folder": str(tmp_path / "runs")}}
+    config["release"] = {"require": ["town", "region*sex"]}
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump(config))
+    build = open_build(tmp_path / "t.yaml")
+    run_all(build, IN_PROCESS)
+    assert verify(build.folder.path).verified
+    path = build.folder.stage("release") / "datapackage.json"
+    content = json.loads(path.read_text())
+    content["levels"][0]["categories"]["a"] = "s"
+    path.write_text(json.dumps(content))
+    record(build.folder.path)
+    assert any("what it says of levels is not so" in failure for failure in verify(build.folder.path).failures)

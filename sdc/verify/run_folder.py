@@ -140,8 +140,21 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     unread = [evidence.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
+    check(metadata.get(names.LEVELS, []) == _levels(evidence, public), "what it says of levels is not so")
     _check_sums(evidence)
     return public, all(counted)
+
+
+def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
+    """Of each published level and each finest published variable that tells it, which category is in which."""
+    published, found = frozenset[str]().union(*public) - _hidden(evidence), list[dict[str, Any]]()
+    for axis in evidence.axes:
+        for fine in evidence.telling(published & evidence.told[axis]):
+            for level in (v for v in evidence.categories if v in published & evidence.told[fine] - {fine}):
+                within = dict(enumerate(evidence.group(fine, level).tolist()))
+                categories = {evidence.categories[fine][c]: evidence.categories[level][g] for c, g in within.items()}
+                found.append({"variable": level, "of": fine, "categories": categories})
+    return found
 
 
 def _check_sums(evidence: EvidenceFolder) -> None:
