@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from flows.absence import at_work, be_patient
 from flows.command import run_as_command
 from sdc.build.build import Build, open_build
-from sdc.build.stages import MEASURED, Stage, run_stage, stages_of
+from sdc.build.stages import MEASURED, Stage, beside_all, run_stage, stages_of
 from sdc.config import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
@@ -32,10 +33,14 @@ be_patient()
 def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
     build = open_build(Path(config), data, workers)
-    records = run_stages(build, stages_of(build.config))
+    build, records = beside_all(build, lambda one: run_stages(one, stages_of(one.config)), _say)
     release = release_facts(build.found[0], build.table.schema)
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
     return {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:

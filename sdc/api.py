@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +18,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.fact import NO_FACTS, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
@@ -99,25 +100,29 @@ def knowledge(
     release: Release | Sequence[str] = NOTHING,
     *,
     structural_zeros: str | Path | StructuralZeros | None = None,
+    facts: Iterable[Fact] = NO_FACTS,
 ) -> Knowledge:
-    """What everybody knows of a table: sub-tables that are public, and cells that are impossible.
+    """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
 
     structural_zeros  these, or a YAML file of patterns, see `sdc.ingest.structural_zeros`
+    facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
 
     In which group of a level each category is is a part of the table's schema, see `read_table`, and known too.
-    ReleaseError as `release_of`, InputError where a record is in an impossible cell.
+    ReleaseError as `release_of`, InputError where a record is in an impossible cell, or a fact is not so.
     """
     given = structural_zeros
     zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
-    return Knowledge.of(table, release_of(table, release), zeros)
+    return Knowledge.of(table, release_of(table, release), zeros, facts)
 
 
 def known_of(table: Table, public: Public) -> Knowledge:
     """What is known; ReleaseError where it is of another table, and as `release_of`, InputError as `knowledge`."""
     if not isinstance(public, Knowledge):
-        return Knowledge.of(table, release_of(table, public), NO_ZEROS)
+        return Knowledge.of(table, release_of(table, public), NO_ZEROS, NO_FACTS)
     public.check_is_of(table)
     public.zeros.check(table.schema, table.codes, table.counts)
+    for fact in public.facts:
+        fact.check_true(table)
     return public
 
 
@@ -472,15 +477,14 @@ def publish_release(
     from sdc.storage.run_folder import RunFolder
 
     judgement, out = found.judgement, Path(folder).absolute()
-    criterion, known = judgement.criterion, judgement.knowledge
+    criterion, known = judgement.criterion, judgement.known
     # before the gate, whose checks may take longer
     require_new(out)
     texts = _texts(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
     # the table that was judged, not the one given: the gate compares the two
     digest = judgement.bank.table.digest
-    certificate = Certificate(
-        digest, known.release, criterion.small_count, criterion.min_width, judgement.proof, known.zeros
-    )
+    small_count, min_width = criterion.small_count, criterion.min_width
+    certificate = Certificate(digest, known, judgement.asked, small_count, min_width, judgement.proof)
     cleared = clear(table, known, certificate, criterion, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, texts=texts)
@@ -550,7 +554,7 @@ def suppress(
     from sdc.rules import suppression
 
     subtable, known = st.parse(sub_table, table.schema), known_of(table, public)
-    if known.release == NOTHING:
+    if known.release == NOTHING and not known.facts:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
         return suppression.suppress(counts, small_count, min_width, zeros=zeros)

@@ -350,7 +350,7 @@ def release(
     settings = about.search(method, {**given, **named}, weights)
     data, small_count = about.table, about.small_count(small_count)
     if out is not None and about.build is not None:
-        about.build.check_names(data.schema)
+        about.build.check_names(about.known)
     with _executor(subject, workers) as executor:
         found = api.find_release(
             data,

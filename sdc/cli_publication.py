@@ -77,9 +77,9 @@ def ledger(
     for entry in entries:
         tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
         print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
-        for what, _ in entry.before["foreign"]:
+        for what, _ in entry.known["foreign"]:
             print(f"      judged together with {what}")
-        for said in entry.before["declared"]:
+        for said in entry.known["declared"]:
             print(f"      by the word of its config {said}")
 
 

@@ -154,6 +154,7 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
     """
     from sdc.build.build import open_build
     from sdc.executor import IN_PROCESS
+    from sdc.model.fact import NO_FACTS
     from sdc.model.knowledge import Knowledge
     from sdc.model.release import NOTHING
     from sdc.risk.min_width import MinWidth
@@ -166,7 +167,8 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
         build = open_build(checked_path(given))
         build.config.require("audit")
         counted = build.counted(IN_PROCESS)
-        return Standard(counted.table, Knowledge.of(counted.table, NOTHING, counted.zeros), build.criterion, given)
+        known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
+        return Standard(counted.table, known, build.criterion, given)
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own
     if not said and given is None:
@@ -184,12 +186,16 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
 def _read(path: str) -> tuple[Table, Knowledge]:
     """A table, and what is known beside what is released of it; of a server's folder as that has it."""
     from sdc.ingest.reading import read_table
+    from sdc.model.fact import NO_FACTS
     from sdc.model.knowledge import Knowledge
     from sdc.model.release import NOTHING
     from sdc.model.structural_zeros import NO_ZEROS
     from sdc.run_format import SCHEMA
-    from sdc.storage.parquet import read_written_table, read_zeros
+    from sdc.storage.known import read_known
+    from sdc.storage.parquet import read_written_table
 
-    is_written = os.path.isfile(os.path.join(path, SCHEMA))
-    table = read_written_table(path) if is_written else read_table(path)
-    return table, Knowledge.of(table, NOTHING, read_zeros(path) if is_written else NO_ZEROS)
+    if os.path.isfile(os.path.join(path, SCHEMA)):
+        table = read_written_table(path)
+        return table, read_known(Path(path), table)
+    table = read_table(path)
+    return table, Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)

@@ -8,20 +8,23 @@ TABLE, SEARCH, ASSESSMENT, RELEASE = "table", "search", "assessment", "release" 
 STAGES = (TABLE, SEARCH, ASSESSMENT, RELEASE)
 
 # table/
-SCHEMA, TABLE_FORMAT = "schema.json", 1
+SCHEMA, TABLE_FORMAT = "schema.json", 2
 PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
-STRUCTURAL_ZEROS = "structural_zeros"
 COUNT = "count"
 BAD_RECORDS = "bad_records.json"  # how many records were read, and how many of them set aside
-EARLIER = "earlier.json"  # what was published before; DERIVED are variables that are not published
-DERIVED, KNOWN = "derived", "known"
+KNOWN, KNOWN_FORMAT = "known.json", 1  # what is public of the table before anything is released
+STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidden variables are never published
+KNOWN_CELLS = "known_{}.parquet"  # of a fact the cells whose counts are known between two numbers; also in assessment/
+LOW, HIGH = OF_KNOWN_CELLS = "low", "high"
 LEDGER_HEAD = "ledger_head"  # in the manifest: up to where the ledger was read
 
 # search/
 SEARCH_FILE = "search.json"
 
 # assessment/
-CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 2
+CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 3
+PUBLIC_BEFORE, ASKED = "known", "asked"  # what was public, as known.json has it, and what is released now
+NOT_YET = ("parts", "refutations", "brackets")  # kinds of evidence that a certificate has none of
 DIFFERENCES = "differences_{}.parquet"
 DIFFERENCE, CHANGE = OF_DIFFERENCES = "difference", "change"
 CELLS, ASSESSMENT_FILE = "cells.parquet", "assessment.json"

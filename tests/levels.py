@@ -17,6 +17,7 @@ from hypothesis import note
 from hypothesis import strategies as hs
 
 from sdc.feasible.differences import Differences
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
@@ -171,7 +172,7 @@ class Case:
 
     @cached_property
     def known(self) -> Knowledge:
-        return Knowledge.of(self.table, Release.of(self.subtables), self.zeros)
+        return Knowledge.of(self.table, Release.of(self.subtables), self.zeros, NO_FACTS)
 
     @cached_property
     def cells(self) -> Codes:
@@ -183,10 +184,15 @@ class Case:
         """(cells, 2) smallest and largest count of each over all tables that agree."""
         return np.stack([self.tables.min(axis=0), self.tables.max(axis=0)], axis=1)
 
+    @property
+    def told(self) -> Iterable[Fact]:
+        """Everything that is public, for the judge."""
+        return facts(self.table, self.subtables, self.zeros)
+
     @cached_property
     def _told(self) -> tuple[Counts, Counts, Counts]:
         """Of every fact which cells it is about, and between what they sum to."""
-        told = list(facts(self.table, self.subtables, self.zeros))
+        told = list(self.told)
         inside = np.array([[cell in fact.cells for cell in cells_of(self.schema)] for fact in told], np.int64)
         low, high = (np.array([getattr(fact, end) for fact in told], np.int64) for end in ("low", "high"))
         return inside, low, high
@@ -194,7 +200,10 @@ class Case:
     def agrees(self, changes: dict[Cell, int]) -> bool:
         """Whether the table with these changes agrees with every fact."""
         counts = counts_of(self.table)
-        after = np.array([count + changes.get(cell, 0) for cell, count in counts.items()], np.int64)
+        return self.holds(np.array([count + changes.get(cell, 0) for cell, count in counts.items()], np.int64))
+
+    def holds(self, after: Counts) -> bool:
+        """Whether the table with these (cells,) counts agrees with every fact."""
         inside, low, high = self._told
         sums = inside @ after
         return bool((after >= 0).all() and (low <= sums).all() and (sums <= high).all())

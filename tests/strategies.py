@@ -19,6 +19,7 @@ from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
+from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
@@ -60,7 +61,7 @@ def dense_counts(table: Table) -> Counts:
 
 def knows(table: Table, release: Release, zeros: StructuralZeros = NO_ZEROS) -> Knowledge:
     """What is known of the table once the release is out."""
-    return Knowledge.of(table, release, zeros)
+    return Knowledge.of(table, release, zeros, NO_FACTS)
 
 
 def components(release: Release, variables: int, together: tuple[int, ...] = ()) -> Decomposition:

@@ -37,11 +37,12 @@ from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
+from sdc.model.fact import Fact
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.labels import Labels
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
@@ -51,6 +52,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.run_format import is_read
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
+from sdc.storage.known import write_known
 from sdc.storage.parquet import read_columns, read_written_table, table_columns, write_columns, write_csv, write_table
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify.run_folder import UnreadableError, Verification, verify
@@ -90,7 +92,12 @@ def evidence(
     widths = np.full(len(cells), table.total)
     found = walk.find(table, knows(table, release, zeros), cells, widths, nodes=10**5)
     whole = ComponentProof(st.full(len(table.schema)), cover, found.differences)
-    return Certificate(table.digest, release, small_count, min_width, Proof((whole,), ()), zeros)
+    return Certificate(table.digest, before(table, zeros), release, small_count, min_width, Proof((whole,), ()))
+
+
+def before(table: Table, zeros: StructuralZeros = NO_ZEROS, facts: Sequence[Fact] = ()) -> Knowledge:
+    """What was public before, without a look at the counts: of some it may not be so."""
+    return Knowledge(table.schema, table.total, NOTHING, zeros, tuple(facts))
 
 
 def alone(table: Table, cover: Decomposition | None, differences: Differences) -> Proof:
@@ -116,7 +123,7 @@ def proven(
 ) -> tuple[CellBounds, Certificate]:
     """An honest certificate of the components that a criterion proves the release by, and the bounds it claims."""
     judgement, bounds = inquiry_of(table, min_width, small_count=small_count, zeros=zeros).examine(release)
-    return bounds, Certificate(table.digest, release, small_count, min_width, judgement.proof, zeros)
+    return bounds, Certificate(table.digest, before(table, zeros), release, small_count, min_width, judgement.proof)
 
 
 def record(run: Path) -> None:
@@ -143,12 +150,13 @@ def run(honest: Path, tmp_path: Path) -> Path:
 def forged(
     folder: Path, table: Table, certificate: Certificate, bounds: CellBounds, *, undecided: str = "refuse"
 ) -> Path:
-    """A run folder made of its parts, without release/; its structural zeros are those of the certificate."""
+    """A run folder made of its parts, without release/; what was known before is what the certificate says."""
     for stage in ("table", "search", "assessment"):
         (folder / stage).mkdir(parents=True)
-    write_table(table, folder / "table", zeros=certificate.zeros)
+    write_table(table, folder / "table")
+    write_known(certificate.known, folder / "table", hidden=[])
     write_json(folder / "table" / "bad_records.json", {"records": table.total, "set_aside": 0, "reasons": []})
-    names = [st.names(element, table.schema) for element in certificate.release.frontier]
+    names = [st.names(element, table.schema) for element in certificate.asked.frontier]
     write_json(folder / "search" / "search.json", {"frontier": names})
     results.write_assessment(
         MinWidth(certificate.small_count, certificate.min_width).assess(bounds),
@@ -370,7 +378,7 @@ def another_table(certificate: Certificate, table: Table) -> Certificate:
     counts = table.counts.copy()
     counts[np.argmax(counts)] += 1
     other = Table.of(table.schema, table.codes, counts)
-    return evidence(other, certificate.release, 2, 6)
+    return evidence(other, certificate.asked, 2, 6)
 
 
 def of_other_variables(run: Path) -> None:
@@ -423,16 +431,16 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
     "a cell left out": (differences_with(one_cell_left_out), r"says releasable, but \d of 3 cells are not proven"),
     "no differences": (differences_with(lambda d, t: Differences.none(6)), r"says releasable, but \d of 3 cells"),
     "a marginal less": (
-        certificate_with(lambda c, t: replace(c, release=Release.of(c.release.frontier[1:]))),
+        certificate_with(lambda c, t: replace(c, asked=Release.of(c.asked.frontier[1:]))),
         r"the certificate's release is not search/search\.json: it lacks A\*B\*C\*D\*E",
     ),
     "a marginal more": (
-        certificate_with(lambda c, t: replace(c, release=c.release.add(0b110111))),
+        certificate_with(lambda c, t: replace(c, asked=c.asked.add(0b110111))),
         r"the certificate's release is not search/search\.json: it adds A\*B\*C\*E\*F",
     ),
     "a marginal less everywhere but in release/": (
         lambda run: [
-            certificate_with(lambda c, t: replace(c, release=frontier("AB", "C")))(run),
+            certificate_with(lambda c, t: replace(c, asked=frontier("AB", "C")))(run),
             json_with("search/search.json", frontier=[["A", "B"], ["C"]])(run),
         ][0],
         r"is not what release/ publishes: it lacks A\*B\*C\*D\*E",
@@ -441,10 +449,20 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
         certificate_with(another_table),
         r"of another run: its table is [0-9a-f]{12}, this run's [0-9a-f]{12}; nothing is proven",
     ),
-    "structural zeros": (certificate_with(lambda c, t: replace(c, zeros=NEVER)), r"it is of other structural zeros"),
+    "structural zeros": (
+        certificate_with(lambda c, t: replace(c, known=before(t, NEVER))),
+        r"what was known before is of other structural zeros",
+    ),
     "the table's structural zeros": (
-        lambda run: write_table(read_written_table(run / "table"), run / "table", zeros=NEVER),
-        r"it is of other structural zeros",
+        lambda run: write_known(before(czech(), NEVER), run / "table", hidden=[]),
+        r"what was known before is of other structural zeros",
+    ),
+    "what was known before": (lambda run: (run / "table" / "known.json").unlink(), r"known\.json is missing"),
+    "its format": (json_with("table/known.json", format=2), r"has format 2, this version reads 1"),
+    "its records": (json_with("assessment/certificate.json", records=1842), r"its records is 1842, this run's 1841"),
+    "evidence of an unknown kind": (
+        json_with("assessment/certificate.json", brackets=[{}]),
+        r"certificate\.json is damaged .* it has evidence of an unknown kind",
     ),
     "a certificate of other variables": (of_other_variables, r"or of another table: .*unknown variable 'U'"),
     "min_width raised": (
@@ -486,14 +504,14 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
         r"claims min_width = \[10, 10\], it is \[9, 9\]",
     ),
     "the width required": (json_with("assessment/assessment.json", min_width_required=9), r"required = 9, it is 6"),
-    "the format": (json_with("assessment/certificate.json", format=1), r"has format 1, this version reads 2"),
+    "the format": (json_with("assessment/certificate.json", format=1), r"has format 1, this version reads 3"),
     "a certificate half written": (
         lambda run: (run / "assessment" / "certificate.json").write_text("{") and None,
         r"certificate\.json cannot be read",
     ),
     "a key less": (
-        lambda run: write_json(run / "assessment" / "certificate.json", {"format": 2}),
-        r"certificate\.json is damaged .*KeyError: 'table'",
+        lambda run: write_json(run / "assessment" / "certificate.json", {"format": 3}),
+        r"certificate\.json is damaged .*KeyError: 'parts'",
     ),
     "no differences file": (
         lambda run: (run / "assessment" / "differences_0.parquet").unlink(),
@@ -562,7 +580,7 @@ def test_changes_that_add_up_to_nothing_only_in_64_bits(explicit: Path) -> None:
     cells = np.array(list(np.ndindex(*table.schema.sizes)), np.uint16)
     huge = Differences(np.array([0, len(cells)]), cells, np.full(len(cells), 1 << 60, np.int64))
     assert not huge.feasible(table, knows(table, release)).any()
-    certificate = Certificate(table.digest, release, 2, 10, alone(table, None, huge))
+    certificate = Certificate(table.digest, before(table), release, 2, 10, alone(table, None, huge))
     bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
     found = verify(forged(explicit.parent / "huge", table, certificate, bounds))
     assert found.certified_cells == 0
@@ -574,7 +592,7 @@ def test_changes_within_the_total_that_add_up_to_nothing_only_in_64_bits(tmp_pat
     table = Table.of(many(12, 2), np.array([[0] * 12, [1] * 12]), np.array([(1 << 53) - 1, 1]))
     cells = np.array([(0, *rest) for rest in np.ndindex(*[2] * 11)], np.uint16)
     huge = Differences(np.array([0, len(cells)]), cells, np.full(len(cells), 1 << 53, np.int64))
-    certificate = Certificate(table.digest, Release.of([1]), 2, 1, alone(table, None, huge))
+    certificate = Certificate(table.digest, before(table), Release.of([1]), 2, 1, alone(table, None, huge))
     found = verify(forged(tmp_path / "run", table, certificate, unmoved_bounds(table)))
     assert found.certified_cells == 0
     assert any("1 of 1 differences give no feasible table" in failure for failure in found.failures)
@@ -603,7 +621,7 @@ def test_a_cell_space_far_beyond_64_bits(changed: bool, tmp_path: Path) -> None:
     cells[3, 62] = (cells[3, 62] + 1) % 4 if changed else cells[3, 62]
     exchange = Differences(np.array([0, 4]), cells, np.array([-1, -1, 1, 1]))
     release = Release.of([(1 << 30) - 1, (1 << 63) - (1 << 30)])
-    certificate = Certificate(table.digest, release, 2, 1, alone(table, None, exchange))
+    certificate = Certificate(table.digest, before(table), release, 2, 1, alone(table, None, exchange))
     found = verify(forged(tmp_path / "run", table, certificate, unmoved_bounds(table)))
     assert (found.at_risk_cells, found.certified_cells) == (40, 0 if changed else 2)
     assert any("1 of 1 differences give no feasible" in failure for failure in found.failures) is changed
@@ -621,7 +639,7 @@ def test_what_no_clique_has_is_free(cover: int, certified: int, tmp_path: Path) 
     table = Table.of(schema, np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]), np.array([2, 9, 9, 9]))
     release = frontier("AB")
     proof = alone(table, Decomposition((cover,), ()), Differences.none(3))
-    certificate = Certificate(table.digest, release, 2, 11, proof)
+    certificate = Certificate(table.digest, before(table), release, 2, 11, proof)
     sharp = cell_bounds(table, knows(table, release), table.codes[:1], "enumeration")
     assert sharp.outer.tolist() == [[0, 11]]
     found = verify(forged(tmp_path / "run", table, certificate, sharp))
@@ -632,7 +650,7 @@ def test_a_cover_that_forgets_a_structural_zero(tmp_path: Path) -> None:
     """The explicit bounds are reached only by tables that fill the cell known to be impossible."""
     table, release = czech(), frontier("ABDEF", "ACDEF")
     honest = evidence(table, release, 2, 10)
-    certificate = replace(with_part(honest, differences=Differences.none(6)), zeros=NEVER)
+    certificate = replace(with_part(honest, differences=Differences.none(6)), known=before(table, NEVER))
     bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
     failures = verify(forged(tmp_path / "run", table, certificate, bounds)).failures
     assert any("the structural zero A = yes and B = no and" in failure for failure in failures)
@@ -761,7 +779,7 @@ def components_with(number: int, **changes: Any) -> Tampering:
 def without_the_released_separator(run: Path) -> None:
     """CD is not released; all else is, in the certificate and in the search."""
     release = frontier("AB", "AC", "BD", "CE", "DF", "EF")
-    certificate_with(lambda c, t: replace(c, release=release))(run)
+    certificate_with(lambda c, t: replace(c, asked=release))(run)
     names = [["A", "B"], ["A", "C"], ["B", "D"], ["C", "E"], ["D", "F"], ["E", "F"]]
     json_with("search/search.json", frontier=names)(run)
 
@@ -902,7 +920,7 @@ def test_a_cycle_split_where_it_must_not_be(tmp_path: Path) -> None:
         inside, public = table.marginal(half), rewritten(release.frontier, half)
         halves.append(replace(only(evidence(inside, public, 2, 1)), variables=half))
     assert len(halves[1].differences)
-    certificate = Certificate(table.digest, release, 2, 1, Proof(tuple(halves), (0b0110,)))
+    certificate = Certificate(table.digest, before(table), release, 2, 1, Proof(tuple(halves), (0b0110,)))
     found = assert_nothing_beyond(sharp, certificate, table, tmp_path)
     assert found.certified_cells == 0
     assert found.failures == ("the separator B*C is not released",)
@@ -917,7 +935,7 @@ def test_components_that_forget_a_structural_zero(tmp_path: Path) -> None:
         if not StructuralZeros((p := ((0, (a,)), (2, (c,)), (5, (f,))),)).contains(table.codes, table.schema).any()
     )  # fmt: skip
     zeros = StructuralZeros((pattern,))
-    found = verify(forged(tmp_path / "run", table, replace(certificate, zeros=zeros), bounds))
+    found = verify(forged(tmp_path / "run", table, replace(certificate, known=before(table, zeros)), bounds))
     assert found.certified_cells == 0
     assert any("the structural zero A = " in f and f.endswith("within no component") for f in found.failures)
     honest, certificate = proven(table, release, 2, 1, zeros)
@@ -944,7 +962,8 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
     apart = Decomposition((0b01, 0b10), (0,))
     part = ComponentProof(0b101, None, exchange) if as_difference else ComponentProof(0b101, apart, Differences.none(2))
     proof = Proof((part, ComponentProof(0b010, None, Differences.none(1))), (0,))
-    found = verify(forged(tmp_path / "run", table, Certificate(table.digest, release, 2, 1, proof, zeros), sharp))
+    certificate = Certificate(table.digest, before(table, zeros), release, 2, 1, proof)
+    found = verify(forged(tmp_path / "run", table, certificate, sharp))
     assert found.certified_cells == 0
     assert not [failure for failure in found.failures if "outer interval that feasible tables leave" in failure]
     assert not found.verified
@@ -956,10 +975,10 @@ def test_a_structural_zero_that_names_a_variable_of_one_category(as_difference: 
 def proven_bounds(table: Table, certificate: Certificate) -> CellBounds:
     """What the certificate supports, by the modules of the search, within the exact bounds."""
     cells = table.codes[table.at_risk(certificate.small_count)]
-    exact = cell_bounds(table, certificate.known(table), cells, "enumeration")
+    exact = cell_bounds(table, certificate.knowledge, cells, "enumeration")
     counts = table.count_at(cells)
     moved = walk.reached(only(certificate).differences, cells, counts, table)
-    covered = covering_bounds(CellMarginals(table, cells), certificate.known(table))
+    covered = covering_bounds(CellMarginals(table, cells), certificate.knowledge)
     inner = np.stack([np.minimum(moved[:, 0], covered[:, 0]), np.maximum(moved[:, 1], covered[:, 1])], axis=1)
     return CellBounds(cells, counts, exact.outer, inner, "moves")
 
@@ -1009,7 +1028,9 @@ def test_no_random_evidence_certifies_beyond_the_sharp_bounds(
     if rng.random() < 0.7:
         public = [c & int(rng.integers(0, 1 << len(table.schema))) for c in cover.cliques]
         known = replace(known, release=Release.of(public))
-    certificate = Certificate(table.digest, known.release, 2, 1, alone(table, cover, differences), known.zeros)
+    certificate = Certificate(
+        table.digest, before(table, known.zeros), known.release, 2, 1, alone(table, cover, differences)
+    )
     sharp = cell_bounds(table, known, table.codes[table.at_risk(2)], "enumeration")
     assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
 
@@ -1096,7 +1117,7 @@ def test_no_random_components_certify_beyond_the_sharp_bounds(
     proof = Proof(tuple(random_part(rng, table, known, part) for part in parts), tuple(separators))
     if len({st.dimension(part) for part in parts[:2]}) < len(parts[:2]) and rng.random() < 0.3:
         proof = replace(proof, parts=swapped(proof.parts))
-    certificate = Certificate(table.digest, known.release, 2, 1, proof, known.zeros)
+    certificate = Certificate(table.digest, before(table, known.zeros), known.release, 2, 1, proof)
     sharp = cell_bounds(table, known, table.codes[table.at_risk(2)], "enumeration")
     assert_nothing_beyond(sharp, certificate, table, tmp_path_factory.mktemp("random"))
 
@@ -1122,7 +1143,7 @@ def test_what_a_criterion_proves_by_components_is_accepted(
 def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:
     """What is feasible without the structural zero fills its cell; with it the evidence is none."""
     table = czech()
-    certificate = replace(evidence(table, KDSF, 2, 6), zeros=NEVER)
+    certificate = replace(evidence(table, KDSF, 2, 6), known=before(table, NEVER))
     found = only(certificate).differences
     filling = {d for d, (cells, _) in enumerate(found) if (cells == EMPTY).all(axis=1).any()}
     assert filling
@@ -1135,7 +1156,7 @@ def unproven_run(folder: Path, undecided: str) -> Path:
     """Published though nothing proves it, and not called safe."""
     table = czech()
     nothing, sharp = alone(table, None, Differences.none(6)), sharp_bounds(table)
-    certificate = Certificate(table.digest, KDSF, 2, 6, nothing)
+    certificate = Certificate(table.digest, before(table), KDSF, 2, 6, nothing)
     unmoved = np.stack([sharp.counts, sharp.counts], axis=1)
     bounds = CellBounds(sharp.cells, sharp.counts, sharp.outer, unmoved, "none")
     return published(forged(folder, table, certificate, bounds, undecided=undecided))
@@ -1184,7 +1205,9 @@ def test_empty_differences_are_left_out(tmp_path: Path) -> None:
     schema = czech().schema
     cells, changes = np.zeros((2, 6), np.uint16), np.array([1, -1])
     found = Differences(np.array([0, 0, 1, 1, 2, 2]), cells, changes)
-    write_certificate(Certificate("", frontier("A"), 2, 6, alone(czech(), None, found)), schema, tmp_path)
+    write_certificate(
+        Certificate("", before(czech()), frontier("A"), 2, 6, alone(czech(), None, found)), schema, tmp_path
+    )
     again = only(read_certificate(tmp_path, schema)).differences
     assert again.start.tolist() == [0, 1, 2]
     assert again.changes.tolist() == [1, -1]
@@ -1196,15 +1219,17 @@ def test_empty_differences_are_left_out(tmp_path: Path) -> None:
         ({"difference": np.array([-1, 0])}, r"not numbered 0, 1, \.\.\. in order"),
         ({"difference": np.array([0, 2])}, r"not numbered 0, 1, \.\.\. in order"),
         ({"difference": np.array([1, 0])}, r"not numbered 0, 1, \.\.\. in order"),
-        ({"change": np.array([1.0, -1.0])}, r"its columns are not difference, A, B, C, D, E, F, change"),
-        ({"more": np.array([1, 1])}, r"its columns are not difference, A, B, C, D, E, F, change"),
+        ({"change": np.array([1.0, -1.0])}, r"its columns are not A, B, C, D, E, F, difference, change"),
+        ({"more": np.array([1, 1])}, r"its columns are not A, B, C, D, E, F, difference, change"),
         ({"C": np.array([0, 2], np.uint16)}, r"column 'C' has the code 2, the variable has 2 categories"),
     ],
 )
 def test_differences_that_are_damaged_are_refused(columns: dict[str, Any], message: str, tmp_path: Path) -> None:
     schema = czech().schema
     found = Differences(np.array([0, 1, 2]), np.zeros((2, 6), np.uint16), np.array([1, -1]))
-    write_certificate(Certificate("", frontier("A"), 2, 6, alone(czech(), None, found)), schema, tmp_path)
+    write_certificate(
+        Certificate("", before(czech()), frontier("A"), 2, 6, alone(czech(), None, found)), schema, tmp_path
+    )
     good, _ = read_columns(tmp_path / "differences_0.parquet")
     write_columns(tmp_path / "differences_0.parquet", {**good, **columns})
     with pytest.raises(InputError, match=rf"differences_0\.parquet is damaged: .*{message}"):
@@ -1219,12 +1244,13 @@ OF_A: dict[str, Any] = {"variables": ["A"], "cover": None, "differences": 0}
     [
         ({"min_width": "6"}, r"'6' is no integer"),
         ({"min_width": True}, r"True is no integer"),
-        ({"release": "AB"}, r"a list of lists of variables is expected"),
-        ({"release": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
+        ({"asked": "AB"}, r"a list of lists of variables is expected"),
+        ({"asked": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
         ({"separators": [["A", "Q"]]}, r"unknown variable 'Q', the table has A, B, C, D, E, F"),
-        ({"structural_zeros": [[["A", [0]]]]}, r"'A' is no integer"),
-        ({"structural_zeros": [[[6, [0]]]]}, r"names variable number 6; the table has 6"),
-        ({"structural_zeros": [[[0, [0, 2]]]]}, r"names 'A' 1 times, with the codes \[0, 2\]"),
+        ({"records": "all"}, r"'all' is no integer"),
+        ({"known": {}}, r"KeyError: 'release'"),
+        ({"parts": [{}]}, r"parts: an empty list is expected"),
+        ({"refutations": 0}, r"refutations: an empty list is expected"),
         ({"components": []}, r"components: a list of at least one is expected"),
         ({"components": {"variables": ["A"]}}, r"components: a list of at least one is expected"),
         ({"components": ["A"]}, r"TypeError"),
@@ -1237,14 +1263,14 @@ OF_A: dict[str, Any] = {"variables": ["A"], "cover": None, "differences": 0}
             {"components": [{**OF_A, "cover": {"cliques": [["B"]], "separators": []}}]},
             r"unknown variable 'B', the table has A\W",
         ),
-        ({"format": 1}, r"has format 1, this version reads 2"),
-        ({"format": 7}, r"has format 7, this version reads 2"),
+        ({"format": 2}, r"has format 2, this version reads 3"),
+        ({"format": 7}, r"has format 7, this version reads 3"),
     ],
 )
 def test_a_certificate_that_is_damaged_is_refused(content: dict[str, Any], message: str, tmp_path: Path) -> None:
     schema = czech().schema
     proof = alone(czech(), None, Differences.none(6))
-    write_certificate(Certificate("", frontier("A"), 2, 6, proof), schema, tmp_path)
+    write_certificate(Certificate("", before(czech()), frontier("A"), 2, 6, proof), schema, tmp_path)
     json_with("certificate.json", **content)(tmp_path)
     with pytest.raises(RunFolderError, match=rf"certificate\.json .*{message}"):
         read_certificate(tmp_path, schema)
@@ -1261,7 +1287,7 @@ def test_what_is_written_is_read(
         certificate = evidence(table, known.release, 2, 3, known.zeros)
     write_certificate(certificate, table.schema, folder)
     again = read_certificate(folder, table.schema)
-    for name in ("table_digest", "release", "small_count", "min_width", "zeros"):
+    for name in ("table_digest", "known", "asked", "small_count", "min_width"):
         assert getattr(again, name) == getattr(certificate, name)
     assert again.proof.separators == certificate.proof.separators
     for part, other in zip(again.proof.parts, certificate.proof.parts, strict=True):

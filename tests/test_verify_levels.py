@@ -29,6 +29,7 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -48,6 +49,7 @@ from tests.test_verify import (
     Tampering,
     adding,
     alone,
+    before,
     cells_with,
     components_with,
     differences_with,
@@ -168,7 +170,7 @@ def test_what_is_written_is_read(case: Case, tmp_path_factory: pytest.TempPathFa
     _, certificate = proven(case.table, case.known.release, 2, 3, case.zeros)
     write_certificate(certificate, schema, folder)
     again = read_certificate(folder, schema)
-    assert (again.table_digest, again.release, again.zeros) == (case.table.digest, certificate.release, case.zeros)
+    assert (again.table_digest, again.asked, again.known) == (case.table.digest, certificate.asked, certificate.known)
     assert again.proof.separators == certificate.proof.separators
     for part, other in zip(again.proof.parts, certificate.proof.parts, strict=True):
         assert (part.variables, part.cover) == (other.variables, other.cover)
@@ -423,7 +425,7 @@ def test_levels_that_overlap_apart_prove_nothing(tmp_path: Path) -> None:
     table = Table.of(schema, np.array([[0], [1], [2]]), np.array([2, 2, 2]))
     case = listed(table, (0b010, 0b100), NO_ZEROS)
     assert len(case.tables) == 1
-    certificate = Certificate(table.digest, case.known.release, 2, 1, Proof((), ()))
+    certificate = Certificate(table.digest, before(table), case.known.release, 2, 1, Proof((), ()))
     run = forged(
         tmp_path / "run",
         table,
@@ -491,9 +493,10 @@ def test_a_structural_zero_of_a_level(tmp_path: Path) -> None:
     bounds, certificate = proven(table, public, 2, 2, zeros)
     run = forged(tmp_path / "run", table, certificate, bounds, undecided="outer")
     assert verify(run).failures == ()
-    everywhere, known = proven(table, public, 2, 2)
+    everywhere, certificate = proven(table, public, 2, 2)
     assert (everywhere.inner_width > bounds.inner_width).any()
-    found = verify(forged(tmp_path / "other", table, replace(known, zeros=zeros), everywhere, undecided="outer"))
+    certificate = replace(certificate, known=before(table, zeros))
+    found = verify(forged(tmp_path / "other", table, certificate, everywhere, undecided="outer"))
     assert [f for f in found.failures if "the structural zero region = east and age = old is within no" in f]
 
 
@@ -517,7 +520,7 @@ def test_no_random_components_certify_beyond_the_sharp_bounds(
     public += [s for s in between if rng.random() < 0.8]
     case = listed(table, tuple(public), levels.random_zeros(rng, table) if rng.random() < 0.3 else NO_ZEROS)
     proof = Proof(tuple(random_part(rng, case, *pair) for pair in zip(parts, covers, strict=True)), tuple(between))
-    certificate = Certificate(table.digest, case.known.release, 2, 1, proof, case.zeros)
+    certificate = Certificate(table.digest, before(table, case.zeros), case.known.release, 2, 1, proof)
     sharp = sharp_of(case)
     found = verify(forged(tmp_path_factory.mktemp("random") / "run", table, certificate, sharp))
     assert found.certified_cells <= int((sharp.outer_width >= 1).sum())
@@ -556,7 +559,7 @@ def grown(rng: np.random.Generator, schema: Schema, tree: list[int], new: int) -
 def random_part(rng: np.random.Generator, case: Case, variables: int, cliques: list[int]) -> ComponentProof:
     """A component with these cliques or a true cover, and true differences among any others."""
     inside = case.table.marginal(variables)
-    known = Knowledge.of(inside, case.known.release.within(variables), case.zeros.within(variables))
+    known = Knowledge.of(inside, case.known.release.within(variables), case.zeros.within(variables), NO_FACTS)
     cells, sizes = inside.codes[inside.at_risk(2)], inside.schema.keys.sizes
     found = walk.find(inside, known, cells, np.full(len(cells), inside.total), nodes=10**4).differences
     any_cells = rng.integers(0, sizes, (8, len(sizes))).astype(np.uint16)

@@ -8,7 +8,8 @@ alone. Without the fault the same build is verified.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from sdc.feasible import bank, sparsest, walk
 from sdc.feasible.differences import Differences, Flags
 from sdc.model import graph
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
+from sdc.model.fact import NO_FACTS, Between, Fact
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -43,7 +45,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Case(NamedTuple):
-    """A build: its table, the width it requires, how it searches, and codes of variables that never occur together."""
+    """A build: its table, the width it requires, how it searches, codes that never occur together, and other facts."""
 
     table: Table
     min_width: int
@@ -51,6 +53,8 @@ class Case(NamedTuple):
     impossible: tuple[tuple[int, int], ...] = ()
     undecided: str = "refuse"
     assessment: str = "proven"
+    facts: tuple[Fact, ...] = ()
+    forbid: tuple[str, ...] = ()
 
 
 SHARP = Case(scattered(), 3, assessment="sharp")
@@ -67,6 +71,34 @@ KNOWN, UNKNOWN = (StructuralZeros((tuple((v, (code,)) for v, code in enumerate(c
 TOLD = HELD._replace(method="ordered", impossible=tuple(enumerate((0, 0, 1))))
 
 
+def rounded(table: Table, view: int, base: int) -> Fact:
+    """A marginal of which each count is known up to the rounding."""
+    inside = table.marginal(view)
+    least = (inside.counts + base // 2) // base * base - base // 2
+    return Fact(view, (), Between(inside.codes, least, least + base - 1), "rounded tables")
+
+
+SURVEY = Fact(0b00011, ((0, (0, 1)),), None, "survey")
+FACTS = (SURVEY, rounded(scattered(), 0b01100, 3))
+# A and B, and C and D, are told together by facts alone
+PARTLY = LARGE._replace(min_width=6, facts=FACTS, forbid=("A*B", "A*C", "A*D", "B*C", "B*D", "C*D"))
+# what leaves the views of facts whole is enough of a proof where one is searched for
+WALKED = PARTLY._replace(undecided="outer")
+
+
+@contextmanager
+def beside(facts: tuple[Fact, ...]) -> Iterator[None]:
+    """These are public before the build."""
+
+    def told(found: Any) -> Any:
+        table, known, origin = found
+        return table, replace(known, facts=facts), origin
+
+    with Patch.context() as patch:
+        outcome(patch, Build, "with_earlier", told)
+        yield
+
+
 def built(case: Case, folder: Path) -> Path:
     """The run folder of a build of everything but its report, and its release made public whatever was decided."""
     write_csv(folder / "table.csv", table_columns(case.table))
@@ -74,7 +106,12 @@ def built(case: Case, folder: Path) -> Path:
         "name": "mutation",
         "table": {"path": str(folder / "table.csv")},
         "risk": {"small_count": 2, "min_width": case.min_width, "undecided": case.undecided},
-        "release": {"method": case.method, "seconds": 5, "annealing": {"chains": 1, "steps": 200, "rounds": 1}},
+        "release": {
+            "method": case.method,
+            "forbid": [*case.forbid],
+            "seconds": 5,
+            "annealing": {"chains": 1, "steps": 200, "rounds": 1},
+        },
         "assessment": case.assessment,
         "output": {"folder": str(folder / "runs")},
     }
@@ -84,7 +121,7 @@ def built(case: Case, folder: Path) -> Path:
         settings["table"]["structural_zeros"] = str(folder / "zeros.yaml")
     (folder / "build.yaml").write_text(yaml.safe_dump(settings))
     build = open_build(folder / "build.yaml")
-    with build.started(["table", "widths", "search", "assessment", "release"]):
+    with beside(case.facts), build.started(["table", "widths", "search", "assessment", "release"]):
         for stage in stages_of(build.config):
             if stage.name in ("table", "widths", "search", "assessment"):
                 run_stage(stage, build, IN_PROCESS, lambda text: None)
@@ -95,7 +132,7 @@ def built(case: Case, folder: Path) -> Path:
     return build.folder.path
 
 
-@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, GROWN, INFORMED, HELD, TOLD, SHARP])
+@pytest.mark.parametrize("case", [LARGE, SMALL, EXPLICIT, GROWN, INFORMED, HELD, TOLD, SHARP, PARTLY])
 def test_without_a_fault_the_build_is_verified(case: Case, tmp_path: Path) -> None:
     found = verify(built(case, tmp_path))
     assert found.failures == ()
@@ -179,15 +216,62 @@ def extremes_too_wide(patch: Patch) -> None:
     outcome(patch, bank, "extremes", lambda ends: ends + np.array([0, 1]) * (ends[:, 1:] > 0))
 
 
+def forgotten(patch: Patch, **less: Any) -> None:
+    """Every question is asked of less than is known."""
+    unchecked(patch)
+    original = Inquiry.__post_init__
+
+    def begin(self: Inquiry) -> None:
+        original(self)
+        self.known = replace(self.known, **less)
+
+    patch.setattr(Inquiry, "__post_init__", begin)
+
+
 def uninformed(patch: Patch) -> None:
     """The structural zeros are no part of what is known."""
+    forgotten(patch, zeros=NO_ZEROS)
+
+
+def forgetful(patch: Patch) -> None:
+    """The other facts are no part of what is known."""
+    forgotten(patch, facts=NO_FACTS)
+
+
+def facts_without_effect(patch: Patch) -> None:
+    """Differences may move every cell that a fact has."""
     unchecked(patch)
-    outcome(patch, Inquiry, "knows", lambda knowledge: replace(knowledge, zeros=NO_ZEROS))
+    patch.setattr(Fact, "holds", lambda self, cells, schema: np.zeros(len(cells), np.bool_))
+
+
+def intervals_too_wide(patch: Patch) -> None:
+    """Intervals are taken for wider than they are."""
+    unchecked(patch)
+    outcome(patch, Fact, "room", lambda ends: (ends[0] - 2 * (ends[1] > ends[0]), ends[1] + 2 * (ends[1] > ends[0])))
+
+
+def cover_without_facts(patch: Patch) -> None:
+    """The hulls of facts are in no clique that needs not have them."""
+    unchecked(patch)
+    cover = vars(Knowledge)["cover"].func
+    patch.setattr(Knowledge, "cover", property(lambda self: cover(replace(self, facts=NO_FACTS))))
+
+
+def components_without_facts(patch: Patch) -> None:
+    """The hulls of facts are torn apart where the release is."""
+    unchecked(patch)
+    components = vars(Knowledge)["components"].func
+    patch.setattr(Knowledge, "components", property(lambda self: components(replace(self, facts=NO_FACTS))))
 
 
 def certified_with(zeros: StructuralZeros) -> Callable[[Patch], None]:
     """The certificate is of these structural zeros."""
-    return lambda patch: outcome(patch, Build, "certificate", lambda certificate: replace(certificate, zeros=zeros))
+    return certified(lambda known: replace(known, zeros=zeros))
+
+
+def certified(change: Callable[[Knowledge], Knowledge]) -> Callable[[Patch], None]:
+    """The certificate says that something else was known before."""
+    return lambda patch: outcome(patch, Build, "certificate", lambda found: replace(found, known=change(found.known)))
 
 
 def nothing(found: walk.Moved) -> Flags:
@@ -234,6 +318,8 @@ def sharp_by_other_methods(patch: Patch) -> None:
     outcome(patch, Inquiry, "sharpen", lambda found: (*found[:2], replace(found[2], outer=found[2].inner)))
 
 
+OTHER_ZEROS, OTHER_FACTS = (f"what was known before is of other {what}" for what in ("structural zeros", "facts"))
+OTHER_TABLES = "what was known before is of other sub-tables"
 FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "differences preserve everything": (GROWN, preserves_everything, r"differences give no feasible table"),
     "walk corners off by one": (LARGE, walk_corners_off_by_one, r"differences give no feasible table"),
@@ -244,10 +330,28 @@ FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "at risk is less than the small count": (SMALL, fewer_at_risk, r"the table has 3 at risk"),
     "extremes too wide": (LARGE, extremes_too_wide, r"claims a wider inner interval"),
     "structural zeros forgotten": (INFORMED, uninformed, r"the structural zero .* is within no"),
-    "fewer structural zeros certified": (TOLD, certified_with(NO_ZEROS), r"it is of other structural zeros"),
-    "other structural zeros certified": (TOLD, certified_with(UNKNOWN), r"it is of other structural zeros"),
-    "more structural zeros certified": (TOLD, certified_with(KNOWN.join(UNKNOWN)), r"it is of other structural zeros"),
-    "structural zeros of no table certified": (HELD, certified_with(KNOWN), r"it is of other structural zeros"),
+    "fewer structural zeros certified": (TOLD, certified_with(NO_ZEROS), OTHER_ZEROS),
+    "other structural zeros certified": (TOLD, certified_with(UNKNOWN), OTHER_ZEROS),
+    "more structural zeros certified": (TOLD, certified_with(KNOWN.join(UNKNOWN)), OTHER_ZEROS),
+    "structural zeros of no table certified": (HELD, certified_with(KNOWN), OTHER_ZEROS),
+    "facts forgotten": (PARTLY, forgetful, r"survey: A\*B is within no component"),
+    "facts without effect": (WALKED, facts_without_effect, r"differences give no feasible table"),
+    "intervals too wide": (WALKED, intervals_too_wide, r"differences give no feasible table"),
+    "a cover without the facts": (PARTLY, cover_without_facts, r"survey: A\*B is within no clique"),
+    "components without the facts": (PARTLY, components_without_facts, r"survey: A\*B is within no component"),
+    "fewer facts certified": (PARTLY, certified(lambda known: replace(known, facts=known.facts[1:])), OTHER_FACTS),
+    "another universe certified": (
+        PARTLY,
+        certified(lambda known: replace(known, facts=(replace(SURVEY, universe=()), FACTS[1]))),
+        OTHER_FACTS,
+    ),
+    "wider intervals certified": (
+        PARTLY,
+        certified(lambda known: replace(known, facts=(SURVEY, rounded(scattered(), 0b01100, 9)))),
+        OTHER_FACTS,
+    ),
+    "facts of no table certified": (LARGE, certified(lambda known: replace(known, facts=FACTS)), OTHER_FACTS),
+    "more known to be released": (LARGE, certified(lambda known: known.plus(Release.of([1]))), OTHER_TABLES),
     "sparsest differences negated": (ASSESSED, sparsest_with_the_wrong_sign, r"differences give no feasible table"),
     "an exact method's table perturbed": (SMALL, exact_tables_off_by_one, r"differences give no feasible table"),
     "sharp ends beyond their tables": (SHARP, sharp_beyond_its_tables, r"claims a wider inner interval"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from sdc.bounds.collapse_kernel import LANES, OWN, REST, SUM, SuperCells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
+from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals, as_cells
 from sdc.model.release import Release
@@ -154,6 +156,8 @@ class _Collapsed:
         self._columns = 3 ** (len(members) // 2)
         shape = -(-self._columns // LANES), self._number_of_super_cells // self._columns * 2 * LANES
         self._nested = tuple(_nested(table.schema, members))
+        kept = st.of(members)
+        self._facts = [_Partly(table, fact) for fact in knowledge.facts if st.is_within(fact.told(table.schema), kept)]
         self._most_sweeps = LEAST_SWEEPS + SWEEPS_A_BIT * table.total.bit_length()
         self._state: SuperCells = np.empty(shape, _count_type(table))
 
@@ -174,6 +178,12 @@ class _Collapsed:
             ):
                 place = self._number_of_super_cells - 1 - (SUM - own) * 3**fine - (SUM - other) * 3**coarse
                 kernel.assign(self._state, int(place), self._columns, 0, 0)
+        for fact in self._facts:
+            strides = [3 ** self._members.index(v) for v in fact.variables]
+            rest = self._number_of_super_cells - 1 - SUM * sum(strides)
+            for digits, low, high in fact.around(cell):
+                place = rest + sum(digit * stride for digit, stride in zip(digits, strides, strict=True))
+                kernel.assign(self._state, place, self._columns, low, min(high, self._table.total))
         if kernel.settle(self._state, self._columns, self._most_sweeps) < 0:
             raise ReleaseError("the released marginals contradict each other; make them from one table")
 
@@ -208,6 +218,46 @@ class _Collapsed:
                 return None
             place -= (SUM - (OWN if own else REST)) * int(3 ** self._members.index(v))
         return place
+
+
+class _Partly:
+    """What a fact tells of the super-cells around a cell: of those all of whose cells are of its universe."""
+
+    def __init__(self, table: Table, fact: Fact) -> None:
+        schema, self._fact = table.schema, fact
+        self.variables = st.members(schema.telling(fact.view))
+        inside = table.marginal(fact.view)
+        own = fact.within(fact.view)
+        held = own.holds(inside.codes, inside.schema)
+        codes, low = inside.codes[held], inside.counts[held]
+        high = low.copy()
+        if own.between is not None:
+            exact = inside.schema.keys.matching(own.between.cells, codes) < 0
+            codes = np.concatenate([codes[exact], own.between.cells])
+            low, high = (np.concatenate([low[exact], ends]) for ends in (own.between.low, own.between.high))
+        self._codes, self._low, self._high = codes, np.maximum(low, 0), np.minimum(high, table.total)
+        self._allowed = [np.ones(size, np.bool_) for size in inside.schema.keys.sizes]
+        for v, some in own.universe:
+            self._allowed[inside.schema.column_of[v]] &= np.isin(inside.schema.groups(v), some)
+
+    def around(self, cell: npt.NDArray[np.integer]) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """Digits of its variables in the number of a super-cell, and between which counts that is.
+
+        cell  (variables of the table,) codes
+        """
+        own = cell[list(self.variables)]
+        low, high = np.zeros((2, *(2,) * len(own)), np.int64)
+        digits = tuple((self._codes != own).T.astype(np.int64))
+        np.add.at(low, digits, self._low)
+        np.add.at(high, digits, self._high)
+        # sums of own and rest follow from both
+        for place in product(*(self._digits(v, int(code)) for v, code in enumerate(own))):
+            yield place, int(low[place]), int(high[place])
+
+    def _digits(self, axis: int, own: int) -> list[int]:
+        """Which of own category and rest are of the universe."""
+        allowed = self._allowed[axis]
+        return [OWN] * bool(allowed[own]) + [REST] * bool(np.delete(allowed, own).all())
 
 
 def _nested(schema: Schema, members: tuple[int, ...]) -> Iterator[tuple[int, int, Counts]]:

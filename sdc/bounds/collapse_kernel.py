@@ -82,11 +82,11 @@ def _lower(state: SuperCells, place: int, columns: int) -> int:
 
 @kernel
 def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) -> None:
-    """Sets the bounds of the super-cell with this number."""
+    """Narrows the bounds of the super-cell with this number."""
     column = place % columns
     at = place // columns * 2 * LANES + column % LANES
-    state[column // LANES, at] = lower
-    state[column // LANES, at + LANES] = upper
+    state[column // LANES, at] = max(state[column // LANES, at], lower)
+    state[column // LANES, at + LANES] = min(state[column // LANES, at + LANES], upper)
 
 
 @kernel

@@ -22,8 +22,8 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """Exact bounds at the cells of `marginals`, one array operation a clique and a separator.
 
-    A structural zero within a clique is seen in its marginal and changes nothing. With others the
-    explicit bounds are outer only, because the tables behind them may fill impossible cells, and inner
+    A structural zero or other fact within a clique is seen in its marginal and changes nothing. With others the
+    explicit bounds are outer only, because the tables behind them need not agree with these, and inner
     is that of `covering_bounds`; an impossible cell has [0, 0].
     """
     if knowledge.decomposition is None:
@@ -35,7 +35,7 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
         )
     outer = explicit_bounds(marginals, knowledge.decomposition, knowledge.is_floating(marginals.cells))
     inner = outer
-    if not knowledge.zeros_are_released:
+    if not knowledge.is_release_alone:
         # an array of its own: what is set to 0 next is the outer one alone
         inner = covering_bounds(marginals, knowledge)
         outer[marginals.impossible(knowledge.zeros)] = 0
@@ -45,8 +45,8 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
 def covering_bounds(marginals: CellMarginals, knowledge: Knowledge) -> Intervals:
     """(n, 2) inner bounds: the explicit ones under `Knowledge.cover`, which certificates show.
 
-    Tables that agree with the cover agree with the release, and have the structural zeros, whose
-    variables are within its cliques.
+    Tables that agree with the cover agree with the release and with all other facts, whose hulls are within its
+    cliques.
     """
     cover = knowledge.cover
     return explicit_bounds(marginals, cover, knowledge.schema.shared(cover.variables, marginals.cells))

@@ -21,8 +21,10 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     The feasible tables are n + t s for integers t, where s is +1 at the cells of even parity (sum of
     codes) and -1 at the others: one degree of freedom ([DKS] proposition 1). So -min n(even) <= t <=
     min n(odd), and all widths are the same; a structural zero leaves t = 0. ReleaseError where the
-    release is another one, or a covered variable has three categories or more.
+    release is another one, a covered variable has three categories or more, or other facts are known.
     """
+    if knowledge.facts:
+        raise ReleaseError(f"{knowledge.facts[0].source} tells more than the release; choose the method auto")
     if not is_treatable(knowledge.release, table.schema):
         raise ReleaseError(
             f"the release covers {len(table.schema)} variables of {sorted(set(table.schema.sizes))} categories by "

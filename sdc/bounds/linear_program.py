@@ -179,10 +179,11 @@ class Program:
 
 
 def is_affordable(knowledge: Knowledge, rows: int) -> bool:
-    """Whether it has no levels, is within the limit and the release has at most `rows` independent marginal cells."""
+    """Whether there are no levels or other facts, few cells, and at most `rows` independent released marginal cells."""
     schema = knowledge.schema
     return (
         schema.is_flat
+        and not knowledge.facts
         and schema.cells <= MAX_CELLS
         and _number_of_rows(knowledge.essential, schema.sizes) <= min(rows, MAX_ROWS)
     )
@@ -193,6 +194,11 @@ def _check_size(knowledge: Knowledge) -> None:
         raise ReleaseError(
             f"{level!r} is a level of another variable, and the linear program takes none; choose the method auto or "
             "collapse"
+        )
+    if knowledge.facts:
+        raise ReleaseError(
+            f"{knowledge.facts[0].source} tells more than whole marginals, and the linear program takes these alone; "
+            "choose the method auto or collapse"
         )
     if knowledge.schema.cells > MAX_CELLS:
         raise ReleaseError(

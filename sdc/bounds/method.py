@@ -103,7 +103,7 @@ def _of_component(table: Table, knowledge: Knowledge, cells: Codes) -> CellBound
     """The further method for a release that no released separator splits."""
     from sdc.bounds import dichotomous, linear_program
 
-    if dichotomous.is_treatable(knowledge.essential, table.schema):
+    if dichotomous.is_treatable(knowledge.essential, table.schema) and not knowledge.facts:
         return dichotomous.bounds(table, knowledge, cells)
     if is_small(table.schema):
         return method_called("exact")(table, knowledge, cells)

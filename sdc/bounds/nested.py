@@ -20,8 +20,8 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """Outer and inner bounds at the cells of `marginals`.
 
-    inner  the sharp bounds under a chordal cover of the release and of the variables of each structural
-           zero: its feasible tables are feasible for the release too ([DKS] theorem 1 gives both ends);
+    inner  the sharp bounds under a chordal cover of the release and of the hull of every other fact:
+           its feasible tables are feasible for the release too ([DKS] theorem 1 gives both ends);
            [count, count] at worst
     outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the
            decomposable releases within the release that `Knowledge.spanning_sequences` finds; of structural

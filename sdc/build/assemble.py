@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdc.build.earlier import Before
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
@@ -42,7 +41,7 @@ class SearchSettings:
     require      patterns of what the release must have, forbid of what it must not have, see `wishes.named`
     wishes       what else is wished
     demand       how often each sub-table `a*b` is asked for, which is added to its weight
-    before       what was published before, by names: it is nobody's wish, and what is hidden is not asked about
+    hidden       levels that only what was published before needs, by name: nobody's wish, and not asked about
     """
 
     criterion: MinWidth
@@ -58,7 +57,7 @@ class SearchSettings:
     forbid: Sequence[Pattern] = ()
     wishes: Wishes = field(default_factory=Wishes)
     demand: Mapping[str, float] = field(default_factory=dict)
-    before: Before = field(default_factory=Before)
+    hidden: Sequence[str] = ()
 
     def inquiry(self, table: Table, known: Knowledge) -> Inquiry:
         """What asks the criterion about the table; InputError for a small count below 1."""
@@ -73,19 +72,20 @@ class SearchSettings:
         """What users ask for; InputError as `weights`."""
         return Demand.of(schema, self.demand)
 
-    def wished(self, schema: Schema) -> Wishes:
+    def wished(self, known: Knowledge) -> Wishes:
         """What the release must have and must not have; InputError for patterns that do not fit what is there."""
-        own = {name: getattr(self.wishes, name) for name in ("best_subset", "breadth", "questions")}
-        # names of the table: variables that follow from it are nobody's wish
-        named = schema.restrict(st.members(st.full(len(schema)) & ~self.before.hidden(schema)))
-        wishes, public = Wishes.of(named, self.require, self.forbid, **own), self.before.release(schema)
-        if (known := next((t for t in wishes.forbid if t in public), None)) is not None:
-            raise InputError(f"forbid has {st.label(known, schema)}, which was published before; take it out")
+        schema, own = known.schema, {n: getattr(self.wishes, n) for n in ("best_subset", "breadth", "questions")}
+        hidden = [schema.index(name) for name in self.hidden]
+        # names of the table alone; of a hidden level no search asks but with what tells it
+        named = schema.restrict(st.members(st.full(len(schema)) & ~st.of(hidden)))
+        wishes = Wishes.of(named, self.require, self.forbid, **own)
+        if (public := next((t for t in wishes.forbid if t in known.release), None)) is not None:
+            raise InputError(f"forbid has {st.label(public, schema)}, which was published before; take it out")
         return replace(
             wishes,
             require=tuple(map(schema.closed, wishes.require)),
-            forbid=(*map(schema.closed, wishes.forbid), *self.before.forbidden(schema)),
-            levels=self.before.levels(schema),
+            forbid=tuple(map(schema.closed, wishes.forbid)),
+            levels=tuple((1 << v, schema.finer(v)) for v in hidden),
         )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
@@ -134,7 +134,7 @@ def release_search(
         settings.weights(table.schema),
         settings.start_graph(table.schema),
     )
-    wishes = settings.wished(table.schema)
+    wishes = settings.wished(known)
     chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round, wishes)
     simulatable = SimulatableSearch(inquiry, settings.simulation, weights, on_simulated, wishes)
     ordered = OrderedSearch(inquiry, widths, on_step, wishes, weights)

@@ -114,5 +114,6 @@ def kept_parts(subject: Subject, known: Knowledge, cells: Codes, seconds: float)
     # of a run what it shows too
     shown = {name: one.output for name, one in folder.records().items()} if subject.released is not None else {}
     asked = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
-    of = [subject.table.digest, known.release.frontier, known.zeros.patterns, code_digest(), asked, seconds, shown]
+    public = [known.release.frontier, known.zeros.patterns, [fact.identity for fact in known.facts]]
+    of = [subject.table.digest, public, code_digest(), asked, seconds, shown]
     return KeptParts(folder.parts(BOUNDS), digest_of(of))

@@ -12,7 +12,15 @@ from itertools import chain
 from pathlib import Path
 
 from sdc.build.assemble import SearchSettings, floor_of
-from sdc.build.earlier import Before, Publications, check_publications, known_anew, read_publications, with_earlier
+from sdc.build.earlier import (
+    Origin,
+    Publications,
+    check_publications,
+    known_anew,
+    read_origin,
+    read_publications,
+    with_earlier,
+)
 from sdc.build.needs import (
     WORKER_BYTES,
     here_bytes,
@@ -36,8 +44,9 @@ from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.labels import Labels
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.model.weights import Weights
 from sdc.publish.gate import Subject
@@ -46,15 +55,16 @@ from sdc.risk.criterion import Budget, Effort
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES, CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.run_format import EARLIER, LEDGER_HEAD
+from sdc.run_format import LEDGER_HEAD
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.decomposable import Annealing
 from sdc.search.simulatable import Simulation
 from sdc.search.wishes import Pattern, Wishes
 from sdc.storage import results
 from sdc.storage.certificate import Certificate
-from sdc.storage.parquet import read_written_table, read_zeros
-from sdc.storage.run_folder import RunFolder, code_digest, digest_of, read_json
+from sdc.storage.known import read_known
+from sdc.storage.parquet import read_written_table
+from sdc.storage.run_folder import RunFolder, code_digest, digest_of
 from sdc.storage.weighted import read_weights
 
 
@@ -63,7 +73,7 @@ class Build:
     """One config, one data, one version of the code, and the run folder that is theirs."""
 
     config: BuildConfig
-    given: Before | None = None
+    given: Origin | None = None
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -84,10 +94,7 @@ class Build:
     @cached_property
     def _data_digest(self) -> str:
         """Of the records, and of what was published before."""
-        published = self.publications
-        if published is None:
-            return self._records_digest
-        return digest_of([self._records_digest, published.digest])
+        return digest_of([self._records_digest, self.publications.digest])
 
     @cached_property
     def base(self) -> str:
@@ -96,19 +103,25 @@ class Build:
         return digest_of([section_digest(self.config, *sorted(sections)), self._records_digest, code_digest()])
 
     @cached_property
-    def publications(self) -> Publications | None:
-        """What was published before; None where the config names nothing and no ledger."""
-        if not self.config.earlier and self.config.ledger is None:
-            return None
+    def publications(self) -> Publications:
+        """What was published before, as the config and its ledger name it."""
         return read_publications(self.config, self.base)
 
     @property
-    def before(self) -> Before:
-        """What is public of the table already: as its stage has noted it, or as it was given."""
-        path = self.folder.stage("table") / EARLIER
-        if self.given is not None or self.publications is None or not path.is_file():
-            return self.given or Before()
-        return Before.of(read_json(path))
+    def origin(self) -> Origin:
+        """Where what is known of the table is from: as its stage has noted it, or as it was given.
+
+        Of nothing before there is a table. RunFolderError where the stage has noted nothing.
+        """
+        folder = self.folder.stage("table")
+        if self.given is not None or not folder.is_dir():
+            return self.given or Origin()
+        return read_origin(folder)
+
+    @property
+    def hidden(self) -> SubTable:
+        """Levels of the table that are judged, and never published."""
+        return self.origin.hides(self.table.schema)
 
     @cached_property
     def folder(self) -> RunFolder:
@@ -185,31 +198,26 @@ class Build:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
         return count_records(self.source, self.config.table, executor, self.memory // 2)
 
-    def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Before]:
-        """The table with what follows from earlier publications, what is known of it, and what they are.
+    def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Origin]:
+        """The table with the levels that earlier publications need, what is known of it, and from where.
 
         InputError as `with_earlier`.
         """
-        if self.publications is None:
-            return counted.table, Knowledge.of(counted.table, NOTHING, counted.zeros), Before()
         for relation, tables in self.publications.relations:
             if relation.key is not None:
                 others, most = open_source(relation.key.records), max((one.table.total for one in tables), default=0)
                 require_disjoint(self.source, others, relation.key.column, most, self.config.table.csv)
-        table, zeros, before = with_earlier(counted.table, counted.zeros, self.publications)
-        return table, Knowledge.of(table, before.release(table.schema), zeros), before
+        return with_earlier(counted.table, counted.zeros, self.publications)
 
-    def known_anew(self) -> Before:
-        """What is known of the table, from the publications as they are now; InputError as `known_anew`."""
-        if self.publications is None:
-            return Before()
-        return known_anew(self.table, self.known.zeros, self.before, self.config, self.head)
+    def require_known(self) -> None:
+        """Reads what is known of the table from the publications as they are now; InputError as `known_anew`."""
+        known_anew(self.known, self.table, self.origin, self.config, self.head)
 
     @property
     def head(self) -> str | None:
         """Of the ledger's chain, with all of which it is judged; None where the config names no ledger."""
-        published = self.publications
-        return None if published is None or published.ledger is None else published.ledger.head
+        ledger = self.publications.ledger
+        return None if ledger is None else ledger.head
 
     @cached_property
     def table(self) -> Table:
@@ -218,8 +226,7 @@ class Build:
     @cached_property
     def known(self) -> Knowledge:
         """What is known of the table before anything is released: what was published, and which cells cannot be."""
-        zeros = read_zeros(self.folder.stage("table"))
-        return Knowledge.of(self.table, self.before.release(self.table.schema), zeros)
+        return read_known(self.folder.stage("table"), self.table)
 
     @cached_property
     def weights(self) -> Weights:
@@ -289,7 +296,7 @@ class Build:
                 best_subset=release.conflicts == "best_subset", breadth=release.breadth, questions=release.questions
             ),
             release.demand if isinstance(release.demand, Mapping) else read_demand(Path(release.demand)),
-            self.before,
+            self.origin.hidden,
         )
 
     def check_labels(self, schema: Schema) -> None:
@@ -297,9 +304,9 @@ class Build:
         with _fault_of("labels"):
             self.config.labels.labels.require(schema)
 
-    def check_names(self, schema: Schema) -> None:
-        """ConfigError where settings do not fit the table; better before the work than after."""
-        settings = self.settings()
+    def check_names(self, known: Knowledge) -> None:
+        """ConfigError where settings do not fit the table and what is known; better before the work than after."""
+        settings, schema = self.settings(), known.schema
         self.check_labels(schema)
         # made, and not kept: what is wanted is the refusal
         with _fault_of("release.demand"):
@@ -307,7 +314,7 @@ class Build:
         with _fault_of("release.weights"):
             settings.weights(schema)
         with _fault_of("release.require and release.forbid"):
-            settings.wished(schema)
+            settings.wished(known)
         with _fault_of(f"release.annealing.start = {self.config.release.annealing.start!r}"):
             settings.start_graph(schema)
         signing_key(self.config.publication)
@@ -321,7 +328,7 @@ class Build:
     def certificate(self, release: Release, proof: Proof) -> Certificate:
         """The evidence about a release under this build's table and risk criterion."""
         risk = self.config.risk
-        return Certificate(self.table.digest, release, risk.small_count, risk.min_width, proof, self.known.zeros)
+        return Certificate(self.table.digest, self.known, release, risk.small_count, risk.min_width, proof)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

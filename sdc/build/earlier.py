@@ -1,9 +1,8 @@
 """What was published before: related to the table of a build, so that a new release is judged together with it.
 
 A marginal of the same table joins what is released. One on coarser, overlapping or other categories is one over levels
-of its variables: these are added to the schema. One of some of the records is a marginal over a variable that follows
-from several of the table: it is added with the structural zeros that it implies. What is added is judged like all else,
-and never published.
+of its variables: these are added to the schema. One of some of the records is a fact: all cells of a universe are told,
+and no other. Levels that are added are judged like all else, and never published.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product, takewhile
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,96 +23,79 @@ from sdc.composition.relation import Related, is_renaming, related
 from sdc.config import BuildConfig, EarlierConfig
 from sdc.ingest.source import open_source
 from sdc.model import subtable as st
-from sdc.model.derived import free_name, with_derived
-from sdc.model.errors import AbsentError, ConfigError, InputError
+from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderError
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.run_format import DERIVED, METADATA, SHA256
+from sdc.run_format import KNOWN, METADATA, SHA256
+from sdc.storage.known import read_told
 from sdc.storage.ledger import Entry, Ledger, read_ledger
 
+Names: TypeAlias = tuple[str, ...]
 INSIDE, OUTSIDE = "among them", "not among them"
 OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
 
 
 @dataclass(frozen=True)
-class Derived:
-    """A variable that follows from others of the table: `coding` has its code for each of their cells, in C order."""
+class Origin:
+    """What a run notes of where that is from which is known of its table; what that is, its `Knowledge` says.
 
-    name: str
-    of: tuple[str, ...]
-    categories: tuple[str, ...]
-    coding: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Before:
-    """What is public already, by names of the table's variables.
-
-    known    sub-tables, largest only
-    derived  variables that were added to the table for them, levels of one variable or what follows from several
+    hidden   levels that were added to the table for it, by name, and are never published
     sources  what was published, for people
     declared what the config says of records and categories of each publication, which nothing but its word shows
     foreign  of what no ledger has: what it is, for people, and the digest of its table
-    table    digest of the table without what was added
+    table    digest of the table without the hidden levels
     """
 
-    known: tuple[tuple[str, ...], ...] = ()
-    derived: tuple[Derived, ...] = ()
+    hidden: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     foreign: tuple[tuple[str, str], ...] = ()
     table: str = ""
 
-    def release(self, schema: Schema) -> Release:
-        """What is known."""
-        return Release.of(st.named(names, schema) for names in self.known)
-
-    def hidden(self, schema: Schema) -> SubTable:
-        """The variables that are never published."""
-        return st.of(schema.index(one.name) for one in self.derived)
-
-    def levels(self, schema: Schema) -> tuple[tuple[SubTable, SubTable], ...]:
-        """Of those that are levels each with the variables that tell it, without which no search asks about it."""
-        hidden = st.members(self.hidden(schema))
-        return tuple((1 << v, schema.finer(v)) for v in hidden if schema.variables[v].of is not None)
-
-    def forbidden(self, schema: Schema) -> tuple[SubTable, ...]:
-        """The smallest sub-tables with one that is no level that are not known, so that no search asks about one."""
-        known, hidden = self.release(schema), self.hidden(schema) & st.of(schema.axes)
-        faces = {s for element in known.frontier for s in st.submasks(element) if s & hidden}
-        return st.minimal(s | 1 << v for s in faces for v in range(len(schema)) if s | 1 << v not in known)
+    def hides(self, schema: Schema) -> SubTable:
+        """The hidden levels, as bits."""
+        return st.of(map(schema.index, self.hidden))
 
     @property
     def facts(self) -> dict[str, Any]:
         """As a document has it."""
-        derived = [asdict(one) for one in self.derived]
+        return asdict(self)
+
+    def entered(self, known: Knowledge, ledger: Ledger) -> dict[str, Any]:
+        """As an entry of the ledger has it, by names: all that counts for the next release of this table."""
+        schema = known.schema
+        hidden = [schema.variables[schema.index(name)] for name in self.hidden]
         return {
-            "known": self.known,
-            DERIVED: derived,
+            "release": [st.names(element, schema) for element in known.release.frontier if element],
+            "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
+            "facts": [_named(fact, schema) for fact in known.facts],
             "sources": self.sources,
             "declared": self.declared,
-            "foreign": self.foreign,
-            "table": self.table,
+            "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
+            "table": ledger.keyed(self.table),
         }
 
-    @staticmethod
-    def of(facts: Mapping[str, Any]) -> Before:
-        """From such a document."""
-        known, foreign = (tuple(tuple(texts) for texts in facts[part]) for part in ("known", "foreign"))
-        derived = (
-            Derived(one["name"], tuple(one["of"]), tuple(one["categories"]), tuple(one["coding"]))
-            for one in facts[DERIVED]
-        )
-        sources, declared = tuple(facts["sources"]), tuple(facts["declared"])
-        return Before(known, tuple(derived), sources, declared, foreign, facts["table"])
 
-    def entered(self, ledger: Ledger) -> dict[str, Any]:
-        """As an entry of the ledger has it: all that counts for the next release of this table."""
-        foreign = [[what, ledger.keyed(digest)] for what, digest in self.foreign]
-        return {**self.facts, "foreign": foreign, "table": ledger.keyed(self.table)}
+def read_origin(folder: Path) -> Origin:
+    """What the table's stage has noted; RunFolderError where it has not."""
+    facts = read_told(folder)
+    try:
+        hidden, sources, declared = (tuple(facts[part]) for part in ("hidden", "sources", "declared"))
+        foreign = tuple((what, digest) for what, digest in facts["foreign"])
+        return Origin(hidden, sources, declared, foreign, facts["table"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFolderError(f"{folder / KNOWN} does not say where it is from; run the build again") from error
+
+
+def _named(fact: Fact, schema: Schema) -> dict[str, Any]:
+    chosen = ((schema.variables[v], codes) for v, codes in fact.universe)
+    universe = {variable.name: [variable.categories[code] for code in codes] for variable, codes in chosen}
+    return {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
 
 
 @dataclass(frozen=True)
@@ -208,62 +190,47 @@ def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published,
     return tuple(read_published(Path(entry.folder), relation.total))
 
 
-def with_earlier(
-    table: Table, zeros: StructuralZeros, publications: Publications
-) -> tuple[Table, StructuralZeros, Before]:
-    """The table with the variables that follow from what was published, and what is known of it.
-
-    zeros  cells that are known to be impossible; with them come those that say what the variables follow from
+def with_earlier(table: Table, zeros: StructuralZeros, publications: Publications) -> tuple[Table, Knowledge, Origin]:
+    """The table with the levels that publications need, what is known of it with cells that cannot be, and from where.
 
     InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
     """
-    known, sources, foreign = list[tuple[str, ...]](), list[str](), dict[tuple[str, str], None]()
+    sources, foreign = list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
     _require_others(table, publications)
-    grown = _Grown(table, zeros)
+    told = _Told(table)
     for entry in _of_this_table(table, publications):
-        judged = Before.of(entry.before)
-        known += [*entry.sub_tables, *grown.again(judged)]
+        told.again(entry)
         sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
-        sources += [f"{what}, with which that entry was judged" for what, _ in judged.foreign]
+        sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
     for relation, tables in publications.relations:
         for published in () if relation.disjoint else tables:
             one = related(published, relation, table.schema)
             _require_counts(table, one)
-            known.append(grown.names_of(one))
             what = f"{published.label} of {Path(relation.label).name}"
+            told.add(one, what)
             sources.append(what)
             if relation.entry is None:
                 foreign[what, published.table.digest] = None
-    found = grown.table
-    largest = Release.of(st.named(names, found.schema) for names in known)
-    labels = tuple(tuple(st.names(element, found.schema)) for element in largest.frontier if element)
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
-    before = Before(labels, tuple(grown.derived), tuple(sources), declared, tuple(foreign), table.digest)
-    return found, grown.zeros, before
+    hidden = told.table.schema.names[len(table.schema) :]
+    return told.table, told.known(zeros), Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest)
 
 
-def known_anew(table: Table, zeros: StructuralZeros, noted: Before, config: BuildConfig, head: str | None) -> Before:
-    """What is known of a run's table, from all that its config names, read again up to this head of the ledger.
+def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfig, head: str | None) -> None:
+    """Reads what is known of a run's table from all that its config names, up to this head of the ledger.
 
     Whoever may write a run folder may write there that nothing was published before. InputError where what it has
     noted, or what it has added to the table, is not so.
     """
-    kept = st.full(len(table.schema)) & ~noted.hidden(table.schema)
-    publications = publications_at(config, head)
-    grown, implied, before = with_earlier(table.marginal(kept), zeros.within(kept), publications)
-    if (grown.digest, implied, before.known, before.derived, before.table) != (
-        table.digest,
-        zeros,
-        noted.known,
-        noted.derived,
-        noted.table,
-    ):
+    kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
+    own = table.marginal(kept) if noted.hidden else table
+    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications_at(config, head))
+    if (found.digest, anew, origin.hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
             "the table's stage says something else of what was published before than what the config names says now; "
             "remove the run folder and run again"
         )
-    return before
 
 
 def _of_this_table(table: Table, publications: Publications) -> Iterable[Entry]:
@@ -312,7 +279,7 @@ def _require_named(entry: Entry, publications: Publications) -> None:
     assert ledger is not None  # it has the entry
     tables = (one for relation, tables in publications.relations if relation.folder is not None for one in tables)
     named = {ledger.keyed(one.table.digest) for one in tables}
-    lacking = [what for what, digest in Before.of(entry.before).foreign if digest not in named]
+    lacking = [what for what, digest in entry.known["foreign"] if digest not in named]
     if lacking:
         raise InputError(
             f"entry {entry.number} of the ledger, {entry.name}, was judged together with {'; '.join(lacking)}, which "
@@ -337,61 +304,83 @@ def _require_counts(table: Table, one: Related) -> None:
         )
 
 
-class _Grown:
-    """The table with variables added one by one, each once."""
+class _Told:
+    """What was published, by names, and the table with the levels that tell it, each added once.
 
-    def __init__(self, table: Table, zeros: StructuralZeros) -> None:
-        self.table, self.zeros, self.derived = table, zeros, list[Derived]()
-        self._kept: dict[tuple[Any, ...], str] = {}
+    The table's own variables come first, and keep their numbers.
+    """
 
-    def again(self, before: Before) -> list[tuple[str, ...]]:
-        """What was known to a release of this table, by names."""
-        schema, same = self.table.schema, dict[str, str]()
-        for one in before.derived:
-            of = tuple(map(schema.index, one.of))
-            same[one.name] = self._added(of, np.array(one.coding, np.int64), one.categories, one.name)
-        return [tuple(filter(None, (same.get(name, name) for name in names))) for names in before.known]
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._marginals = list[Names]()
+        self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
 
-    def names_of(self, one: Related) -> tuple[str, ...]:
-        """The sub-table that tells all that was published, by names."""
-        names = []
-        for place, (v, coding) in enumerate(zip(one.variables, one.codings, strict=True)):
-            own = one.published.table.schema.variables[place]
-            if is_renaming(coding):
-                names.append(self.table.schema.names[v])
-                continue
-            labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]
-            names.append(self._added((v,), coding, tuple(dict.fromkeys(labels)), f"{own.name}, published before"))
-        if one.where:
-            names.append(self._universe(one))
-        return tuple(filter(None, names))
-
-    def _universe(self, one: Related) -> str:
-        """A variable that says whose records are among the published ones; those outside are judged too."""
-        variables = tuple(sorted(one.where))
-        flags = [one.where[v] for v in variables]
-        inside = np.array([all(flag) for flag in product(*flags)], np.int64)
-        return self._added(variables, 1 - inside, (INSIDE, OUTSIDE), "records published before")
-
-    def _added(self, of: tuple[int, ...], coding: Any, labels: tuple[str, ...], name: str) -> str:
-        """A variable that follows from others: `coding` has its code for each of their cells, in C order.
-
-        Of one variable a level of its axis, or what tells the same already; no name where it tells nothing.
-        """
+    def known(self, zeros: StructuralZeros) -> Knowledge:
+        """All of it; errors as `Knowledge.of`."""
         schema = self.table.schema
-        name = free_name(name.translate({ord("*"): "-", ord(","): ";"}), schema.names)
-        if len(of) == 1:
-            return self._level(schema.axis_of[of[0]], coding[schema.groups(of[0])], labels, name)
-        key = (of, tuple(coding.tolist()))
-        if key not in self._kept:
-            self.table, implied = with_derived(self.table, of, coding, Variable(name, labels))
-            self.zeros = self.zeros.join(implied)
-            self.derived.append(Derived(name, tuple(schema.names[v] for v in of), labels, key[1]))
-            self._kept[key] = name
-        return self._kept[key]
+        facts = []
+        for names, universe, source in self._parts:
+            pattern = tuple((schema.index(name), codes) for name, codes in universe.items())
+            facts.append(Fact(st.named((*names, *universe), schema), pattern, None, source))
+        return Knowledge.of(self.table, Release.of(st.named(one, schema) for one in self._marginals), zeros, facts)
 
-    def _level(self, axis: int, coding: npt.NDArray[np.integer], labels: tuple[str, ...], name: str) -> str:
-        """A level of an axis by the group of each of its categories, with what it and others tell together."""
+    def add(self, one: Related, source: str) -> None:
+        """A publication that was related to the table's own variables."""
+        names = tuple(filter(None, (self._name_of(one, place) for place in range(len(one.variables)))))
+        universe = {}
+        for v, flags in one.where.items():
+            own = self.table.schema
+            if flags.all():
+                continue
+            inside, name = flags[own.groups(v)], own.names[v]
+            # a level tells it where the sub-table has not the variable itself
+            if not st.has(st.named(names, own), v):
+                label = f"{name} of records published before"
+                name = self._level(own.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
+            universe[name] = self._codes(name, inside)
+        self._note(names, universe, source)
+
+    def again(self, entry: Entry) -> None:
+        """What an earlier release of this table published, and was judged together with."""
+        own, known = self.table.schema, entry.known
+        variables, same = {v.name: v for v in own.variables}, dict[str, str]()
+        for told in known["hidden"]:
+            name, of = told["name"], Coarser(told["axis"], tuple(told["groups"]))
+            variables[name] = Variable(name, tuple(told["categories"]), of)
+            same[name] = self._level(own.index(of.axis), np.array(of.groups), variables[name].categories, name)
+        self._marginals += [*entry.sub_tables, *(_renamed(names, same) for names in known["release"])]
+        for fact in known["facts"]:
+            universe = {}
+            for name, categories in fact["universe"].items():
+                chosen = np.isin(np.array(variables[name].categories, object), categories)
+                level = variables[name].of
+                inside = chosen if level is None else chosen[np.array(level.groups)]
+                universe[same.get(name, name)] = self._codes(same.get(name, name), inside)
+            self._note(_renamed(fact["view"], same), universe, fact["source"])
+
+    def _note(self, names: Names, universe: dict[str, tuple[int, ...]], source: str) -> None:
+        if universe:
+            self._parts.append((names, universe, source))
+        else:
+            self._marginals.append(names)
+
+    def _name_of(self, one: Related, place: int) -> str:
+        """The variable that tells one of a published table's; none where that tells nothing."""
+        v, coding, schema = one.variables[place], one.codings[place], self.table.schema
+        if is_renaming(coding):
+            return schema.names[v]
+        own = one.published.table.schema.variables[place]
+        labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]
+        name = f"{own.name}, published before"
+        return self._level(schema.axis_of[v], coding[schema.groups(v)], tuple(dict.fromkeys(labels)), name)
+
+    def _codes(self, name: str, inside: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+        """The codes of a variable that tells which categories of its axis are inside, of those that are."""
+        groups = self.table.schema.groups(self.table.schema.index(name))
+        return tuple(np.unique(groups[inside]).tolist())
+
+    def _level(self, axis: int, coding: npt.NDArray[np.integer], labels: Names, name: str) -> str:
+        """A level of an axis by the group of each of its categories, or what tells the same; none of one group."""
         schema, used = self.table.schema, np.unique(coding)
         if len(used) == 1:
             return ""
@@ -399,12 +388,18 @@ class _Grown:
         for v in st.members(schema.of_axis[axis]):
             if schema.is_same_level(v, groups):
                 return schema.names[v]
-        level = Variable(
-            name, tuple(labels[code] for code in used), Coarser(schema.names[axis], tuple(groups.tolist()))
-        )
-        grown = with_refinements([*schema.variables, level])
-        self.table = Table(grown, self.table.codes, self.table.counts)
-        for added in grown.variables[len(schema) :]:
-            assert added.of is not None  # nothing but levels was added
-            self.derived.append(Derived(added.name, (added.of.axis,), added.categories, added.of.groups))
-        return name
+        of = Coarser(schema.names[axis], tuple(groups.tolist()))
+        level = Variable(_free(name, schema.names), tuple(labels[code] for code in used), of)
+        self.table = Table(with_refinements([*schema.variables, level]), self.table.codes, self.table.counts)
+        return level.name
+
+
+def _renamed(names: Sequence[str], same: Mapping[str, str]) -> Names:
+    return tuple(filter(None, (same.get(name, name) for name in names)))
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """A name as variables may have it, with a number where it is taken."""
+    name = name.translate({ord("*"): "-", ord(","): ";"})
+    numbered = (name if number == 1 else f"{name} {number}" for number in range(1, len(taken) + 2))
+    return next(one for one in numbered if one not in taken)

@@ -81,12 +81,12 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     leave it, or the run folder more room than the disk has.
     """
     begun = time.perf_counter()
-    table, _, before = build.with_earlier(build.counted(executor))
-    build = replace(build, given=before)
+    table, known, origin = build.with_earlier(build.counted(executor))
+    build = replace(build, given=origin)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
     at_risk = len(build.settings().criterion.bank(table).at_risk)
-    build.check_names(table.schema)
+    build.check_names(known)
     build.require_memory(table)
     sweep = sweep_plan(table, floor=build.floor, memory=build.sweep_memory(table)[0])
     tried = {} if quick else trials(table, _kinds(build, sweep), executor)

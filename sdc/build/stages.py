@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -49,7 +49,7 @@ from sdc.publish.gate import clear
 from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
 from sdc.refusal import file_detail
 from sdc.risk.verdict import Policy
-from sdc.run_format import BAD_RECORDS, EARLIER, METADATA, RELEASE, SHA256
+from sdc.run_format import BAD_RECORDS, METADATA, RELEASE, SHA256
 from sdc.search.blockers import blockers
 from sdc.search.capabilities import SETTINGS_OF
 from sdc.search.curve import CurveSearch, LikelyCurve
@@ -61,16 +61,20 @@ from sdc.search.remedies import remedies
 from sdc.storage import results
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.kept_parts import KeptParts
+from sdc.storage.known import write_known
+from sdc.storage.ledger import MovedError
 from sdc.storage.ledger import record as record_publication
 from sdc.storage.parquet import PartedTable, open_parts, place_of, write_table
 from sdc.storage.run_folder import StageRecord, code_digest, digest_of, folder_digest, read_json, write_json
 from sdc.storage.runs import last_finished
-from sdc.storage.weighted import WeightedCertificate, read_weighted, write_weighted, write_weights
+from sdc.storage.weighted import read_weighted, write_weighted, write_weights
 from sdc.verify.run_folder import verify_release
 from sdc.weighted.choice import choose
 
 REDESIGNS, UTILITY = "redesigns.json", "utility.json"
 MOST_REDESIGNED = 10  # sub-tables
+MOST_RUNS = 3  # of one build, where others publish meanwhile
+Made = TypeVar("Made")
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 
 
@@ -168,30 +172,48 @@ def _told(stage: Stage, build: Build) -> Iterator[None]:
 def run_all(build: Build, executor: Executor, say: Say = lambda text: None) -> list[StageRecord]:
     """The whole build in this process, without Prefect."""
     stages = stages_of(build.config)
-    with build.started([stage.name for stage in stages]):
-        return [run_stage(stage, build, executor, say) for stage in stages]
+
+    def run(build: Build) -> list[StageRecord]:
+        with build.started([stage.name for stage in stages]):
+            return [run_stage(stage, build, executor, say) for stage in stages]
+
+    return beside_all(build, run, say)[1]
+
+
+def beside_all(build: Build, run: Callable[[Build], Made], say: Say) -> tuple[Build, Made]:
+    """Runs a build, anew and beside all that is public where others have published meanwhile; and which build ran.
+
+    What was judged without them has no place in the ledger, and stays unpublished. MovedError where they publish
+    during each of so many runs.
+    """
+    for _ in range(MOST_RUNS - 1):
+        try:
+            return build, run(build)
+        except MovedError as error:
+            say(f"{error}; it is run again now")
+            build = replace(build)  # nothing that was read is kept
+    return build, run(build)
 
 
 def _make_table(build: Build, into: Path, executor: Executor, say: Say) -> None:
     counted = build.counted(executor)
-    table, known, before = build.with_earlier(counted)
-    for source in before.sources:
+    table, known, origin = build.with_earlier(counted)
+    for source in origin.sources:
         say(f"table: published before, and judged together with all else: {source}")
     # as soon as there is a schema, though only the search will use them: hours earlier
-    replace(build, given=before).check_names(table.schema)
+    replace(build, given=origin).check_names(known)
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
     for (variable, fault), records in counted.set_aside.items():
         say(f"table: {records} records set aside: {variable}: {fault.value}")
     for variable, named in counted.unmet.items():
         say(f"table: of what the config names of {variable!r} no record has {len(named)}; the audit report lists them")
-    write_table(table, into, zeros=known.zeros, parts=build.config.table.partitions)
+    write_table(table, into, parts=build.config.table.partitions)
+    write_known(known, into, **origin.facts)
     if counted.weights is not None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")
         write_weights(counted.weights, into)
     write_json(into / BAD_RECORDS, counted.facts)
-    if build.publications is not None:
-        write_json(into / EARLIER, before.facts)
 
 
 def _warn_of_loss(build: Build, folder: Path, say: Say) -> None:
@@ -231,7 +253,7 @@ def _parts_of(build: Build) -> PartedTable:
 def _make_search(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """Annealing is kept round by round: a build that is killed goes on from its last whole round."""
     path, key, table = build.folder.checkpoint("search"), _key_of("search", build), build.table
-    build.check_names(table.schema)  # again: the table may be of a build with other settings
+    build.check_names(build.known)  # again: the table may be of a build with other settings
 
     def keep(state: SearchState) -> None:
         results.write_checkpoint(state, key, path)
@@ -370,11 +392,10 @@ def _make_weighted(build: Build, into: Path, executor: Executor, say: Say) -> No
     if asked is None:
         raise ConfigError("table.weight names no column; name it, or leave weighted out")
     base, certificate = asked.round * UNIT, read_certificate(build.folder.stage("assessment"), table.schema)
-    known = certificate.known(table)
-    chosen = choose(table, build.weights, known, build.criterion, certificate.proof, base, executor, asked.programs)
+    known, proof = certificate.knowledge, certificate.proof
+    chosen = choose(table, build.weights, known, build.criterion, proof, base, executor, asked.programs)
     say(f"weighted: {len(chosen.totals)} tables of totals go out, {len(chosen.withheld)} of the frontier withheld")
-    found = WeightedCertificate(table.digest, base, chosen.totals, chosen.withheld, chosen.pairs)
-    write_weighted(found, table.schema, into)
+    write_weighted(chosen, table.schema, into)
 
 
 def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -388,7 +409,7 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
     assessment, bounds = results.read_assessment(assessed, build.table, config.risk.small_count)
     settings = config.model_dump(mode="json", exclude=_NOT_REPORTED)
     settings["assessment"] = {key: settings.pop(key) for key in ("assessment", "sharp_seconds")}
-    if published := build.before.sources:
+    if published := build.origin.sources:
         settings["published before"] = {f"{number}": source for number, source in enumerate(published, start=1)}
     audit = Audit(
         name=config.name,
@@ -419,15 +440,15 @@ def _make_report(build: Build, into: Path, executor: Executor, say: Say) -> None
         refusals=results.read_refusals(build.folder.stage("posterior")) if _asks_again(config) else None,
         bad_records=read_json(build.folder.stage("table") / BAD_RECORDS),
         known=build.known,
-        hidden=build.before.hidden(build.table.schema),
-        sources=build.before.sources,
+        hidden=build.hidden,
+        sources=build.origin.sources,
         required=found.required,
         weighted=read_weighted(build.folder.stage("weighted"), build.table.schema) if config.totals else None,
         totals=config.totals,
         about=config.report,
         publication=config.publication,
         labels=config.labels,
-        declared=build.before.declared,
+        declared=build.origin.declared,
     )
     (into / "report.html").write_text(render(audit), encoding="utf-8")
 
@@ -436,7 +457,7 @@ def _listed(build: Build, wanted: SearchSettings) -> tuple[st.SubTable, ...]:
     """The list that a bisection asked about."""
     if build.config.release.method != "bisection":
         return ()
-    return ordered_list(build.widths, build.criterion.min_width, wanted.wished(build.table.schema))
+    return ordered_list(build.widths, build.criterion.min_width, wanted.wished(build.known))
 
 
 def _read_redesigns(build: Build) -> list[dict[str, Any]]:
@@ -457,7 +478,7 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
     """Clears the release by its certificate, writes the files, and reads them back."""
     # nothing but this file speaks for the release: the gate checks all of it again
     certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
-    if certificate.release != build.found.release:
+    if certificate.asked != build.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
     _require_not_refuted(build)
     effort = build.settings(executor).effort
@@ -475,7 +496,7 @@ def _make_release(build: Build, into: Path, executor: Executor, say: Say) -> Non
             build.policy,
             effort,
             weighted,
-            hidden=build.before.hidden(build.table.schema),
+            hidden=build.hidden,
         )
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {build.folder.stage('confidential') / 'report.html'}") from error
@@ -513,10 +534,10 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
     risk = build.config.risk
     limit = risk.posterior.model_dump() if risk.posterior else None
     try:
-        known = build.known_anew().known
-    except InputError as error:
+        build.require_known()
+    except SdcError as error:
         return str(error)
-    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, known)
+    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit)
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
@@ -525,23 +546,22 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
 
 def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
     """Notes what is about to be public; a release that is not in its ledger has no place."""
-    published = build.publications
-    if published is None or published.ledger is None:
+    ledger = build.publications.ledger
+    if ledger is None:
         return
-    table, about = build.table, build.config.publication
-    hidden = build.before.hidden(table.schema)
+    about, hidden = build.config.publication, build.hidden
     public = Release.of(element & ~hidden for element in build.found.release.frontier)
     content = {
         "name": build.config.name,
-        "table": published.ledger.keyed(build.before.table),
+        "table": ledger.keyed(build.origin.table),
         "build": build.base,
-        "sub_tables": [st.names(element, table.schema) for element in public.frontier if element],
-        "before": build.before.entered(published.ledger),
+        "sub_tables": [st.names(element, build.table.schema) for element in public.frontier if element],
+        "known": build.origin.entered(build.known, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE).absolute()),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
     }
-    record_publication(content, published.ledger)
+    record_publication(content, ledger)
 
 
 def _public_key(config: BuildConfig) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sdc.build.build import Build
-from sdc.build.earlier import Before
+from sdc.build.earlier import read_origin
 from sdc.config import BuildConfig
 from sdc.config_file import read_config
 from sdc.executor import IN_PROCESS, Executor
@@ -20,6 +20,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
@@ -27,14 +28,15 @@ from sdc.model.table import Table
 from sdc.risk.criterion import Budget
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT, EARLIER, MANIFEST, SEARCH
+from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
 from sdc.search.capabilities import ZEROS, require_together, require_used, unused
 from sdc.search.decomposable import Annealing
 from sdc.search.wishes import Pattern
 from sdc.storage.certificate import Certificate, read_certificate
-from sdc.storage.parquet import read_written_table, read_zeros
+from sdc.storage.known import read_known
+from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_assessment, read_end_methods, read_search
-from sdc.storage.run_folder import RunFolder, folder_digest, read_json
+from sdc.storage.run_folder import RunFolder, folder_digest
 
 CONFIGS = (".yaml", ".yml")
 
@@ -75,7 +77,7 @@ class Subject:
             return _of_run(Path(path), asked)
         require_together(*asked, *((ZEROS,) if structural_zeros is not None else ()))
         table = read_table(path, variables=variables)
-        return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros)))
+        return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros), NO_FACTS))
 
     def min_width(self, given: int | None) -> int:
         """The width given, or the config's; ConfigError where there is neither."""
@@ -119,7 +121,7 @@ class Subject:
             return bounds
         _, certificate = self._certificate()
         places = self.table.schema.keys.matching(bounds.cells, self.table.codes[self.table.at_risk(small_count)])
-        known, old = certificate.known(self.table), bounds.rows(places)
+        known, old = certificate.knowledge, bounds.rows(places)
         inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
         return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
 
@@ -238,21 +240,21 @@ def _of_config(
         changed["structural_zeros"] = str(structural_zeros)
     build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
     build.config.require(*asked)
-    table, known, before = build.with_earlier(build.counted(executor))
-    return Subject(path, table, known, replace(build, given=before))
+    table, known, origin = build.with_earlier(build.counted(executor))
+    return Subject(path, table, known, replace(build, given=origin))
 
 
 def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     folder = RunFolder(path)
     manifest, records = folder.manifest(), folder.records()
     try:
-        build = Build(BuildConfig.model_validate(manifest["config"]), _before(path / "table"))
+        config = BuildConfig.model_validate(manifest["config"])
     except (KeyError, ValidationError) as error:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
-    build.config.require(*asked)
+    config.require(*asked)
     _require_recorded(folder, *{"table", "search"} & set(records))
-    table, zeros = read_written_table(path / "table"), read_zeros(path / "table")
-    known = Knowledge.of(table, build.before.release(table.schema), zeros)
+    build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
+    known = read_known(path / TABLE, table)
     there = "search" in records
     found = read_search(path / "search", table.schema)[0] if there else None
     return Subject(str(path), table, known, build, found)
@@ -263,8 +265,3 @@ def _require_recorded(folder: RunFolder, *stages: str) -> None:
     for stage in stages:
         if folder_digest(folder.stage(stage)) != records[stage].output:
             raise RunFolderError(f"{folder.stage(stage)} is not what the manifest recorded; make it again with sdc run")
-
-
-def _before(folder: Path) -> Before:
-    """What a run has noted of earlier publications."""
-    return Before.of(read_json(folder / EARLIER)) if (folder / EARLIER).is_file() else Before()

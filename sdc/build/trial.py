@@ -19,6 +19,7 @@ from sdc.intruder.laws import SATURATED, law_of
 from sdc.memory import peak_bytes
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
@@ -180,7 +181,7 @@ def _records_draw(table: Table) -> float:
 
 def _known(table: Table, release: Release) -> Knowledge:
     """Structural zeros change little of how long something takes, so that a trial has none."""
-    return Knowledge(table.schema, table.total, release, NO_ZEROS)
+    return Knowledge(table.schema, table.total, release, NO_ZEROS, NO_FACTS)
 
 
 def _pairs(table: Table) -> Release:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from sdc.build.earlier import Before, known_anew
+from sdc.build.earlier import known_anew, read_origin
 from sdc.config import BuildConfig
 from sdc.model.errors import AbsentError, InputError, SdcError
-from sdc.run_format import EARLIER, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
+from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
+from sdc.storage.known import read_known
 from sdc.storage.ledger import read_ledger
-from sdc.storage.parquet import read_written_table, read_zeros
+from sdc.storage.parquet import read_written_table
 from sdc.storage.run_folder import read_json
 from sdc.verify.run_folder import RECORDED, Verification, verify
 
@@ -27,8 +28,8 @@ def verify_run(path: Path, say: Callable[[str], None] = lambda text: None) -> Ve
     say("verify: what was published before, as it can be read now")
     try:
         config, head = BuildConfig.model_validate(told), manifest.get(LEDGER_HEAD)
-        table, zeros = read_written_table(path / TABLE), read_zeros(path / TABLE)
-        known_anew(table, zeros, Before.of(read_json(path / TABLE / EARLIER)), config, head)
+        table = read_written_table(path / TABLE)
+        known_anew(read_known(path / TABLE, table), table, read_origin(path / TABLE), config, head)
         if config.ledger is not None and (path / RELEASE).is_dir():
             _require_entry(path, config, head)
     except AbsentError as error:
@@ -36,7 +37,7 @@ def verify_run(path: Path, say: Callable[[str], None] = lambda text: None) -> Ve
     except SdcError as error:
         return replace(found, failures=(str(error),))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        what = f"{path / TABLE / EARLIER} or the config in {MANIFEST} is damaged: {type(error).__name__}"
+        what = f"{path / TABLE / KNOWN} or the config in {MANIFEST} is damaged: {type(error).__name__}"
         return replace(found, failures=(f"{what}; run the build again",))
     return replace(found, known="read again from all that the config names")
 

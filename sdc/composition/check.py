@@ -21,6 +21,7 @@ from sdc.config import EarlierConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -127,7 +128,7 @@ def _of_marginals(
     """Marginals of one table: any that agrees has their bounds, and the engine finds what structure there is."""
     release = Release.of(st.of(table.variables) for table in known)
     table = joined_table(schema, known, release) or _found(schema, system)
-    knowledge = Knowledge.of(table, release, NO_ZEROS)
+    knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
     asked = _asked(system, small_count)
     if not len(asked):
         return _nothing(schema)
@@ -136,10 +137,10 @@ def _of_marginals(
 
 
 def _of_system(schema: Schema, system: System, small_count: int | None) -> Composition:
-    program, truth = _program(system), _solution(system)
-    asked = np.flatnonzero(_may_be_asked(system, small_count))
-    outer, inner = program.bounds(truth, asked.tolist())
-    return Composition(schema, "", system.cells[asked], outer, inner, "integer-program")
+    truth, asked = _solution(system), np.flatnonzero(_may_be_asked(system, small_count))
+    program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
+    found = program.bounds(system.cells[asked], asked)
+    return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
 
 
 def _asked(system: System, small_count: int | None) -> Codes:
@@ -148,49 +149,23 @@ def _asked(system: System, small_count: int | None) -> Codes:
 
 def _may_be_asked(system: System, small_count: int | None) -> npt.NDArray[np.bool_]:
     """All that may have records; with a small count those whose published counts do not show them to be larger."""
-    if small_count is None:
-        return np.ones(len(system.cells), np.bool_)
-    alone = np.zeros(len(system.cells), np.bool_)
-    for table in system.tables:
-        members = np.bincount(table.of[table.of >= 0], minlength=len(table.totals))
-        inside = table.of >= 0
-        alone[inside] |= (members[table.of[inside]] == 1) & (table.totals[table.of[inside]] > small_count)
-    return ~alone
+    return np.ones(len(system.cells), np.bool_) if small_count is None else ~system.above(small_count)
 
 
-def _program(system: System) -> IntegerSystem:
+def _solution(system: System) -> Counts:
     if len(system.cells) > integer_system.MAX_CELLS:
         raise InputError(
             f"the tables have {len(system.cells)} cells together that may have records, at most "
             f"{integer_system.MAX_CELLS} are solved for at once; check fewer tables or variables"
         )
-    equations = [
-        (cells, int(total))
-        for table in system.tables
-        for cells, total in zip(_members(table.of, len(table.totals)), table.totals, strict=True)
-    ]
-    return IntegerSystem(system.upper, equations)
-
-
-def _members(of: npt.NDArray[np.int64], equations: int) -> list[npt.NDArray[np.int64]]:
-    if not equations:
-        return []
-    order = np.argsort(of, kind="stable")
-    order = order[np.searchsorted(of[order], 0) :]
-    return np.split(order, np.cumsum(np.bincount(of[order], minlength=equations))[:-1])
-
-
-def _solution(system: System) -> Counts:
     try:
-        found = _program(system).solution()
+        found = IntegerSystem(np.zeros_like(system.upper), system.upper, system.equations).solution()
     except UndecidedError as error:
         raise InputError(
             "no counts were found that agree with all tables, and none excluded; check fewer tables at once"
         ) from error
     if found is None:
         raise InconsistentError("no counts agree with all of them, though every two agree on what both count")
-    if not system.holds(found):
-        raise RuntimeError("the solver returned counts that do not agree with what was published")
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.composition.relation import Related
+from sdc.feasible.equations import Equations
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
 from sdc.model.table import Counts
@@ -22,60 +23,39 @@ class InconsistentError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Equations:
-    """A published table's cells with records: what the cells of the refinement within each come to.
-
-    of      (cells,) the equation that each cell is in, -1 for one that the table does not have
-    totals  (equations,) counts
-    """
-
-    source: Related
-    of: npt.NDArray[np.int64]
-    totals: Counts
-
-
-@dataclass(frozen=True, eq=False)
 class System:
     """What is known of the cells that may have records; all others have none.
 
-    cells  (n, variables) codes of the refinement, in C order
+    cells      (n, variables) codes of the refinement, in C order
+    equations  each published cell with records: the cells of the refinement within it, and its count
     """
 
     schema: Schema
     cells: npt.NDArray[np.uint16]
-    tables: tuple[Equations, ...]
+    equations: Equations
 
     @staticmethod
     def of(schema: Schema, tables: Sequence[Related]) -> System:
         """InputError where the cells are too many; InconsistentError where a published count has no cell for it."""
         cells = _candidates(schema, tables)
-        return System(schema, cells, tuple(_equations(table, cells) for table in tables))
+        return System(schema, cells, Equations.joined([_equations(table, cells) for table in tables]))
 
     @cached_property
     def upper(self) -> Counts:
         """(n,) the least published count that each cell is within."""
-        least = np.full(len(self.cells), np.iinfo(np.int64).max)
-        for table in (table for table in self.tables if len(table.totals)):
-            least = np.minimum(least, np.where(table.of >= 0, table.totals[table.of], least))
-        return least
+        return self.equations.least(len(self.cells))
 
     def require_bounded(self) -> None:
         """InputError where a cell is in no published count, so that nothing bounds it."""
         if len(self.cells) and self.upper.max() == np.iinfo(np.int64).max:
             raise InputError("some cells are in no published table, and nothing bounds them; add one of all records")
 
-    def holds(self, counts: Counts) -> bool:
-        """Whether (n,) counts are not negative and come to every published count, in integers."""
-        return bool((counts >= 0).all()) and all(
-            np.array_equal(_sums(table, counts), table.totals) for table in self.tables
-        )
-
-
-def _sums(table: Equations, counts: Counts) -> Counts:
-    inside = table.of >= 0
-    sums = np.zeros(len(table.totals), np.int64)
-    np.add.at(sums, table.of[inside], counts[inside])
-    return sums
+    def above(self, count: int) -> npt.NDArray[np.bool_]:
+        """(n,) whether a cell is alone in a published cell of more records."""
+        sizes, first = np.diff(self.equations.start), self.equations.members[self.equations.start[:-1]]
+        found = np.zeros(len(self.cells), np.bool_)
+        found[first[(sizes == 1) & (self.equations.low > count)]] = True
+        return found
 
 
 def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uint16]:
@@ -139,4 +119,4 @@ def _equations(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
             f"{table.published.source} counts records of {own.schema.written(own.codes[lacking[0]])}, and the other "
             "tables have none there"
         )
-    return Equations(table, of, totals)
+    return Equations.by_place(of, totals)

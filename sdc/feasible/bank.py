@@ -15,6 +15,7 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.recent import Recent
@@ -140,7 +141,11 @@ class Evidence:
         # is known changes that
         before = self.under.release if known.contains(self.under) else None
         found = self.differences.preserve(known, known=before)
-        return found if self.under.zeros.include(known.zeros) else found & self.differences.spare(known)
+        if not self.under.zeros.include(known.zeros):
+            found &= self.differences.spare(known)
+        for fact in set(known.facts) - set(self.under.facts):
+            found &= self.differences.agree(fact, self.frame.table)
+        return found
 
     def ends(self, kept: Flags) -> Intervals:
         """(n, 2) smallest and largest value of each marginal cell over the true table and the differences kept."""
@@ -178,7 +183,7 @@ class Evidence:
 
 def _nothing(table: Table, variables: SubTable) -> Knowledge:
     """What somebody knows of the variables' marginal table who knows the number of its records."""
-    return Knowledge(table.schema.restrict(st.members(variables)), table.total, NOTHING, NO_ZEROS)
+    return Knowledge(table.schema.restrict(st.members(variables)), table.total, NOTHING, NO_ZEROS, NO_FACTS)
 
 
 @dataclass(frozen=True, eq=False)

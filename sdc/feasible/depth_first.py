@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdc.feasible import depth_first_kernel as kernel
 from sdc.feasible.depth_first_kernel import Arrays
-from sdc.feasible.equations import MarginalEquations
+from sdc.feasible.equations import Equations, MarginalEquations
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -129,13 +129,14 @@ class FeasibleTables:
             )
         self.equations = MarginalEquations.of(table, knowledge)
         sizes = table.schema.keys.sizes
-        # sums over whole axes alone: what is released of a level is a sum of some categories
-        with_sums = table.schema.is_flat and prod(size + 1 for size in sizes) <= MAX_SUMS
+        # sums over whole axes alone: what is known of a level, or of some records, is a sum of some categories
+        is_whole = table.schema.is_flat and not knowledge.facts
+        with_sums = is_whole and prod(size + 1 for size in sizes) <= MAX_SUMS
         system = _upward_sums(self.equations, knowledge.release, sizes) if with_sums else _cells_only(self.equations)
         system, self.steps = system.propagated()
         self.lower, self.upper = system.lower[: system.cells], system.upper[: system.cells]
-        label = _components(self.equations, self.lower < self.upper)
-        of_variable = _labels_of_sums(label, sizes) if with_sums else label
+        label = _components(self.equations.sums, self.lower < self.upper)
+        of_variable = _labels_of_sums(label, sizes) if with_sums else _labels_of_intervals(self.equations.sums, label)
         # where propagation has stopped, a sum of forced cells may have an interval left
         free = (system.lower < system.upper) & (of_variable != NONE)
         self.blocks = [
@@ -237,11 +238,18 @@ class DepthFirst:
 
 
 def _cells_only(equations: MarginalEquations) -> LinearSystem:
-    """Cells without their sums, where these would be too many."""
-    truth, total = equations.truth, int(equations.truth.sum())
-    upper = np.where(equations.possible, total, 0)
-    signs = np.ones_like(equations.members)
-    return LinearSystem.of(len(truth), truth, np.zeros_like(truth), upper, equations.start, equations.members, signs)
+    """Cells without other sums than those that are known between two numbers, which are variables too."""
+    truth, rows = equations.truth, equations.sums
+    total, between = int(truth.sum()), np.flatnonzero(rows.low < rows.high)
+    # the last equations, each with its sum as one more member
+    ends, start = rows.start[between + 1], rows.start.copy()
+    start[between + 1] += 1 + np.arange(len(between))
+    members = np.insert(rows.members, ends, len(truth) + np.arange(len(between)))
+    signs = np.insert(np.ones_like(rows.members), ends, -1)
+    sums = np.add.reduceat(truth[rows.members], rows.start[:-1])[between]
+    lower = np.concatenate([np.zeros_like(truth), np.maximum(rows.low[between], 0)])
+    upper = np.concatenate([np.where(equations.possible, total, 0), np.minimum(rows.high[between], total)])
+    return LinearSystem.of(len(truth), np.concatenate([truth, sums]), lower, upper, start, members, signs)
 
 
 def _upward_sums(equations: MarginalEquations, release: Release, sizes: tuple[int, ...]) -> LinearSystem:
@@ -278,7 +286,7 @@ def _cells_first(sizes: tuple[int, ...]) -> Counts:
     return np.argsort(is_sum.reshape(-1), kind="stable")
 
 
-def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Counts:
+def _components(equations: Equations, free: npt.NDArray[np.bool_]) -> Counts:
     """(cells,) the smallest cell that equations tie each free cell to; NONE for a forced cell."""
     label = np.where(free, np.arange(len(free)), len(free))
     while True:
@@ -290,6 +298,12 @@ def _components(equations: MarginalEquations, free: npt.NDArray[np.bool_]) -> Co
         if np.array_equal(reached, label):
             return np.where(free, label, NONE)
         label = reached
+
+
+def _labels_of_intervals(equations: Equations, label: Counts) -> Counts:
+    """The component of each cell, and of each sum between two numbers that of its cells; NONE of forced ones."""
+    largest = np.maximum.reduceat(label[equations.members], equations.start[:-1])
+    return np.concatenate([label, largest[equations.low < equations.high]])
 
 
 def _labels_of_sums(label: Counts, sizes: tuple[int, ...]) -> Counts:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.fact import Fact
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -119,9 +120,11 @@ class Differences:
     def feasible(self, table: Table, knowledge: Knowledge) -> Flags:
         """(differences,) whether the table plus the difference is a feasible table for whoever knows that of it.
 
-        All in integers: no count below zero, none in an impossible cell, and every released marginal as it is.
-        Codes beyond the schema are for no cell; changes by more records than there are could wrap around to 0.
+        All in integers: no count below zero, none in an impossible cell, every released marginal as it is, and the
+        counts of every other fact within what it says. Codes beyond the schema are for no cell; changes by more records
+        than there are could wrap around to 0.
         """
+        knowledge.require_counts_alone()
         beyond = (self.cells >= table.schema.keys.sizes).any(axis=1)
         inside: Flags = np.bincount(self.of[beyond], minlength=len(self)) == 0
         if not inside.all():
@@ -134,12 +137,33 @@ class Differences:
         once = np.bincount(self.of[wrong], minlength=len(self)) == 0
         once &= np.bincount(self.of, self.changes.clip(0), minlength=len(self)) <= table.total
         good: Flags = once & self._distinct(table.schema) & self.preserve(knowledge)
+        for fact in knowledge.facts:
+            good &= self.agree(fact, table)
         return good
 
     def spare(self, knowledge: Knowledge) -> Flags:
         """(differences,) whether none gives a record to an impossible cell, of a table that has none there."""
         none: Flags = np.bincount(self.of[knowledge.impossible(self.cells)], minlength=len(self)) == 0
         return none
+
+    def agree(self, fact: Fact, table: Table) -> Flags:
+        """(differences,) whether every count that the fact tells stays within what it says, from those of the table.
+
+        Sums of changes could wrap, as for `preserve`.
+        """
+        schema = table.schema
+        held = np.flatnonzero(fact.holds(self.cells, schema))
+        of, cells = self.of[held], self.cells[held]
+        space = schema.space(st.members(schema.telling(fact.view)))
+        columns = np.concatenate([of[:, None], schema.marginal_cells(cells, fact.view)], axis=1)
+        first, group = KeySpace((max(1, len(self)), *space.sizes)).distinct(columns)
+        sums = np.zeros(len(first), np.int64)
+        np.add.at(sums, group, self.changes[held])
+        moved = np.flatnonzero(sums)
+        low, high = fact.room(cells[first[moved]], table)
+        good = np.ones(len(self), np.bool_)
+        good[of[first[moved[(sums[moved] < low) | (sums[moved] > high)]]]] = False
+        return good
 
     def preserve(self, knowledge: Knowledge, known: Release | None = None) -> Flags:
         """(differences,) whether every marginal released is unchanged; those of `known` are so already.

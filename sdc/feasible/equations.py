@@ -1,8 +1,9 @@
-"""The released marginals as equations on the cells of a small dense table."""
+"""What is known of counts as equations, and of a small dense table as equations on its cells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,33 +11,81 @@ import numpy.typing as npt
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 MAX_SUM = 1 << 61  # two bits to spare: sums of interval ends are added to totals and subtracted from them
 
 
 @dataclass(frozen=True, eq=False)
+class Equations:
+    """Sums of unknown counts, each with the numbers that it lies between.
+
+    low, high       (equations,) int64; where they are equal the sum is known
+    start, members  equation e has the counts members[start[e]:start[e + 1]], one at least
+    """
+
+    low: Counts
+    high: Counts
+    start: Counts
+    members: Counts
+
+    @staticmethod
+    def joined(parts: Sequence[Equations]) -> Equations:
+        """All of them, the sums that are known before those that are between two numbers."""
+        low, high = (np.concatenate([getattr(part, end) for part in parts]) for end in ("low", "high"))
+        sizes = np.concatenate([np.diff(part.start) for part in parts])
+        members = np.concatenate([part.members for part in parts])
+        order = np.argsort(low < high, kind="stable")
+        # of each equation where its members begin, and from there on one after the other
+        start = np.concatenate([[0], np.cumsum(sizes[order])])
+        begin = np.repeat((np.cumsum(sizes) - sizes)[order] - start[:-1], sizes[order])
+        return Equations(low[order], high[order], start, members[begin + np.arange(len(members))])
+
+    @staticmethod
+    def by_place(place: Counts, totals: Counts) -> Equations:
+        """Of (n,) counts that are each in one equation, by its number among the (equations,) sums; -1 for none."""
+        order = np.argsort(place, kind="stable")  # so that the members of an equation are ascending
+        members = order[np.searchsorted(place[order], 0) :]
+        start = np.searchsorted(place[members], np.arange(len(totals) + 1))
+        return Equations(totals, totals, start, members)
+
+    @staticmethod
+    def of_groups(group: Counts, truth: Counts) -> Equations:
+        """Of (n,) counts that are each in one group, whatever its number, what each group of the truth comes to."""
+        _, place = np.unique(group, return_inverse=True)
+        totals = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
+        np.add.at(totals, place, truth)
+        return Equations.by_place(place, totals)
+
+    def least(self, number: int) -> Counts:
+        """(number,) the smallest sum that each count is within; the largest int64 where it is in none."""
+        found = np.full(number, np.iinfo(np.int64).max)
+        np.minimum.at(found, self.members, np.repeat(self.high, np.diff(self.start)))
+        return found
+
+    def holds(self, counts: npt.NDArray[np.integer]) -> bool:
+        """Whether (n,) counts are not negative and have these sums, in integers."""
+        # its own sums, whoever made the counts: searches and solvers propose, and this decides
+        sums = np.add.reduceat(counts[self.members], self.start[:-1]) if len(self.low) else self.low
+        return bool((counts >= 0).all() and (sums >= self.low).all() and (sums <= self.high).all())
+
+
+@dataclass(frozen=True, eq=False)
 class MarginalEquations:
-    """One equation a cell of each frontier marginal: the sum of its member cells is its total.
+    """What is known of a dense table as sums of its cells.
 
-    truth                       (cells,) counts of the dense full table, C order of the axes
-    totals                      (equations,) int64
-    start, members              equation e has the cells members[start[e]:start[e + 1]]
-    cell_start, cell_equations  cell i occurs in cell_equations[cell_start[i]:cell_start[i + 1]]
-    possible                    (cells,) bool, False where a structural zero keeps every feasible table at 0
+    truth     (cells,) counts of the dense full table, C order of the axes
+    sums      of the cells of each frontier marginal, then of the other facts
+    possible  (cells,) bool, False where a structural zero keeps every feasible table at 0
 
-    What another frontier element implies is not in the frontier; equations with the same cells
-    (of variables of one category) do not occur in `Knowledge.reduced`.
+    What another frontier element implies is not in the frontier; equations with the same cells (of variables of one
+    category) do not occur in `Knowledge.reduced`.
     """
 
     truth: Counts
-    totals: Counts
-    start: Counts
-    members: Counts
-    cell_start: Counts
-    cell_equations: Counts
+    sums: Equations
     possible: npt.NDArray[np.bool_]
 
     @staticmethod
@@ -47,31 +96,18 @@ class MarginalEquations:
                 f"{table.total} records in {table.schema.cells} cells could overflow a sum; "
                 "divide the counts or choose the method collapse"
             )
-        truth = table.dense
-        # a marginal has every cell in one equation each, so that all arrays come out of one (frontier, cells) matrix
-        equation_of_cell = np.stack(_number_equations(knowledge.release, table.schema))
-        equations = int(equation_of_cell.max()) + 1
-        flat = equation_of_cell.reshape(-1)
-        totals = np.zeros(equations, np.int64)
-        np.add.at(totals, flat, np.tile(truth.reshape(-1), len(equation_of_cell)))
-        # stable: the members of an equation are ascending; the flat places run over the cells once a frontier element
-        members = np.argsort(flat, kind="stable") % truth.size
-        start = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=equations))])
-        cell_start = np.arange(truth.size + 1) * len(equation_of_cell)
-        cell_equations = np.ascontiguousarray(equation_of_cell.T).reshape(-1)
-        possible = possible_cells(knowledge)
-        return MarginalEquations(truth.reshape(-1), totals, start, members, cell_start, cell_equations, possible)
-
-    @property
-    def arrays(self) -> tuple[Counts, Counts, Counts, Counts, Counts, npt.NDArray[np.bool_]]:
-        """All but the truth, in the order of the fields."""
-        return self.totals, self.start, self.members, self.cell_start, self.cell_equations, self.possible
+        truth, cells, found = table.dense.reshape(-1), every_cell(table.schema), list[Equations]()
+        for element in knowledge.release.frontier:
+            found.append(_sums(element, np.ones(len(truth), np.bool_), cells, truth, table.schema))
+        for fact in knowledge.facts:
+            sums = _sums(fact.view, fact.holds(cells, table.schema), cells, truth, table.schema)
+            low, high = fact.room(cells[sums.members[sums.start[:-1]]], table)
+            found.append(replace(sums, low=sums.low + low, high=sums.high + high))
+        return MarginalEquations(truth, Equations.joined(found), possible_cells(knowledge))
 
     def holds(self, dense: npt.NDArray[np.integer]) -> bool:
-        """Whether a (cells,) table is feasible, in integers: non-negative, no impossible cell, every released total."""
-        # its own sums, whoever made the table: searches and solvers propose, and this decides
-        sums = np.add.reduceat(dense[self.members], self.start[:-1])
-        return bool((dense >= 0).all() and (dense[~self.possible] == 0).all() and (sums == self.totals).all())
+        """Whether a (cells,) table is feasible, in integers: not negative, no impossible cell, every sum as known."""
+        return self.sums.holds(dense) and bool((dense[~self.possible] == 0).all())
 
 
 def possible_cells(knowledge: Knowledge) -> npt.NDArray[np.bool_]:
@@ -84,12 +120,8 @@ def every_cell(schema: Schema) -> Codes:
     return schema.keys.unpack(np.arange(schema.cells))
 
 
-def _number_equations(release: Release, schema: Schema) -> list[Counts]:
-    """For each frontier element the number of the equation that each dense cell occurs in."""
-    numbered, first, cells = [], 0, every_cell(schema)
-    for element in release.frontier:
-        kept = st.members(schema.telling(element))
-        space = schema.space(kept)
-        numbered.append(space.pack(schema.columns(cells, kept)) + first)
-        first += space.cells
-    return numbered
+def _sums(view: SubTable, held: npt.NDArray[np.bool_], cells: Codes, truth: Counts, schema: Schema) -> Equations:
+    """Of some dense cells an equation for each cell of the view that has any, with the true sums."""
+    kept = st.members(schema.telling(view))
+    found = Equations.of_groups(schema.space(kept).pack(schema.columns(cells[held], kept)), truth[held])
+    return replace(found, members=np.flatnonzero(held)[found.members])

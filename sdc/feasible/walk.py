@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -60,12 +60,10 @@ def find(table: Table, knowledge: Knowledge, cells: Codes, widths: Ints, *, node
     The count goes down as far as it can (and need), then up by the rest, each time from the true table.
     Deterministic, and a cell's answer does not depend on the others. ReleaseError where `can_search` says no.
     """
-    search = _search(table, knowledge, Differences.none(len(table.schema.axes)))
-    counts = table.count_at(cells)
-    keys = table.schema.keys.pack(cells)
+    walks, counts = _Walks(table, knowledge, cells, Differences.none(len(table.schema.axes))), table.count_at(cells)
     # down first: how far that goes says how far up is left to go, and no further than to 0 whatever is wanted
-    down = search.shifted(keys, -np.minimum(counts, widths), np.full(len(keys), nodes), tries)
-    up = search.shifted(keys, widths + down.gone, nodes - down.nodes, tries)
+    down = walks.shifted(-np.minimum(counts, widths), np.full(len(cells), nodes), tries)
+    up = walks.shifted(widths + down.gone, nodes - down.nodes, tries)
     found = Differences.concatenated([down.differences, up.differences])
     by_cell = np.argsort(np.concatenate([down.moved, up.moved]), kind="stable")
     return Moved(_checked(found.at(by_cell), table, knowledge), int(down.nodes.sum() + up.nodes.sum()))
@@ -89,12 +87,11 @@ def shift(
     Else as `find`; ReleaseError as there.
     """
     base = Differences.none(len(table.schema.axes)) if base is None else base
-    search, by = _search(table, knowledge, base), np.maximum(changes, -table.count_at(cells))
+    walks, by = _Walks(table, knowledge, cells, base), np.maximum(changes, -table.count_at(cells))
     place = table.schema.keys.matching(base.cells, cells)
     by[place >= 0] -= base.changes[place[place >= 0]]
-    found = search.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
-    differences = _from(base, found.differences, table) if len(base) else found.differences
-    return Moved(_checked(differences, table, knowledge), int(found.nodes.sum()))
+    found = walks.shifted(by, np.full(len(cells), nodes), tries)
+    return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
 
 
 def _from(base: Differences, found: Differences, table: Table) -> Differences:
@@ -123,16 +120,68 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
     return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
 
 
-def _search(table: Table, knowledge: Knowledge, base: Differences) -> _Walker:
-    walker = _walker(table, knowledge)
-    walker.begin_at(table.schema.keys.pack(base.cells), base.changes)
-    return walker
+class _Course(NamedTuple):
+    """Cells that walk alike: by moves that change nothing of `known`, and none between categories of `fixed`."""
+
+    rows: Ints
+    known: Knowledge
+    fixed: SubTable
+
+
+class _Walks:
+    """Walks of some cells under what is known, first as if the view of every fact were public whole.
+
+    Then, for those that this leaves short, from outside of a fact's universe: a move that stays outside changes no
+    count of it, so that its view need not stay. And as if facts that tell numbers between which counts lie were not
+    there, or all that have a universe: of what is found so that is kept which agrees.
+    """
+
+    def __init__(self, table: Table, knowledge: Knowledge, cells: Codes, base: Differences) -> None:
+        self._table, self._knowledge, self._base, self._cells = table, knowledge, base, cells
+
+    def shifted(self, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+        """Moves (n,) cells by (n,) changes; differences are from the true table, each of one cell's farthest."""
+        found = self._shifted(_Course(np.arange(len(changes)), self._knowledge.with_hulls, 0), changes, nodes, tries)
+        for course in self._courses(np.flatnonzero(found.gone != changes)) if self._knowledge.facts else ():
+            rows = course.rows[found.gone[course.rows] != changes[course.rows]]
+            further = self._shifted(course._replace(rows=rows), changes, nodes, tries)
+            found = found.joined(further.agreeing(self._table, self._knowledge))
+        return found
+
+    def _shifted(self, course: _Course, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+        walker, rows, pack = _walker(self._table, course.known, course.fixed), course.rows, self._table.schema.keys.pack
+        walker.begin_at(pack(self._base.cells), self._base.changes)
+        found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
+        differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
+        return _Shifted(differences, rows[found.moved], *(_spread(part, rows, len(changes)) for part in found[2:]))
+
+    def _courses(self, rows: Ints) -> Iterator[_Course]:
+        knowledge, facts, schema = self._knowledge, self._knowledge.facts, self._table.schema
+        # of each fact the variable by which a cell is outside of it, -1 where it is inside
+        outside = np.stack([fact.outside(self._cells[rows], schema) for fact in facts], axis=1)
+        for by in np.unique(outside[(outside >= 0).any(axis=1)], axis=0):
+            inside = tuple(fact for fact, v in zip(facts, by, strict=True) if v < 0)
+            # what crosses its border is told by that variable, or by one that it tells already
+            fixed = st.union(1 << v | schema.coarser[v] for v in by[by >= 0].tolist())
+            alike = rows[(outside == by).all(axis=1)]
+            yield _Course(alike, replace(knowledge, facts=inside).with_hulls, fixed)
+        if any(fact.between is not None for fact in facts):
+            exact = tuple(fact for fact in facts if fact.between is None)
+            yield _Course(rows, replace(knowledge, facts=exact).with_hulls, 0)
+        if any(fact.universe for fact in facts):
+            yield _Course(rows, replace(knowledge, facts=()), 0)
+
+
+def _spread(values: Ints, rows: Ints, number: int) -> Ints:
+    found = np.zeros(number, np.int64)
+    found[rows] = values
+    return found
 
 
 @lru_cache(maxsize=2)
-def _walker(table: Table, knowledge: Knowledge) -> _Walker:
+def _walker(table: Table, knowledge: Knowledge, fixed: SubTable) -> _Walker:
     # units of one round come to a process one by one, each with a copy of what is known
-    return _Walker(table, knowledge)
+    return _Walker(table, knowledge, fixed)
 
 
 def forget() -> None:
@@ -149,18 +198,36 @@ class _Shifted(NamedTuple):
     gone: Ints
     nodes: Ints
 
+    def agreeing(self, table: Table, knowledge: Knowledge) -> _Shifted:
+        """Those that are feasible for whoever knows that of the table."""
+        good = self.differences.feasible(table, knowledge)
+        gone = self.gone.copy()
+        gone[self.moved[~good]] = 0
+        return _Shifted(self.differences.rows(good), self.moved[good], gone, self.nodes)
+
+    def joined(self, other: _Shifted) -> _Shifted:
+        """Of each cell what moves it farther, and the nodes of both."""
+        further = np.abs(other.gone) > np.abs(self.gone)
+        kept, added = ~further[self.moved], further[other.moved]
+        return _Shifted(
+            Differences.concatenated([self.differences.rows(kept), other.differences.rows(added)]),
+            np.concatenate([self.moved[kept], other.moved[added]]),
+            np.where(further, other.gone, self.gone),
+            self.nodes + other.nodes,
+        )
+
 
 class _Walker:
     """What the searches of one process share: the moves that keep what is known, and the true table as a hash table."""
 
-    def __init__(self, table: Table, knowledge: Knowledge) -> None:
+    def __init__(self, table: Table, knowledge: Knowledge, fixed: SubTable) -> None:
         if not can_search(table):
             raise ReleaseError(
                 f"{len(table.schema)} variables with {table.schema.cells} cells are too many for basic moves (at most "
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
-        self._work, self._changed = _new_work(table, knowledge), np.zeros(0, np.int64)
+        self._work, self._changed = _new_work(table, knowledge, fixed), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
@@ -205,8 +272,12 @@ class _Walker:
         return _Shifted(Differences(start, self._schema.keys.unpack(cells), by), moved, gone, used)
 
 
-def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
-    """Room for the search of a table under what is known of it, with nothing in the table yet."""
+def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable) -> WalkWork:
+    """Room for the search of a table under what is known of it, with nothing in the table yet.
+
+    Without moves between categories that a `fixed` variable is the coarsest to tell apart: as if all sets with one of
+    these were released.
+    """
     schema, release = table.schema, knowledge.essential
     bits = (schema.cells - 1).bit_length()
     frontier = [element for element in release.frontier if st.cells(element, schema) <= MAX_TOTALS]
@@ -214,10 +285,14 @@ def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
     parts = [_shares(element, schema) for element in frontier]
     levels, groups = _levels(schema), [schema.groups(v).astype(np.int64) for v in range(len(schema))]
     flip_at, flip, order = _flips(schema, levels)
+    unreleased = [s for s in knowledge.minimal_unreleased if not s & fixed and _is_of_flips(s, schema)]
+    released = release.listed(len(schema))
+    if fixed:
+        released = released | (np.arange(len(released)) & fixed > 0)
     return WalkWork(
         np.array(schema.keys.sizes),
         schema.keys.strides,
-        *trie([s for s in knowledge.minimal_unreleased if _is_of_flips(s, schema)]),
+        *trie(unreleased),
         axis=np.array(schema.column_of),
         flip_at=flip_at,
         flip=flip,
@@ -227,7 +302,7 @@ def _new_work(table: Table, knowledge: Knowledge) -> WalkWork:
         groups=np.concatenate(groups),
         group_at=np.cumsum([0, *map(len, groups)])[:-1],
         coarser=np.array(schema.coarser, np.int64),
-        released=release.listed(len(schema)),
+        released=released,
         keys=np.full(1, EMPTY),
         counts=np.zeros(1, np.int64),
         totals=np.concatenate([np.zeros(0, np.uint8), *totals]),

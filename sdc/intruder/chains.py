@@ -312,7 +312,12 @@ def _basic_moves(table: Table, chosen: SubTable) -> tuple[Ints, Ints, Ints]:
 
 
 def check(table: Table, knowledge: Knowledge) -> None:
-    """ReleaseError where the dense table, or the moves that keep what is released, are too many."""
+    """ReleaseError for facts beside the release, and where the dense table, or the moves that keep it, are too many."""
+    if knowledge.facts:
+        raise ReleaseError(
+            f"{knowledge.facts[0].source} tells of some cells alone, and chains keep whole marginals; ask about fewer "
+            "variables, so that all tables that agree can be listed"
+        )
     sizes = table.schema.sizes
     if table.schema.cells > MAX_CELLS:
         raise ReleaseError(

@@ -20,8 +20,8 @@ ROOM = 1 << 20  # probabilities at once, 8 MB four times
 
 
 def is_treatable(knowledge: Knowledge) -> bool:
-    """Whether the release is decomposable and shows whatever structural zeros are known."""
-    return knowledge.decomposition is not None and knowledge.zeros_are_released
+    """Whether the release is decomposable and shows whatever structural zeros and other facts are known."""
+    return knowledge.decomposition is not None and knowledge.is_release_alone
 
 
 def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
@@ -34,7 +34,7 @@ def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
 
     Exact but for the rounding of doubles, and what is less probable than 10^-30 at the ends is left out. O(cliques)
     steps a cell, each the square of the smallest clique's standard deviation. ReleaseError where the release is not
-    decomposable, or does not show the structural zeros.
+    decomposable, or does not show the structural zeros and other facts.
     """
     tree = junction_tree(knowledge)
     marginals = CellMarginals(table, cells)
@@ -67,10 +67,10 @@ def junction_tree(knowledge: Knowledge) -> Decomposition:
             "the release is not decomposable, so the chain of hypergeometric laws does not give its cells; release the "
             "cliques of a decomposable graph"
         )
-    if not knowledge.zeros_are_released:
+    if not knowledge.is_release_alone:
         raise ReleaseError(
-            "the released marginals do not show the structural zeros, so a chain of hypergeometric laws is not exact; "
-            "release the sub-tables of their variables"
+            "the released marginals do not show the structural zeros and other facts, so that hypergeometric laws are "
+            "not exact; release the sub-tables of their variables"
         )
     return knowledge.decomposition
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import graph
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.fact import Fact
 from sdc.model.graph import Adjacency, Decomposition
 from sdc.model.marginal import check_within
 from sdc.model.release import Release
@@ -18,11 +21,12 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.model.weights import NO_TOTALS, RoundedTotals
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The variables, the number of records, which marginals are public, and which cells cannot be.
+    """The variables, the number of records, which marginals are public, which cells cannot be, and all other facts.
 
     It holds no count of any cell: with the table it says which tables are feasible, and without it how that question
     splits. What is asked of an instance is computed once and stays with it, so a caller that asks again keeps the
@@ -32,34 +36,71 @@ class Knowledge:
     total    N, the number of records
     release  the sub-tables whose marginals are known, with what they tell at coarser levels
     zeros    cells known to be impossible
+    facts    what else is public, in part or between two numbers; in one order, without those that the release tells
+    totals   of weights, of released sub-tables; `Pairs.feasible` alone judges with them, all else refuses them
 
-    ReleaseError where the release names a variable that the schema does not have, InputError where a structural zero
-    does not fit it.
+    ReleaseError where the release names a variable that the schema does not have, or totals are of what is not
+    released, InputError where a structural zero or a fact does not fit the schema, or two facts contradict each other.
     """
 
     schema: Schema
     total: int
     release: Release
     zeros: StructuralZeros
+    facts: tuple[Fact, ...]
+    totals: RoundedTotals = NO_TOTALS
 
     def __post_init__(self) -> None:
         check_within(self.release.variables, self.schema)
         object.__setattr__(self, "release", self.release.closed(self.schema))
         self.zeros.check_names(self.schema)
+        for fact in self.facts:
+            fact.check(self.schema)
+        for one, other in combinations(self.facts, 2):
+            if one.contradicts(other, self.schema):
+                raise InputError(
+                    f"{one.source} and {other.source} contradict each other about {one.label(self.schema)}; take what "
+                    "was published of these records"
+                )
+        told = (fact for fact in self.facts if fact.view not in self.release)
+        object.__setattr__(self, "facts", tuple(sorted(dict.fromkeys(told))))
+        if beyond := [subtable for subtable in self.totals.of if subtable not in self.release]:
+            raise ReleaseError(
+                f"totals of weights are listed of {st.label(beyond[0], self.schema)}, whose counts are not released; "
+                "give those of released sub-tables"
+            )
 
     @staticmethod
-    def of(table: Table, release: Release, zeros: StructuralZeros) -> Knowledge:
+    def of(table: Table, release: Release, zeros: StructuralZeros, facts: Iterable[Fact]) -> Knowledge:
         """What is known of the table once the release is out.
 
-        Errors as above, and InputError where a cell that is known to be impossible has records.
+        Errors as above, and InputError where a cell that is known to be impossible has records, or a fact is not so.
         """
         zeros.check(table.schema, table.codes, table.counts)
-        return Knowledge(table.schema, table.total, release, zeros)
+        given = tuple(facts)
+        known = Knowledge(table.schema, table.total, release, zeros, given)
+        for fact in given:
+            fact.check_true(table)
+        return known
 
-    def __reduce__(self) -> tuple[type[Knowledge], tuple[Schema, int, Release, StructuralZeros]]:
+    def __reduce__(self) -> tuple[type[Knowledge], tuple[object, ...]]:
         # made anew from the fields, without anything computed: equal knowledge has equal bytes, and workers are sent no
         # caches
-        return Knowledge, (Schema(self.schema.variables), self.total, Release(self.release.frontier), self.zeros)
+        schema, release = Schema(self.schema.variables), Release(self.release.frontier)
+        return Knowledge, (schema, self.total, release, self.zeros, self.facts, self.totals)
+
+    @cached_property
+    def counts(self) -> Knowledge:
+        """What is known of the counts alone, without the totals of weights: it lets more tables be."""
+        return replace(self, totals=NO_TOTALS)
+
+    def require_counts_alone(self) -> None:
+        """ReleaseError where totals of weights are known, which no judgement of counts takes into account."""
+        if self.totals.of:
+            raise ReleaseError(
+                f"{len(self.totals.of)} tables of totals of weights are known, and counts alone are judged here; judge "
+                "pairs of counts and totals, or leave the totals out"
+            )
 
     # What it says of the variables
 
@@ -71,28 +112,41 @@ class Knowledge:
     @cached_property
     def essential(self) -> Release:
         """The release without the variables of one category: the same marginals are known."""
+        self.require_counts_alone()
         if st.is_within(self.release.variables, self.varying):
             return self.release
         return Release.of(element & self.varying for element in self.release.frontier)
 
     @cached_property
     def informed(self) -> Release:
-        """The essential release with the sub-table of every structural zero's variables, and of levels that overlap.
+        """The essential release with the hull of every structural zero and other fact, and of levels that overlap.
 
-        A table that agrees with it has the structural zeros, because the true table has them: whatever is feasible
-        for it is feasible for this knowledge. Of each axis one variable tells all others that it has.
+        A table that agrees with it agrees with the facts, because the true table does: whatever is feasible for it is
+        feasible for this knowledge. Of each axis one variable tells all others that it has.
         """
-        if not self.zeros and self.schema.is_flat:
+        if not self._hulls and self.schema.is_flat:
             return self.essential
-        informed = self.essential.join(Release.of(map(self.schema.closed, self.zeros.subtables)))
+        informed = self.essential.join(Release.of(self._hulls))
         # levels of which none tells the other, public apart: in a decomposable model they would lie in two cliques
         # without a separator, though they are of one axis
         together = (self.schema.closed(informed.variables & self.schema.of_axis[axis]) for axis in self.schema.axes)
         return informed.join(Release.of(together))
 
+    @cached_property
+    def _hulls(self) -> tuple[SubTable, ...]:
+        """Of each structural zero and other fact the least marginal that, public whole, would tell it."""
+        return (*map(self.schema.closed, self.zeros.subtables), *(fact.view for fact in self.facts))
+
+    @property
+    def with_hulls(self) -> Knowledge:
+        """What is known where the view of every fact is released whole: what is feasible then is feasible now."""
+        if not self.facts:
+            return self
+        return replace(self, release=self.release.join(Release.of(fact.view for fact in self.facts)), facts=())
+
     @property
     def covered(self) -> SubTable:
-        """The variables that this says anything about: released and varying, or named by a structural zero."""
+        """The variables that this says anything about: released and varying, or named by a zero or another fact."""
         return self.informed.variables
 
     def is_floating(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
@@ -100,8 +154,8 @@ class Knowledge:
 
         Then its records may all move to another: its lower bound is 0, and its upper bound is that of the marginal
         cell. That is so of all cells where a variable of two categories or more is in no released sub-table, and of
-        those not alone in their group of what is released of the axis. With structural zeros that name such a
-        variable both bounds are outer only.
+        those not alone in their group of what is released of the axis. With structural zeros or other facts that name
+        such a variable both bounds are outer only.
         """
         return self.schema.shared(self.schema.closed(self.release.variables), cells)
 
@@ -114,16 +168,18 @@ class Knowledge:
         """The same of a table where every level is a variable of its own, see `Table.flat`."""
         if self.schema.is_flat:
             return self
-        return Knowledge(self.schema.flat, self.total, self.release, self.zeros.of_levels(self.schema))
+        self.require_counts_alone()
+        facts = tuple(fact.of_levels(self.schema) for fact in self.facts)
+        return Knowledge(self.schema.flat, self.total, self.release, self.zeros.of_levels(self.schema), facts)
 
     @property
-    def zeros_are_released(self) -> bool:
-        """Whether the public marginals show every structural zero, which then tells nothing more."""
-        return all(self.schema.closed(named) & self.varying in self.essential for named in self.zeros.subtables)
+    def is_release_alone(self) -> bool:
+        """Whether the public marginals show every structural zero and other fact, which then tells nothing more."""
+        return all(hull & self.varying in self.essential for hull in self._hulls)
 
     @cached_property
     def reduced(self) -> Knowledge:
-        """The essential release and the structural zeros on the covered variables alone; on one where none is."""
+        """The essential release and the other facts on the covered variables alone; on one where none is."""
         essential = self if self.essential == self.release else replace(self, release=self.essential)
         return essential.within(self.looked_at)
 
@@ -136,17 +192,19 @@ class Knowledge:
 
     @cached_property
     def independence_graph(self) -> Adjacency:
-        """Neighbours of each variable: those that it shares a released sub-table with, or a structural zero's.
+        """Neighbours of each variable: those that it shares a released sub-table with, or the hull of another fact.
 
         All variables of one axis are neighbours, released or not: what one tells of another stays within a component.
         """
-        known = [*self.release.frontier, *map(self.schema.closed, self.zeros.subtables)]
+        self.require_counts_alone()
+        views = (fact.view for fact in self.facts)
+        known = [*self.release.frontier, *map(self.schema.closed, self.zeros.subtables), *views]
         axes = () if self.schema.is_flat else (self.schema.of_axis[axis] for axis in self.schema.axes)
         return graph.independence_graph([*known, *axes], len(self.schema))
 
     @cached_property
     def components(self) -> Decomposition:
-        """The finest split at released separators; see `graph.components`. A structural zero lies within one of them.
+        """The finest split at released separators; see `graph.components`. The hull of a fact lies within one of them.
 
         Bounds of the components' marginal cells combine to bounds of a cell, exact ones to exact ones
         (`cell_bounds.combine`). They have every variable between them, and are closed, as their separators are: what a
@@ -164,8 +222,8 @@ class Knowledge:
     def cover(self) -> Decomposition:
         """A decomposable release around `informed`, as a perfect sequence; see `graph.chordal_cover`.
 
-        Tables that agree with it agree with the release and have the structural zeros, each of which is named whole
-        in some clique. So explicit bounds under the cover ([DKS] theorem 1) are inner bounds, and it is what a
+        Tables that agree with it agree with all that is known, for the hull of each structural zero and other fact is
+        within some clique. So explicit bounds under the cover ([DKS] theorem 1) are inner bounds, and it is what a
         certificate shows of them. Variables of one category are left out, except those that a structural zero names:
         they are in every clique, where they change no count and separate nothing.
         """
@@ -206,16 +264,18 @@ class Knowledge:
     def within(self, subtable: SubTable) -> Knowledge:
         """What is known of the marginal table of the sub-table, variables numbered as there; kept for the next time.
 
-        A structural zero that names another variable is lost, see `StructuralZeros.within`.
+        A structural zero that names another variable is lost, see `StructuralZeros.within`, and so is a fact.
         """
         if subtable == st.full(len(self.schema)):
             return self
+        self.require_counts_alone()
         if subtable not in self._parts:
             check_within(subtable, self.schema)
             schema = self.schema.restrict(st.members(subtable))
-            # of a component this loses nothing: a structural zero names variables of one component only
-            part = Knowledge(schema, self.total, self.release.within(subtable), self.zeros.within(subtable))
-            self._parts[subtable] = part
+            # of a component this loses nothing: the hull of a fact is in one component only
+            facts = tuple(fact.within(subtable) for fact in self.facts if st.is_within(fact.view, subtable))
+            release, zeros = self.release.within(subtable), self.zeros.within(subtable)
+            self._parts[subtable] = Knowledge(schema, self.total, release, zeros, facts)
         return self._parts[subtable]
 
     @cached_property
@@ -232,15 +292,24 @@ class Knowledge:
             (self.schema, self.total) == (other.schema, other.total)
             and self.release.contains(other.release)
             and self.zeros.include(other.zeros)
+            and all(fact in self.facts or fact.view in self.release for fact in other.facts)
+            and (not other.totals.of or other.totals == self.totals)
         )
 
     def __or__(self, other: Knowledge) -> Knowledge:
         """What one knows who knows both. ReleaseError where they are not of one table: schema or total differ."""
         self._check_same(other)
-        return Knowledge(self.schema, self.total, self.release.join(other.release), self.zeros.join(other.zeros))
+        for known in (self, other):
+            known.require_counts_alone()
+        release, zeros = self.release.join(other.release), self.zeros.join(other.zeros)
+        return Knowledge(self.schema, self.total, release, zeros, (*self.facts, *other.facts))
 
     def check_is_of(self, table: Table) -> None:
-        """ReleaseError where the table has another schema or another number of records; its counts are not compared."""
+        """ReleaseError where the table has another schema or another number of records; its counts are not compared.
+
+        And where totals of weights are known: whoever asks judges counts alone.
+        """
+        self.require_counts_alone()
         if (self.schema, self.total) != (table.schema, table.total):
             raise ReleaseError(
                 f"what is known is of {self.total} records of {', '.join(self.schema.names)}, the table has "

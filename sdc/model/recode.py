@@ -80,12 +80,15 @@ class Recode:
         return Table.of(self.schema, self.codes(before.codes, self.before.column_of[self.variable]), before.counts)
 
     def known(self, before: Knowledge) -> Knowledge:
-        """What is known of the recoded table; InputError where a structural zero names the variable.
+        """What is known of the recoded table; InputError where a structural zero or another fact names the variable.
 
         What is impossible then cannot be said in patterns: a category may be impossible only with some of the others.
         """
         if any(st.has(named, self.variable) for named in before.zeros.subtables):
             name = self.before.names[self.variable]
             raise InputError(f"structural zeros name {name!r}, which then is not recoded; leave it as it is")
-        zeros = before.zeros.within(self.kept)
-        return Knowledge(self.schema, before.total, self.release(before.release), zeros)
+        if named := [fact for fact in before.facts if st.has(fact.view, self.variable)]:
+            name = self.before.names[self.variable]
+            raise InputError(f"{named[0].source} tells of {name!r}, which then is not recoded; leave it as it is")
+        zeros, facts = before.zeros.within(self.kept), tuple(fact.within(self.kept) for fact in before.facts)
+        return Knowledge(self.schema, before.total, self.release(before.release), zeros, facts)

@@ -110,13 +110,29 @@ class WeightRanges:
             )
 
 
+@dataclass(frozen=True)
+class RoundedTotals:
+    """Of which sub-tables the totals of weights are public, of every cell, rounded.
+
+    of    the sub-tables, whose counts are public too; in any order, each once
+    base  what they are rounded to, in millionths; halves go up
+    """
+
+    of: tuple[SubTable, ...]
+    base: int
+
+    def __post_init__(self) -> None:
+        if self.base < 1:
+            raise InputError(f"totals of weights are rounded to {self.base} millionths; give 1 at least")
+
+    def shown(self, totals: Counts) -> Counts:
+        """(n,) what is printed of (n,) totals, in millionths."""
+        return rounded(totals, self.base)
+
+
+NO_TOTALS = RoundedTotals((), 1)
+
+
 def rounded(totals: Counts, base: int) -> Counts:
     """(n,) the nearest multiples of the base, in millionths; halves go up."""
     return (2 * totals + base) // (2 * base) * base
-
-
-def rounded_marginal(table: Table, weights: Weights, subtable: SubTable, base: int) -> tuple[Table, Counts]:
-    """The marginal of counts, and for each of its non-zero cells the weighted total, rounded."""
-    totals = Table(table.schema, table.codes, weights.totals).marginal(subtable)
-    # both have a row for each cell with a record, in one order: no weight is 0
-    return table.marginal(subtable), rounded(totals.counts, base)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sdc import api
 from sdc.intruder.posterior import Posterior
 from sdc.model.errors import InputError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
@@ -129,7 +130,7 @@ class Sources:
     def courses(self) -> dict[str, list[Course]]:
         """The same streams of requests for the Czech table under rules of a server."""
         criterion, weights = MinWidth(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
-        known = Knowledge.of(CZECH, NOTHING, NO_ZEROS)
+        known = Knowledge.of(CZECH, NOTHING, NO_ZEROS, NO_FACTS)
         judge = Judge(CZECH, known, criterion)
         opening = Opening(
             known, criterion, surveyed(judge, State.first(CZECH.schema, all_ways(CZECH.schema, 1))), 1.0, weights

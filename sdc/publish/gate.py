@@ -20,14 +20,13 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
-from sdc.model.weights import UNIT, WeightRanges, Weights, rounded
+from sdc.model.weights import UNIT, RoundedTotals, Weights
 from sdc.risk.criterion import Assessment, Criterion, Depth, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.storage.certificate import Certificate
 from sdc.storage.weighted import WeightedCertificate
 from sdc.weighted.choice import is_kept
-from sdc.weighted.pairs import WeightedKnowledge
 
 # this process's own: nothing that was read or unpickled can have it
 _KEY = object()
@@ -105,12 +104,11 @@ def clear(
 
     Every difference is checked again, in integers; nothing that was said of the release before counts. Under the
     policy "outer" cells may stay without proof, as long as no outer bound refutes one. ReleaseError where the release
-    may not go out, or where the certificate is of another table or criterion, lacks something that is `known`, or has
-    structural zeros that are not.
+    may not go out, or where the certificate is of another table or criterion, or beside anything but what is `known`.
 
     With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
-    totals are cleared too; that is shown again like all else. Variables that are `hidden` say what others have
-    published; they are judged, and what has them is not cleared.
+    totals are cleared too; that is shown again like all else. Levels that are `hidden` tell what others have published;
+    they are judged, and not cleared.
     """
     subject = Subject(table.digest, criterion, policy)
     # a limit on the posterior follows from table and release, and has no certificate
@@ -119,17 +117,16 @@ def clear(
         raise ReleaseError(
             f"the certificate is of another {difference}; nothing is published, assess the release again"
         )
-    knowledge = certificate.known(table)
-    if difference := _other_zero(knowledge, known):
-        raise ReleaseError(f"the certificate {difference}; nothing is published, assess the release again")
-    if not knowledge.contains(known):
+    if certificate.known != known:
         raise ReleaseError(
-            "the certificate lacks what is known of the table; nothing is published, assess the release again"
+            f"the certificate {_other(certificate.known, known)}; nothing is published, assess the release again"
         )
+    # what is known is true of this table
+    knowledge = Knowledge.of(table, certificate.release, known.zeros, known.facts)
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     unproven = criterion.unproven(table, knowledge, certificate.proof)
     if unproven:
-        answer = _refuted(table, knowledge, certificate, criterion, effort or Effort())
+        answer = _refuted(table, certificate, criterion, effort or Effort())
         # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise NotReleasableError(_refusal(answer, unproven))
@@ -140,13 +137,27 @@ def clear(
     return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals)
 
 
-def _other_zero(knowledge: Knowledge, known: Knowledge) -> str:
-    """A structural zero that is in one of the two alone, of what a certificate has and what is known; or nothing."""
-    for what, one, other in (("lacks", known, knowledge), ("adds", knowledge, known)):
-        alone = StructuralZeros(tuple(set(one.zeros.patterns) - set(other.zeros.patterns)))
+def _other(judged: Knowledge, known: Knowledge) -> str:
+    """What a certificate was judged beside that is not known, or the other way round."""
+    for what, alone in (
+        ("lacks {}, which is known of the table", _beyond(known, judged)),
+        ("adds {}, which is not known of the table", _beyond(judged, known)),
+    ):
         if alone:
-            return f"{what} the structural zero {alone.labels(one.schema)[0]}"
-    return ""
+            return what.format(alone[0])
+    return "is beside what is known of another table"
+
+
+def _beyond(one: Knowledge, other: Knowledge) -> list[str]:
+    """What is known with one that is not with the other, in words."""
+    schema = one.schema
+    zeros = StructuralZeros(tuple(set(one.zeros.patterns) - set(other.zeros.patterns))).labels(schema)
+    facts = (fact for fact in one.facts if fact not in other.facts and fact.view not in other.release)
+    return [
+        *(f"the structural zero {label}" for label in zeros),
+        *(st.label(element, schema) for element in one.release.frontier if element not in other.release),
+        *(f"{fact.label(schema)} by {fact.source}" for fact in facts),
+    ]
 
 
 def _without(release: Release, hidden: SubTable) -> Release:
@@ -164,22 +175,17 @@ def _totals(
             "nothing is published, run again"
         )
     weights.check(table)
-    if beyond := [t for t in certificate.totals if t not in knowledge.release]:
-        raise ReleaseError(
-            f"weighted totals of {st.label(beyond[0], table.schema)} are listed, whose counts are not released; "
-            "nothing is published, run again"
-        )
-    known = WeightedKnowledge(knowledge, WeightRanges.of(table, weights), certificate.totals, certificate.base)
-    good = certificate.pairs.feasible(table, weights, known)
+    public = RoundedTotals(certificate.totals, certificate.base)
+    good = certificate.pairs.feasible(table, weights, replace(knowledge, totals=public))
     if not good.all() or (certificate.totals and not is_kept(table, criterion, certificate.pairs)):
         raise NotReleasableError(
             "the weighted totals are not shown to be safe beside the counts; nothing is published, run again or take "
             "table.weight off the config"
         )
     truth = Table(table.schema, table.codes, weights.totals)
-    of = {t: rounded(truth.marginal(t).counts, certificate.base) // UNIT for t in certificate.totals if t}
-    whole = int(rounded(np.array([truth.total]), certificate.base)[0]) // UNIT if 0 in certificate.totals else None
-    return WeightedTotals(certificate.base // UNIT, whole, of)
+    of = {t: public.shown(truth.marginal(t).counts) // UNIT for t in public.of if t}
+    whole = int(public.shown(np.array([truth.total]))[0]) // UNIT if 0 in public.of else None
+    return WeightedTotals(public.base // UNIT, whole, of)
 
 
 def _cleared(
@@ -205,13 +211,12 @@ def _told(release: Release, schema: Schema) -> SubTable:
     return kept
 
 
-def _refuted(
-    table: Table, knowledge: Knowledge, certificate: Certificate, criterion: Criterion, effort: Effort
-) -> Assessment:
+def _refuted(table: Table, certificate: Certificate, criterion: Criterion, effort: Effort) -> Assessment:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
     # with what the certificate does show, so that the refusal says what is open and not what was never looked at
-    bank = criterion.bank(table).learnt(certificate.proof, knowledge)
-    return criterion.judge(table, knowledge, bank, replace(effort, depth=Depth.REFUTE, spent=0)).assessment
+    bank = criterion.bank(table).learnt(certificate.proof, certificate.knowledge)
+    cheap = replace(effort, depth=Depth.REFUTE, spent=0)
+    return criterion.judge(table, certificate.known, certificate.asked, bank, cheap).assessment
 
 
 def _refusal(answer: Assessment, unproven: int) -> str:

@@ -16,7 +16,6 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Assessment
@@ -59,9 +58,9 @@ class Audit:
     required          what became of the required sub-tables; None where none were
     weighted          what shows which totals of weights may go out; with totals, how they are published
     bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
-    known             what was known before: published, and judged together with the release, which has it too; and
-                      which cells cannot be
-    hidden            the variables that were added to the table for it, and are never published
+    known             what was known before: published, and judged together with the release, which has it too; facts
+                      beside it; and which cells cannot be
+    hidden            the levels that were added to the table for it, and are never published
     sources           what was published before, for people
     declared          what the config says of the records and categories of earlier publications
     """
@@ -111,7 +110,7 @@ class Audit:
 
     @cached_property
     def published(self) -> Release:
-        """What of the release has no hidden variable: that goes out."""
+        """What of the release is no hidden level: that goes out."""
         return Release.of(element & ~self.hidden for element in self.release.frontier)
 
     @cached_property
@@ -138,11 +137,6 @@ class Audit:
     def possible(self) -> int:
         """How many sub-tables the query space has, the grand total included."""
         return self.everything.sub_tables_with_total(self.table.schema)
-
-    @cached_property
-    def added(self) -> frozenset[Pattern]:
-        """Of the structural zeros those that say what the hidden variables follow from."""
-        return frozenset(one for one in self.known.zeros.patterns if any(st.has(self.hidden, v) for v, _ in one))
 
     @property
     def has_counts(self) -> bool:

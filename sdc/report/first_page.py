@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sdc.model import subtable as st
+from sdc.model.fact import Fact
 from sdc.model.schema import Schema
 from sdc.report.evidence import Audit
 from sdc.report.exposure import shorten
@@ -16,6 +17,7 @@ from sdc.version import VERSION
 MOST_VARIABLES = 12
 MOST_NAMED = 6
 MOST_LISTED = 4
+MOST_FACTS = 12
 MOST_REQUIRED = 20
 MOST_CATEGORIES = 200  # of a variable in the appendix
 SIGNATURES = ("Prepared by", "Statistical disclosure control", "Data owner")
@@ -77,7 +79,7 @@ def criterion(audit: Audit) -> str:
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
     tables = "all published tables together" + ", these and those of before" * bool(audit.sources)
-    known = " and from the structural zeros" if len(audit.known.zeros.patterns) > len(audit.added) else ""
+    known = " and from the structural zeros" if audit.known.zeros else ""
     said = (
         f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
         f"apart, whatever an intruder works out from {tables}{known}."
@@ -137,31 +139,34 @@ def levels(schema: Schema) -> list[str]:
 
 
 def zeros(audit: Audit) -> str:
-    """How many patterns of impossible cells are known, and where they are from."""
-    patterns, added = audit.known.zeros.patterns, audit.added
-    origins = {
-        "in the config's structural zeros": len(patterns) - len(added),
-        "by how categories published before follow from the table's": len(added),
-    }
-    if not patterns:
+    """How many patterns of impossible cells are known."""
+    if not audit.known.zeros:
         return "Knows of no cell that it is impossible: the config names none."
-    named = ", ".join(f"{number:,} {origin}" for origin, number in origins.items() if number)
-    return f"Knows {_many(len(patterns), 'pattern')} of impossible cells: {named}."
+    return f"Knows {_many(len(audit.known.zeros.patterns), 'pattern')} of impossible cells, which the config names."
 
 
 def before(audit: Audit) -> list[str]:
     """What was published before, and judged together with what is published now."""
     if not audit.sources:
         return []
-    known = [element for element in audit.known.release.frontier if element]
+    known, facts = [element for element in audit.known.release.frontier if element], audit.known.facts
     added = sum(audit.table.schema.telling(element) & audit.hidden > 0 for element in known)
+    more = [f"Of {len(facts) - MOST_FACTS:,} more tables a part is known."] * (len(facts) > MOST_FACTS)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)
     return [
         f"All is judged together with what was published before: {'; '.join(audit.sources)}.",
-        f"The largest tables of that are {len(known):,}. Of them {added:,} have other categories or records than the "
-        "table, and stand in the judgement as variables that are added to it, and are never published.",
+        f"Its largest tables of all records are {len(known):,}. Of them {added:,} have other categories than the "
+        "table, and stand in the judgement as levels that are added to it, and are never published.",
+        *(_fact(fact, audit.table.schema) for fact in facts[:MOST_FACTS]),
+        *more,
         f"Of the tables published now {again:,} were known before, by themselves or by a table that has them.",
     ]
+
+
+def _fact(fact: Fact, schema: Schema) -> str:
+    """Of what is known in part: which table, of whose records, how well, and from where."""
+    how = f", {_many(len(fact.between.cells), 'count')} of which between two numbers" if fact.between else ""
+    return f"Beside them {shorten(fact.label(schema))} is known{how}, by {fact.source}."
 
 
 def unmet(audit: Audit) -> str:

@@ -149,13 +149,16 @@ class Assessment(Named):
 class Judgement:
     """The answer to one question, with all it rests on: it stays proven whatever is asked later.
 
+    known     what was public already
+    asked     what would be beside it
     bank      what was known before and what was found; of a safe release what its proof needs, and no more
     spent     steps that it took
     blockers  codes of at-risk cells that stopped the release: refuted ones, or those that the search gave up
     """
 
     criterion: Criterion
-    knowledge: Knowledge
+    known: Knowledge
+    asked: Release
     assessment: Assessment
     bank: Bank
     spent: int = 0
@@ -165,9 +168,14 @@ class Judgement:
         """Without a cell: what is printed may be logged."""
         return f"Judgement({self.assessment!r})"
 
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What an intruder knows once that is out."""
+        return self.known.plus(self.asked)
+
     @property
     def release(self) -> Release:
-        """What was asked about."""
+        """All whole marginals that are public then."""
         return self.knowledge.release
 
     @property
@@ -211,8 +219,10 @@ class Criterion(Protocol):
     def bank(self, table: Table) -> Bank:
         """An empty bank for questions about the table; InputError where nothing is at risk."""
 
-    def judge(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> Judgement:
-        """Pure: the same question with the same bank gets the same answer, whatever was asked before.
+    def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
+        """Of a release beside what is known.
+
+        Pure: the same question with the same bank gets the same answer, whatever was asked before.
 
         ReleaseError where the bank is of another table or of other at-risk cells.
         """

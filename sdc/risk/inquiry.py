@@ -65,13 +65,13 @@ class Inquiry:
 
     def ask(self, release: Release, depth: Depth = Depth.FULL) -> Judgement:
         """The criterion's judgement of a release."""
-        judgement = self.criterion.judge(self.table, self.knows(release), self.bank, self._effort(depth))
+        judgement = self.criterion.judge(self.table, self.known, release, self.bank, self._effort(depth))
         return self._noted(judgement)
 
     def examine(self, release: Release) -> tuple[Judgement, CellBounds]:
         """The judgement that goes farthest, and the bounds of every at-risk cell that it rests on."""
         effort = self._effort(Depth.EVERY)
-        judgement, bounds = self.criterion.examine(self.table, self.knows(release), self.bank, effort)
+        judgement, bounds = self.criterion.examine(self.table, self.known, release, self.bank, effort)
         return self._noted(judgement), bounds
 
     def sharpen(

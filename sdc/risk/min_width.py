@@ -17,6 +17,7 @@ from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 from sdc.risk.criterion import Assessment, Depth, Effort, Judgement, Witness
@@ -94,19 +95,22 @@ class MinWidth:
             tuple(_witness(bounds, row) for row in most_exposed(bounds, telling)[:MAX_WITNESSES]),
         )
 
-    def judge(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> Judgement:
-        """The answer under what is known; stops at the first cell that proves it unsafe. See `Criterion.judge`.
+    def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
+        """The answer about a release beside what is known. See `Criterion.judge`.
 
+        It stops at the first cell that proves the release unsafe.
         Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the most exposed
         cells first. Small tables get exact ones. In larger tables each cell is certified by feasible tables, searched
         component by component; outer bounds of the `refute_cells` most exposed ones that stay open may refute. Inner
         bounds rest on covers of the components and on tables in the bank, and so does "safe": a certificate has both.
         """
-        return self._limited(_Case(self, table, knowledge, bank, effort).judged(), table)
+        return self._limited(_Case(self, table, known, asked, bank, effort).judged(), table)
 
-    def examine(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> tuple[Judgement, CellBounds]:
+    def examine(
+        self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort
+    ) -> tuple[Judgement, CellBounds]:
         """The answer with the bounds of every at-risk cell that it rests on."""
-        case = _Case(self, table, knowledge, bank, effort)
+        case = _Case(self, table, known, asked, bank, effort)
         return self._limited(case.judged(), table), case.bounds
 
     def likely(self, table: Table, knowledge: Knowledge) -> Likely | None:
@@ -173,9 +177,12 @@ class _Case:
     Where one that is not certified is enough they are held part by part, as far as to the first with such a cell.
     """
 
-    def __init__(self, criterion: MinWidth, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> None:
+    def __init__(
+        self, criterion: MinWidth, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort
+    ) -> None:
         bank.require(table, criterion.small_count)
-        self._criterion, self._table, self._knowledge, self._effort = criterion, table, knowledge, effort
+        self._criterion, self._table, self._known, self._asked, self._effort = criterion, table, known, asked, effort
+        knowledge = known.plus(asked)
         self._bank, self._support = bank, Support(knowledge, bank, effort.cells_per_slice)
         self._is_exact = is_small(table.schema)
         self._missed = dict(bank.missed)
@@ -226,7 +233,7 @@ class _Case:
                     break
         answer = self._criterion.assess(self.bounds, self._others)
         bank, stopped = self._bank_of(answer.verdict), self._blockers(answer)
-        return Judgement(self._criterion, self._knowledge, answer, bank, self._spent, stopped)
+        return Judgement(self._criterion, self._known, self._asked, answer, bank, self._spent, stopped)
 
     def _bound_every(self) -> None:
         self._hold(np.arange(len(self._bank.at_risk)))

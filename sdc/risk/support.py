@@ -70,7 +70,7 @@ class Component:
     @cached_property
     def is_explicit(self) -> bool:
         """Whether the bounds under its cover are sharp: what is known of it is decomposable ([DKS] theorem 1)."""
-        return self.knowledge.decomposition is not None and self.knowledge.zeros_are_released
+        return self.knowledge.decomposition is not None and self.knowledge.is_release_alone
 
     def places(self, rows: CellRows) -> tuple[CellRows, CellRows]:
         """The different marginal cells of some at-risk cells, and (rows,) which of these each of them is in."""

@@ -65,13 +65,15 @@ class Ends:
 def move_cells(table: Table, unit: MoveUnit) -> Moved:
     """Feasible tables of the component that move its cells by the changes asked for, or as far as was found."""
     part = _slice(component_table(table, unit.variables), unit.held)
-    return walk.shift(part, unit.knowledge, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
+    # counts of a slice are not those that a fact tells of: there its view stays whole
+    known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
+    return walk.shift(part, known, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
 
 
 def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
     """The same by sparsest differences, whose search has limits of its own."""
     part = _slice(component_table(table, unit.variables), unit.held)
-    return sparsest.find(part, unit.knowledge, unit.cells, unit.changes)
+    return sparsest.find(part, unit.knowledge.with_hulls, unit.cells, unit.changes)
 
 
 def find_ends(table: Table, unit: EndsUnit) -> Ends:

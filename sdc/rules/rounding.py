@@ -57,11 +57,7 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
     """
     if base < 2:
         raise InputError(f"the base is {base}; give a whole number of at least 2")
-    counts = np.asarray(counts, np.int64)
-    if counts.size and counts.min() < 0:
-        raise InputError(f"{int((counts < 0).sum())} counts are below 0; counts must not be negative")
-    if not 0 < counts.size <= MOST_CELLS:
-        raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are rounded at once")
+    counts = checked(counts, MOST_CELLS)
     if counts.max() > 1 << 50:
         raise InputError("counts beyond 2^50 are not rounded; divide them")
     for margins in (_all_margins(counts.ndim), _small_margins(counts.ndim), ((),)):
@@ -71,6 +67,16 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
             _require(counts, found, base, margins)
             return Rounded(found, base, margins, int(np.abs(found - counts).sum()))
     raise ReleaseError(f"no rounding of the table to base {base} was found that keeps its margins; choose another base")
+
+
+def checked(counts: Dense, most: int) -> Dense:
+    """The counts of a table of at most so many cells; InputError where they are more, none, or below 0."""
+    counts = np.asarray(counts, np.int64)
+    if counts.size and counts.min() < 0:
+        raise InputError(f"{int((counts < 0).sum())} counts are below 0; counts must not be negative")
+    if not 0 < counts.size <= most:
+        raise InputError(f"the table has {counts.size} cells; 1 to {most} are treated at once")
+    return counts
 
 
 def _all_margins(dimensions: int) -> tuple[Axes, ...]:

@@ -15,21 +15,21 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from sdc.bounds.integer_system import IntegerSystem
+from sdc.feasible.equations import Equations
 from sdc.model import subtable as st
-from sdc.model.derived import free_name, with_derived
 from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.fact import withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
-from sdc.model.schema import Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criterion import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
+from sdc.rules.rounding import Dense, checked
 from sdc.run_format import COUNT
 
-Dense = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096
 SOLVES = 4000  # of the solver, before a choice that is not the cheapest is taken
@@ -83,10 +83,7 @@ def suppress(
     below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
     withholding all leaves a cell too narrow.
     """
-    counts = np.asarray(counts, np.int64)
-    if counts.size and counts.min() < 0:
-        raise InputError(f"{int((counts < 0).sum())} counts are below 0; counts must not be negative")
-    _require_few(counts)
+    counts = checked(counts, MOST_CELLS)
     if min_width < 1 or small_count < 1:
         raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
     known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
@@ -117,63 +114,51 @@ def suppress_beside(
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
     As `suppress`, and then every at-risk cell of the whole table is judged for whoever knows that, the margins of the
-    sub-table and the cells that stay: these are one of a variable that follows from the
-    sub-table's, with a category for each public cell and one for all that are withheld. Where a cell is not proven to
-    keep its width, the cell of the sub-table that it is in is withheld as well, and so on; all within one budget.
+    sub-table and the cells that stay. Where one is not proven to keep its width, the cell of the sub-table that it is
+    in is withheld as well, and so on; all within one budget.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
-    the margins tell too much beside the release whatever is withheld.
+    the margins tell too much beside what is known whatever is withheld.
     """
+    schema, name = table.schema, st.label(subtable, table.schema)
     if subtable in known.release:
-        raise InputError(f"{st.label(subtable, table.schema)} is in the release as it is; there is nothing to withhold")
-    counts = table.marginal(subtable).dense
-    _require_few(counts)
-    zeros = known.zeros.excluded(subtable, table.schema)
-    public = known.plus(Release.of(st.margins(subtable, table.schema)))
-    inquiry = Inquiry(table, public, criterion, effort=effort)
+        raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
+    counts = checked(table.marginal(subtable).dense, MOST_CELLS)
+    zeros = known.zeros.excluded(subtable, schema)
+    inquiry = Inquiry(table, known.plus(Release.of(st.margins(subtable, schema))), criterion, effort=effort)
+    public = inquiry.known
     if (verdict := inquiry.ask(NOTHING).assessment.verdict) is not Verdict.SAFE:
         raise NotReleasableError(
-            f"{st.label(subtable, table.schema)} cannot be published beside the release, whatever is withheld: with "
-            f"its margins the verdict is {verdict.name.lower()}; release less, or publish coarser categories"
+            f"{name} cannot be published beside the release, whatever is withheld: with its margins the verdict is "
+            f"{verdict.name.lower()}; release less, or publish coarser categories"
         )
-    also, spent = np.zeros(counts.shape, np.bool_), inquiry.spent
+    also = np.zeros(counts.shape, np.bool_)
     while True:
         found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros, also=also)
-        inquiry = _beside(table, public, subtable, found.withheld, criterion, effort)
-        inquiry.spent = spent
-        judged, spent = inquiry.ask(NOTHING).assessment, inquiry.spent
+        inquiry = replace(inquiry, known=_beside(table, public, subtable, found.withheld))
+        judged = inquiry.ask(NOTHING).assessment
         if judged.verdict is Verdict.SAFE:
             return replace(found, optimal=found.optimal and not also.any())
         more = np.zeros_like(also)
         cells = np.array([witness.cell for witness in judged.witnesses], np.int64)
-        more[tuple(table.schema.marginal_cells(cells, subtable).T)] = True
+        more[tuple(schema.marginal_cells(cells, subtable).T)] = True
         more &= ~found.withheld
         if not more.any():
             raise NotReleasableError(
-                f"{st.label(subtable, table.schema)} cannot be published beside the release by withholding cells: with "
+                f"{name} cannot be published beside the release by withholding cells: with "
                 f"{int(found.withheld.sum())} of {counts.size} withheld the verdict is "
                 f"{judged.verdict.name.lower()}; release less, or publish coarser categories"
             )
         also |= more
 
 
-def _require_few(counts: Dense) -> None:
-    if not 0 < counts.size <= MOST_CELLS:
-        raise InputError(f"the table has {counts.size} cells; 1 to {MOST_CELLS} are treated at once")
-
-
-def _beside(
-    table: Table, known: Knowledge, subtable: SubTable, withheld: Flags, criterion: MinWidth, effort: Effort
-) -> Inquiry:
-    """A table with such a variable, to be asked about, of which that is public beside what is known."""
-    public = ~withheld.reshape(-1)
-    coding = np.where(public, np.cumsum(public), 0)
-    labels = ("withheld", *map(str, range(1, int(public.sum()) + 1)))
-    name = free_name("what is not withheld", table.schema.names)
-    of = st.members(table.schema.telling(subtable))
-    grown, implied = with_derived(table, of, coding, Variable(name, labels))
-    release = known.release.add(1 << len(table.schema))
-    return Inquiry(grown, Knowledge.of(grown, release, known.zeros.join(implied)), criterion, effort=effort)
+def _beside(table: Table, public: Knowledge, subtable: SubTable, hidden: Flags) -> Knowledge:
+    """What is public once the cells of the sub-table are that are not hidden."""
+    if not hidden.any():
+        return public.plus(Release.of([subtable]))
+    source = f"the cells of {st.label(subtable, table.schema)} that are not withheld"
+    fact = withheld(subtable, np.argwhere(hidden).astype(np.uint16), table.total, source)
+    return Knowledge.of(table, public.release, public.zeros, (*public.facts, fact))
 
 
 class _Intruder:
@@ -230,29 +215,28 @@ class _Intruder:
     def _farthest(self, cell: int, end: int, withheld: Flags) -> tuple[Dense | None, int]:
         self.solves += 1
         system, hidden = self._system(withheld)
-        solution, proven = system.farthest(int(np.searchsorted(hidden, cell)), end)
-        if solution is None:
-            return None, proven
+        reached = system.farthest(int(np.searchsorted(hidden, cell)), end)
+        if reached.table is None:
+            return None, reached.proven
         found = self.flat.copy()
-        found[hidden] = solution
+        found[hidden] = reached.table
         self._tables = np.concatenate([self.flat[None], found[None], self._tables[1:KEPT]])
         self._differ = self._tables != self.flat
-        return found, proven
+        return found, reached.proven
 
     def _system(self, withheld: Flags) -> tuple[IntegerSystem, Dense]:
         """Of the counts withheld, and which cells they are."""
         key = withheld.tobytes()
         if self._of is None or self._of[0] != key:
             hidden = np.flatnonzero(withheld)
-            place, upper = np.cumsum(withheld) - 1, np.full(len(hidden), np.iinfo(np.int64).max)
-            equations = []
-            for line in self.lines:
-                inside = line[withheld[line]]
-                if len(inside):
-                    total = int(self.flat[inside].sum())
-                    equations.append((place[inside], total))
-                    upper[place[inside]] = np.minimum(upper[place[inside]], total)
-            self._of = key, IntegerSystem(upper, equations), hidden
+            line, truth = np.empty_like(self.flat), self.flat[hidden]
+            found = []
+            for lines in self.grids:
+                line[lines] = np.arange(len(lines))[:, None]
+                found.append(Equations.of_groups(line[hidden], truth))
+            equations = Equations.joined(found)
+            system = IntegerSystem(0 * truth, equations.least(len(hidden)), equations, truth)
+            self._of = key, system, hidden
         return self._of[1:]
 
     def suppressed(self, withheld: Flags, *, optimal: bool) -> Suppressed:
@@ -260,7 +244,8 @@ class _Intruder:
         bounds = np.stack([self.flat[self.cells], self.flat[self.cells]], axis=1)
         if len(self.cells):
             system, hidden = self._system(withheld)
-            _, bounds = system.bounds(self.flat[hidden], np.searchsorted(hidden, self.cells).tolist())
+            codes = np.stack(np.unravel_index(self.cells, self.shape), axis=1).astype(np.uint16)
+            bounds = system.bounds(codes, np.searchsorted(hidden, self.cells)).inner
         weight = int(self.flat[withheld].sum())
         return Suppressed(withheld.reshape(self.shape), bounds, weight, optimal)
 

@@ -22,6 +22,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel as kernel
+from sdc.search.capabilities import require_together
 from sdc.search.likely_graphs import LikelyGraphs
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.search.wishes import Wishes
@@ -180,6 +181,8 @@ def smallest_graph(known: Knowledge, wishes: Wishes = NO_WISHES) -> Decomposable
 
 
 def _needed(known: Knowledge, wishes: Wishes) -> Release:
+    if known.facts:
+        require_together("decomposable", "earlier")
     return Release.of([*known.zeros.subtables, *wishes.require, *(1 << v for v in range(len(known.schema)))])
 
 

@@ -258,7 +258,8 @@ class OrderedSearch:
 
     def _grand_total(self) -> Judgement:
         judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total
-        if judgement.verdict is not Verdict.SAFE and self.inquiry.known.release != NOTHING:
+        known = self.inquiry.known
+        if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):
             raise NothingReleasableError(
                 "what was published before is not shown to keep the minimum width "
                 f"{self.inquiry.criterion.min_width} by itself; nothing more can be released with it"

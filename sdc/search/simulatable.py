@@ -15,9 +15,10 @@ import numpy as np
 from sdc.intruder.draws import Draws
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError
+from sdc.model.fact import NO_FACTS
 from sdc.model.graph import decompose
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
@@ -151,6 +152,8 @@ class SimulatableSearch:
             )
         if self.inquiry.known.zeros:
             require_together("simulatable", ZEROS)
+        if self.inquiry.known.facts:
+            require_together("simulatable", "earlier")
         if not table.schema.is_flat:
             require_together("simulatable", HIERARCHIES)
 
@@ -233,8 +236,9 @@ def _keeps(drawn: Table, criterion: MinWidth, release: Release) -> bool:
         return True
     # of a decomposable release the bounds are explicit: nothing is searched
     effort = Effort(depth=Depth.REFUTE)
-    known = Knowledge(drawn.schema, drawn.total, release, NO_ZEROS)  # it has refused those of its table
-    return criterion.judge(drawn, known, criterion.bank(drawn), effort).verdict is Verdict.SAFE
+    # what is known beside the release of its table was refused before
+    known = Knowledge(drawn.schema, drawn.total, NOTHING, NO_ZEROS, NO_FACTS)
+    return criterion.judge(drawn, known, release, criterion.bank(drawn), effort).verdict is Verdict.SAFE
 
 
 @lru_cache(maxsize=DRAWS_PER_UNIT * 4)
@@ -244,4 +248,4 @@ def _drawn(table: Table, release: Release, seed: int) -> Table:
 
 @lru_cache(maxsize=2)
 def _draws(table: Table, release: Release) -> Draws:
-    return Draws(table, Knowledge(table.schema, table.total, release, NO_ZEROS))
+    return Draws(table, Knowledge(table.schema, table.total, release, NO_ZEROS, NO_FACTS))

@@ -93,6 +93,8 @@ class Decider:
             return
         if self.judge.known.zeros:
             require_together(ZEROS, DRAWING)
+        if self.judge.known.facts:
+            require_together("earlier", DRAWING)
         if not self.judge.table.schema.is_flat:
             require_together(HIERARCHIES, DRAWING)
 

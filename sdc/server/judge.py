@@ -105,7 +105,7 @@ class Judge:
 
     def settle(self, public: Release) -> None:
         """So much is public from now on: of what was found last what shows it is kept, where that was asked."""
-        if self._last is not None and self._last.release == public:
+        if self._last is not None and self._last.asked == public:
             self._bank = self._last.bank
 
     def learn(self, proof: Proof, release: Release) -> None:
@@ -122,7 +122,7 @@ class Judge:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
         most = self._effort.refute_cells if refute_cells is None else refute_cells
         effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most, executor=self.executor)
-        self._last = self.criterion.judge(self.table, self.known.plus(release), self._bank, effort)
+        self._last = self.criterion.judge(self.table, self.known, release, self._bank, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -173,8 +173,8 @@ class Judge:
     def _is_refuted(self, release: Release) -> bool:
         # feasible tables refute nothing: without them there is less to look at
         effort = replace(self._effort, depth=Depth.REFUTE, refute_cells=0)
-        known = self.known.plus(release)
-        return self.criterion.judge(self.table, known, self._bank.emptied(), effort).verdict is Verdict.UNSAFE
+        found = self.criterion.judge(self.table, self.known, release, self._bank.emptied(), effort)
+        return found.verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:
         """By dimension, then by number: what contains an unreleasable one comes after it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,14 @@ from sdc.server.rules import rules_of
 from sdc.server.state import State
 from sdc.server.workers import Bench
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
-from sdc.storage.parquet import read_written_table, read_zeros, write_table
+from sdc.storage.known import read_known, write_known
+from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.results import read_search
 from sdc.storage.run_folder import RunFolder, digest_of, read_json, write_json
 
 FOLDER, TABLE, FIRST, EVIDENCE = "server", "table", "first", "evidence"
 STATE = "state.json"
-FORMAT = 1
+FORMAT = 2
 ONE_WAY, TOTAL = "one-way", "total"
 
 
@@ -113,7 +114,8 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with folder.alone():
         with folder.writing(TABLE) as into:
-            write_table(table, into, zeros=known.zeros)
+            write_table(table, into)
+            write_known(known, into)
         if not is_small(table.schema):
             keep_evidence(folder, table, known.plus(released), build.criterion, judge.support(released))
         with folder.writing(FIRST) as into:
@@ -132,10 +134,10 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
             f"server.start = {start!r}: it is neither {ONE_WAY!r} nor {TOTAL!r}, nor the folder of a finished run"
         )
     certificate = read_certificate(folder.stage("assessment"), table.schema)
-    if (certificate.table_digest, certificate.zeros) != (table.digest, known.zeros):
+    if (certificate.table_digest, certificate.known) != (table.digest, known):
         raise ConfigError(
-            f"server.start = {start!r} is the release of another table, or of one with other structural "
-            "zeros; name a run of this one"
+            f"server.start = {start!r} is the release of another table, or of one with other structural zeros or other "
+            "facts; name a run of this one"
         )
     return read_search(folder.stage("search"), table.schema).release, certificate.proof
 
@@ -152,8 +154,8 @@ def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]
 
 def keep_evidence(folder: RunFolder, table: Table, known: Knowledge, criterion: MinWidth, proof: Proof) -> None:
     """Writes what shows a release to be safe, in place of what was there; it is what a next start begins with."""
-    small_count, min_width = criterion.small_count, criterion.min_width
-    certificate = Certificate(table.digest, known.release, small_count, min_width, proof, known.zeros)
+    small_count, min_width, before = criterion.small_count, criterion.min_width, replace(known, release=NOTHING)
+    certificate = Certificate(table.digest, before, known.release, small_count, min_width, proof)
     with folder.writing(EVIDENCE) as into:
         write_certificate(certificate, table.schema, into)
 
@@ -165,7 +167,7 @@ def prepared(build: Build) -> Prepared:
         raise RunFolderError(f"{folder.path} is not prepared for this config and these data; run sdc serve --prepare")
     table, facts = read_written_table(folder.stage(TABLE)), read_json(folder.stage(FIRST) / STATE)
     schema, settings = table.schema, build.settings()
-    known = Knowledge.of(table, NOTHING, read_zeros(folder.stage(TABLE)))
+    known = read_known(folder.stage(TABLE), table)
     first = State.first(schema, Release.of(_of(facts["released"], schema)))
     bench = Bench(
         folder.stage(TABLE),
@@ -192,8 +194,8 @@ def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof,
         certificate = read_certificate(folder.stage(EVIDENCE), table.schema)
     except RunFolderError:
         return None
-    is_own = (certificate.table_digest, certificate.zeros) == (table.digest, known.zeros)
-    return (certificate.proof, certificate.release) if is_own else None
+    is_own = (certificate.table_digest, certificate.known) == (table.digest, known)
+    return (certificate.proof, certificate.asked) if is_own else None
 
 
 def _of(named: list[list[str]], schema: Schema) -> list[int]:

@@ -15,6 +15,7 @@ from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, RunFolderError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -83,12 +84,12 @@ def subject_of(table: str | None, min_width: int | None = None, small_count: int
         build.config.require("replay")
         counted = build.counted(IN_PROCESS)
         weights = build.settings().weights(counted.table.schema)
-        known = Knowledge.of(counted.table, NOTHING, counted.zeros)
+        known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
         return Subject(counted.table, known, build.criterion, build.config.server or ServerConfig(), weights)
     if min_width is None:
         raise ConfigError(f"--table {table} is no config, and says nothing of the criterion; give --min-width")
     read = read_table(table)
-    known = Knowledge.of(read, NOTHING, NO_ZEROS)
+    known = Knowledge.of(read, NOTHING, NO_ZEROS, NO_FACTS)
     return Subject(read, known, MinWidth(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema)))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from sdc.model.errors import AbsentError, InputError
 
-FORMAT = 3  # 2 had not what was declared of earlier publications
+FORMAT = 4  # 3 had variables with structural zeros for what was published of some records
 KEY = ".key"  # after the name of the ledger: the file of its key
 _FIRST = "0" * 64
 _TABLES = """
@@ -31,6 +31,10 @@ CREATE TRIGGER entry_is_kept BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'e
 """
 
 
+class MovedError(InputError):
+    """A ledger that has entries which a release was not judged together with."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One publication.
@@ -38,7 +42,7 @@ class Entry:
     table       keyed digest of the table it is of
     build       digest of config, data and code that made it
     sub_tables  what was published, by names; all that is within them is public too
-    before      what was public before and was judged with it, as `sdc.build.earlier.Before` has it
+    known       what was public before and was judged with it, as `sdc.build.earlier.Origin` has it
     universe    population, period and what else was said of whose records they are
     folder      where it was published; metadata, the SHA-256 of what that folder says of itself
     """
@@ -49,7 +53,7 @@ class Entry:
     table: str
     build: str
     sub_tables: tuple[tuple[str, ...], ...]
-    before: Mapping[str, Any]
+    known: Mapping[str, Any]
     universe: Mapping[str, Any]
     folder: str
     metadata: str
@@ -65,7 +69,7 @@ class Entry:
         }
 
 
-_FIELDS = ("name", "published", "table", "build", "sub_tables", "before", "universe", "folder", "metadata")
+_FIELDS = ("name", "published", "table", "build", "sub_tables", "known", "universe", "folder", "metadata")
 
 
 def _content(entry: Entry) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Entry:
 
     judged  the ledger up to the last entry that it was judged together with
 
-    InputError as `read_ledger`, and where others were recorded since.
+    InputError as `read_ledger`, MovedError where others were recorded since.
     """
     path = judged.path
     with _opened(path) as database:
@@ -141,7 +145,7 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Entry:
                 _require_same(path, known[-1], content)
                 return known[-1]
             if head != judged.head:
-                raise InputError(
+                raise MovedError(
                     f"the ledger {path} has {len(entries)} entries, and this release was judged together with "
                     f"{len(judged.entries)}, up to the head {judged.head[:12]}; run again, and it is judged with all"
                 )
@@ -158,9 +162,14 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Entry:
 
 
 def _require_same(path: Path, entry: Entry, content: Mapping[str, Any]) -> None:
-    told = json.loads(_canonical({**content, "before": content["before"]["known"]}))
-    if (told["sub_tables"], told["before"]) != ([*map(list, entry.sub_tables)], entry.before["known"]):
+    told = json.loads(_canonical(content))
+    if [told["sub_tables"], _public(told["known"])] != [[*map(list, entry.sub_tables)], _public(entry.known)]:
         raise InputError(f"entry {entry.number} of {path} is of this build and of another release; find out why first")
+
+
+def _public(known: Mapping[str, Any]) -> list[Any]:
+    """What is known, wherever it is said to be from: that may have been moved since."""
+    return [known["release"], known["hidden"], [(fact["view"], fact["universe"]) for fact in known["facts"]]]
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """Tables on disk: sparse Parquet parts, whole or one at a time, their memory-mapped form, and columns of results.
 
 A written table is `part-00000.parquet`, ... and `schema.json`. The schema is removed first and written last, so a
-folder with a schema is whole; it records the structural zeros, the cells and the total of every part, and the digest
-of the table.
-The same table gives the same bytes.
+folder with a schema is whole; it records the cells and the total of every part, and the digest of the table. The same
+table gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ import pyarrow.parquet as pq
 from sdc.memory import give_back
 from sdc.model.errors import InputError
 from sdc.model.schema import Coarser, Schema, Variable
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Cells, Codes, Counts, Table
-from sdc.run_format import COUNT, PART, PARTS, SCHEMA, STRUCTURAL_ZEROS, TABLE_FORMAT
+from sdc.run_format import COUNT, PART, PARTS, SCHEMA, TABLE_FORMAT, variable_columns
 from sdc.storage.whole_file import replacing
 
 CODES, COUNTS = "codes.npy", "counts.npy"
@@ -46,7 +44,7 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 # The stored form
 
 
-def write_table(table: Table, folder: str | Path, *, zeros: StructuralZeros = NO_ZEROS, parts: int = 1) -> None:
+def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
     """Write the cells, in their order, cut into `parts` equal ranges; an older table there is replaced.
 
     Each axis is a dictionary column with all its categories in order, and `count` is int64, in records.
@@ -63,8 +61,7 @@ def write_table(table: Table, folder: str | Path, *, zeros: StructuralZeros = NO
         name, counts = PART.format(part), table.counts[start:stop]
         _write_parquet(folder / name, _arrow(table.schema, table.codes[start:stop], counts))
         written.append({"name": name, "cells": len(counts), "total": int(counts.sum())})
-    more = {STRUCTURAL_ZEROS: zeros.patterns} if zeros else {}
-    _write_schema(folder, table, **more, parts=written)
+    _write_schema(folder, table, parts=written)
 
 
 def read_written_table(folder: str | Path) -> Table:
@@ -320,7 +317,7 @@ def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} cannot be read ({error}); write the table again") from error
     if found != TABLE_FORMAT:
-        raise InputError(f"{path} has the format {found}, this version reads {TABLE_FORMAT}; write the table again")
+        raise InputError(f"{path} has the format {found}, this version reads {TABLE_FORMAT}; run the build again")
     if lacking:
         raise InputError(f"{path} lacks {', '.join(lacking)}; write the table again")
     return content
@@ -337,14 +334,6 @@ def _schema_of(recorded: Mapping[str, Any]) -> Schema:
 
 def _of(recorded: Mapping[str, Any]) -> Coarser | None:
     return Coarser(recorded["of"]["axis"], tuple(recorded["of"]["groups"])) if "of" in recorded else None
-
-
-def read_zeros(folder: str | Path) -> StructuralZeros:
-    """The cells that were said to be impossible where the table was written; InputError as `read_written_table`."""
-    recorded = _read_schema(Path(folder))
-    return StructuralZeros(
-        tuple(tuple((v, tuple(codes)) for v, codes in p) for p in recorded.get(STRUCTURAL_ZEROS, ()))
-    )
 
 
 # The memory-mapped form
@@ -456,6 +445,37 @@ def read_columns(path: str | Path, only: Sequence[str] | None = None) -> tuple[C
     columns = {name: content.column(name).to_numpy() for name in content.column_names}
     metadata = content.schema.metadata or {}
     return columns, {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def write_cells(
+    path: Path, schema: Schema, cells: npt.NDArray[np.integer], numbers: Mapping[str, npt.NDArray[np.int64]]
+) -> None:
+    """Write (n, axes) codes of cells, a column an axis by its name, and (n,) numbers that belong to them."""
+    codes = {name: np.ascontiguousarray(cells[:, v], np.uint16) for v, name in enumerate(_own(schema, numbers))}
+    write_columns(path, {**codes, **numbers})
+
+
+def read_cells(path: Path, schema: Schema, numbers: Sequence[str]) -> tuple[Codes, Columns]:
+    """The cells and the numbers that `write_cells` wrote; InputError where they are damaged or of another schema."""
+    columns, _ = read_columns(path)
+    own = _own(schema, numbers)
+    expected = {**dict.fromkeys(own, np.uint16), **dict.fromkeys(numbers, np.int64)}
+    # the types exactly: codes or numbers stored as floats might be rounded without a word
+    found = {name: column.dtype for name, column in columns.items()}
+    if found != {name: np.dtype(kind) for name, kind in expected.items()}:
+        raise InputError(f"{path} is damaged: its columns are not {', '.join(expected)}; run the build again")
+    for name, size in zip(own, schema.keys.sizes, strict=True):
+        if (columns[name] >= size).any():
+            raise InputError(
+                f"{path} is damaged: column {name!r} has the code {columns[name].max()}, the variable has {size} "
+                "categories; run the build again"
+            )
+    return np.stack([columns[name] for name in own], axis=1), {name: columns[name] for name in numbers}
+
+
+def _own(schema: Schema, numbers: Iterable[str]) -> list[str]:
+    """The axes' columns; they all get a prefix where one of them has the name of another column."""
+    return [*variable_columns([axis.name for axis in _axes(schema)], numbers).values()]
 
 
 def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]]) -> None:

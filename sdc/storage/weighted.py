@@ -6,12 +6,12 @@ how they are rounded; `pairs.parquet` holds feasible pairs as differences from t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.schema import Schema
@@ -35,24 +35,7 @@ from sdc.run_format import (
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_json, write_json
 from sdc.weighted.pairs import Pairs
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedCertificate:
-    """Evidence for totals of weights beside the counts of a release.
-
-    table_digest  of the full table
-    base          what totals are rounded to, in millionths
-    totals        sub-tables whose totals go out
-    withheld      of the released frontier those whose totals do not
-    pairs         feasible pairs that show every at-risk cell to keep its width
-    """
-
-    table_digest: str
-    base: int
-    totals: tuple[SubTable, ...]
-    withheld: tuple[SubTable, ...]
-    pairs: Pairs
+from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # whoever reads one has it from here
 
 
 def write_weights(weights: Weights, folder: Path) -> None:
@@ -74,8 +57,8 @@ def read_weights(folder: Path, table: Table) -> Weights:
 def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Path) -> None:
     """Writes both files; the same certificate gives the same bytes."""
     pairs, own = certificate.pairs, _columns(schema)
-    codes = {name: np.ascontiguousarray(pairs.cells[:, v]) for v, name in enumerate(own)}
-    write_columns(folder / PAIRS, {PAIR: pairs.of, **codes, CHANGE: pairs.changes, SHIFT: pairs.shifts})
+    codes = {name: np.ascontiguousarray(pairs.moves.cells[:, v]) for v, name in enumerate(own)}
+    write_columns(folder / PAIRS, {PAIR: pairs.moves.of, **codes, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts})
     content = {
         "format": WEIGHTED_FORMAT,
         "table": certificate.table_digest,
@@ -130,4 +113,4 @@ def _pairs(path: Path, schema: Schema, claimed: int) -> Pairs:
     if not np.array_equal(number[first], np.arange(claimed)):
         raise ValueError(f"{path.name} does not have the {claimed} pairs that are claimed, in order")
     cells = np.stack([columns[name] for name in own], axis=1)
-    return Pairs(np.append(first, len(number)), cells, columns[CHANGE], columns[SHIFT])
+    return Pairs(Differences(np.append(first, len(number)), cells, columns[CHANGE]), columns[SHIFT])

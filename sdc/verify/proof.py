@@ -1,9 +1,10 @@
 """What a table, its release and its certificate prove, in integers: the evidence is read and judged here alone.
 
-A feasible table, non-negative integers with the true released marginals and 0 where it is impossible, proves how far a
-cell can move. The release splits at released separators: feasible tables of the components fit together in every way
-([DKS], reducible models). Those of a component are given as differences from its true marginal table, or exist by [DKS]
-theorem 1: explicit bounds under a decomposable release that contains the published one are reached.
+A feasible table, non-negative integers with the true released marginals, 0 where it is impossible and within what facts
+tell of other marginals, proves how far a cell can move. The release splits at released separators: feasible tables of
+the components fit together in every way ([DKS], reducible models). Those of a component are given as differences from
+its true marginal table, or exist by [DKS] theorem 1: explicit bounds under a decomposable release that contains the
+published one, and the marginal of every fact, are reached.
 
 A variable may be a level of another one, its axis: whoever has that has the level too. So sub-tables are closed when
 they are read, and both theorems are of axes and levels alike. That each category is in one group is a structural zero
@@ -29,8 +30,13 @@ from sdc import run_format as names
 Array = NDArray[Any]
 SubTable = frozenset[str]
 Fault = tuple[str, Any]  # what is wrong, and whether it is
+Pattern = dict[str, frozenset[int]]  # cells with one of the codes of each variable; all where there is none
 Cells = dict[str, Array]  # the codes of each variable and of the levels that it tells, a cell a row
-Claims = namedtuple("Claims", "table small_count min_width release separators parts")  # those of a certificate
+# those of a certificate: what is released now, and all that is public then
+Claims = namedtuple("Claims", "table records small_count min_width asked release separators parts")
+# of some cells of a marginal with codes in a universe all counts are known, of some of these between low and high
+Fact = namedtuple("Fact", "view universe cells low high source")
+Known = namedtuple("Known", "release zeros facts")  # what was public before
 # difference of[e] changes cells[e] by changes[e]
 ComponentProof = namedtuple("ComponentProof", "variables cover of cells changes")
 Coarser = namedtuple("Coarser", "axis groups")  # of each category of the axis the level's
@@ -113,7 +119,6 @@ class EvidenceFolder:
         check(told == (len(self.counts), self.total), f"its parts come to others than the cells and the total {told}")
         self.read_levels(variables)
         self.table = self.with_levels(self.table)
-        self.read_zeros(recorded.get(names.STRUCTURAL_ZEROS, ()), variables)
         sha = hashlib.sha256(repr(Schema(variables)).encode())
         for array in (np.stack([self.table[v] for v in self.axes], axis=1), self.counts.astype("<i8")):
             sha.update(array.data)
@@ -122,6 +127,15 @@ class EvidenceFolder:
         # a variable of one category changes no marginal: nobody needs it in a clique
         self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c, _ in variables if len(c) > 1)
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
+        told = self.read_json(names.TABLE, names.KNOWN, version=names.KNOWN_FORMAT)
+        self.known = self.read_known(names.TABLE, told)
+        self.hidden = frozenset(told.get(names.HIDDEN, ()))  # none, and all that is judged is to be published
+        check(self.hidden <= self.categories.keys(), "a hidden variable is unknown")
+        for fact in self.known.facts:
+            counts = self.at(fact.view, fact.cells)
+            wrong = int(((counts < fact.low) | (counts > fact.high)).sum())
+            what = f"{fact.source}: {wrong} cells of {self.label(fact.view)} have other counts in the table; {AGAIN}"
+            self.holds((what, wrong))
 
     def read_levels(self, variables: tuple[Variable, ...]) -> None:
         """Which group of a level each category of its axis is in, and what each variable tells: itself, coarser levels.
@@ -175,13 +189,43 @@ class EvidenceFolder:
                 block = keys_of(levels, np.zeros(len(self.categories[v]), np.int64))
                 yield np.bincount(block)[block][self.cells[v]]
 
-    def read_zeros(self, patterns: Any, variables: tuple[Variable, ...]) -> None:
-        """The cells that are known to be impossible, none of them with a record."""
-        self.patterns = zeros = patterns_of(patterns)
-        known = all({*c} <= {*range(len(variables[v].categories))} and v >= 0 for zero in zeros for v, c in zero)
-        self.zeros = [{variables[v].name: codes for v, codes in zero} for zero in zeros]
-        known = known and all(zeros) and [*map(len, zeros)] == [*map(len, self.zeros)]
-        check(known and not self.impossible(self.table).any(), "a structural zero is of no cell or has records")
+    def read_known(self, stage: str, told: Any) -> Known:
+        """What was public, as a document of a stage has it, and the cells of its facts; ValueError where it cannot."""
+        release = self.subtables(told[names.RELEASE], self.categories)
+        zeros = [self.pattern(listed) for listed in told[names.STRUCTURAL_ZEROS]]
+        check(all(zeros) and not matching(zeros, self.table).any(), "a structural zero is of no cell or has records")
+        facts = [self.fact(stage, listed, number) for number, listed in enumerate(told[names.FACTS])]
+        return Known(release, zeros, facts)
+
+    def pattern(self, listed: Any) -> Pattern:
+        """Codes by variable, of (variable, codes) by number."""
+        known = all(type(v) is int and 0 <= v < len(self.categories) for v, _ in listed)
+        check(known, "a pattern names an unknown variable")
+        found = {[*self.categories][v]: frozenset(codes) for v, codes in listed}
+        known = all(codes and codes <= {*range(len(self.categories[v]))} for v, codes in found.items())
+        check(known and len(found) == len(listed), "a pattern names an unknown category, or a variable twice")
+        return found
+
+    def fact(self, stage: str, told: Any, number: int) -> Fact:
+        """A fact, of which the cells known between two numbers are in a file of their own."""
+        (view,), universe = self.subtables([told["view"]], self.categories), self.pattern(told["universe"])
+        source, claimed, own, path = str(told["source"]), told["between"], self.telling(view), self.path
+        check(own and universe.keys() <= view, f"{source}: its universe has variables that its view has not")
+        if claimed == 0:
+            none = self.counts[:0]
+            return Fact(view, universe, self.with_levels({v: none.astype("<u2") for v in own}), none, none, source)
+        columns = self.read_columns(stage, names.KNOWN_CELLS.format(number))
+        named = names.variable_columns(own, names.OF_KNOWN_CELLS)
+        check({*columns} == {*named.values(), *names.OF_KNOWN_CELLS}, "a column is unknown or missing")
+        cells = {v: numbers_of(columns[named[v]], pa.uint16()) for v in own}
+        low, high = (numbers_of(columns[name], pa.int64()) for name in names.OF_KNOWN_CELLS)
+        check(len(low) == claimed, f"it has {len(low)} cells, {claimed} are claimed")
+        check(all(cells[v].max() < len(self.categories[v]) for v in own), "a code is unknown")
+        check(len(np.unique(keys_of(cells.values(), 0 * low))) == claimed, "a cell occurs twice")
+        cells = self.with_levels(cells)
+        check(matching([universe], cells).all(), "a cell is outside the universe")
+        self.path = path
+        return Fact(view, universe, cells, low, high, source)
 
     def subtables(self, listed: Any, among: Iterable[str]) -> list[SubTable]:
         """Of lists of variables, closed; ValueError for one that is not among those given."""
@@ -193,11 +237,17 @@ class EvidenceFolder:
     def claims(self) -> Claims:
         """The certificate, with its differences."""
         content = self.read_json(names.ASSESSMENT, names.CERTIFICATE, version=names.CERTIFICATE_FORMAT)
-        table, small_count, min_width = (content[key] for key in ("table", "small_count", "min_width"))
-        release, between = (self.subtables(content[key], self.categories) for key in ("release", "separators"))
+        check(all(content[kind] == [] for kind in names.NOT_YET), "it has evidence of an unknown kind")
+        known = self.read_known(names.ASSESSMENT, content[names.PUBLIC_BEFORE])
+        for what, one, other in zip(("sub-tables", "structural zeros", "facts"), known, self.known, strict=True):
+            same = {*map(identity, one)} == {*map(identity, other)}
+            check(same, f"what was known before is of other {what} than {names.TABLE}/{names.KNOWN} says")
+        asked, between = (self.subtables(content[key], self.categories) for key in (names.ASKED, "separators"))
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
-        check(patterns_of(content.get(names.STRUCTURAL_ZEROS, ())) == self.patterns, "it is of other structural zeros")
-        return Claims(table, small_count, min_width, release, between, parts)
+        public = dict.fromkeys([*known.release, *asked])
+        release = [s for s in public if not any(s < other for other in public)]
+        table, records, small_count, min_width = (content[k] for k in ("table", "records", "small_count", "min_width"))
+        return Claims(table, records, small_count, min_width, asked, release, between, parts)
 
     def part(self, facts: Any, number: int) -> ComponentProof:
         """A component of the certificate, its cover and its differences."""
@@ -268,7 +318,7 @@ class EvidenceFolder:
         # first, so that no later sum of a change and a count can wrap around
         bad = (changes < -self.total) | (changes > self.total)
         after = self.at(variables, cells) + np.where(bad, 0, changes)
-        bad |= (after < 0) | (self.impossible(cells) & (after != 0))
+        bad |= (after < 0) | (matching(self.known.zeros, cells) & (after != 0))
         whole = [cells[v] for v in self.telling(variables)]
         bad |= folded(np.add, whole, of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
         if len(of) * self.total >= 1 << 63:
@@ -276,14 +326,36 @@ class EvidenceFolder:
         for element in release:
             if not any(element < other for other in release):
                 bad |= folded(np.add, [cells[v] for v in self.telling(element)], of, changes) != 0
+        for fact in self.known.facts:
+            if fact.view & self.essential <= variables:
+                low, high = self.room(fact, cells)
+                moved = folded(np.add, [cells[v] for v in self.telling(fact.view & variables)], of, changes)
+                bad |= (moved < low) | (moved > high)
         wrong = np.unique(of[bad])
         which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
-        what = "a count below zero, a record in an impossible cell, or a released marginal that changes"
+        what = (
+            "a count below zero, a record in an impossible cell, a released marginal that changes, or one beside a fact"
+        )
         self.holds((f"{which} (the first is number {wrong.min(initial=len(of))}): {what}", len(wrong)))
         return np.isin(of, wrong, invert=True)
 
+    def room(self, fact: Fact, cells: Cells) -> tuple[Array, Array]:
+        """(n,) by how much the counts of the cells' marginal cells may change beside a fact, at least and at most."""
+        # a variable that the cells lack has one category, which all have
+        universe, told = {v: c for v, c in fact.universe.items() if v in cells}, self.telling(fact.view & {*cells})
+        most, listed = np.where(matching([universe], cells), 0, self.total), len(fact.low)
+        place = keys_of([np.append(fact.cells[v], cells[v]) for v in told], np.zeros(listed + len(most), np.int64))
+        row = np.full(size_of(place), -1)
+        row[place[:listed]] = np.arange(listed)
+        row = row[place[listed:]]
+        counts, is_listed, low, high = self.at(fact.view, fact.cells), row >= 0, -most, most.copy()
+        # no count is below 0: cut there, so that no difference can wrap around
+        for ends, told_ends in ((low, fact.low), (high, fact.high)):
+            ends[is_listed] = (np.maximum(told_ends, -1) - counts)[row[is_listed]]
+        return low, high
+
     def tree_faults(self, cliques: Any, separators: Any, release: Any, among: SubTable, what: str) -> Iterator[Fault]:
-        """Running intersection; and what is released and known to be impossible of the variables is within a clique."""
+        """Running intersection; and what is released, or told by a zero or a fact, is within a clique."""
         number = f"there are {len(cliques)} {what}s and {len(separators)} separators, not one fewer"
         yield number, len(separators) + 1 != len(cliques)
         for j, (clique, separator) in enumerate(zip(cliques[1:], separators, strict=False), start=1):
@@ -299,10 +371,14 @@ class EvidenceFolder:
             is_apart = len(levels) > 1 and not is_within(levels, cliques)
             yield f"the levels {' and '.join(self.telling(levels))} of {axis} are within no {what}", is_apart
         # whole: a feasible table of a part that lacks one of its variables may have records in impossible cells
-        for zero in self.zeros:
-            named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in zero[v])}" for v in zero)
+        for zero in self.known.zeros:
+            named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in sorted(zero[v]))}" for v in zero)
             is_apart = zero.keys() <= among and not is_within(frozenset(zero), cliques)
             yield f"the structural zero {named} is within no {what}", is_apart
+        for fact in self.known.facts:
+            view = fact.view & self.essential
+            is_apart = view <= among and not is_within(view, cliques)
+            yield f"{fact.source}: {self.label(fact.view)} is within no {what}", is_apart
 
     def at_risk(self, subtable: SubTable) -> Any:
         """(n,) the marginal's counts at the at-risk cells."""
@@ -323,12 +399,6 @@ class EvidenceFolder:
         np.add.at(counts, group, self.counts)
         named = {v: [self.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
         return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}
-
-    def impossible(self, cells: Cells) -> Any:
-        """(n,) whether the cell has, for every variable of some structural zero, one of its codes."""
-        zeros = [zero.items() for zero in self.zeros if zero.keys() <= cells.keys()]
-        excluded = [np.all([np.isin(cells[v], codes) for v, codes in zero], axis=0) for zero in zeros]
-        return np.any([np.zeros_like(next(iter(cells.values())), np.bool_), *excluded], axis=0)
 
     def label(self, subtable: SubTable) -> str:
         return "*".join(self.telling(subtable)) or "(total)"
@@ -367,9 +437,20 @@ def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
     return any(subtable <= other for other in others)
 
 
-def patterns_of(listed: Any) -> Any:
-    """Structural zeros, each (variable, codes) once and in order."""
-    return tuple(sorted({tuple(sorted((v, tuple(sorted({*codes}))) for v, codes in pattern)) for pattern in listed}))
+def matching(patterns: Iterable[Pattern], cells: Cells) -> Any:
+    """(n,) whether the cell has, for each variable of some pattern, one of its codes; not where it lacks a variable."""
+    every = np.ones(len(next(iter(cells.values()))), np.bool_)
+    own = [pattern.items() for pattern in patterns if pattern.keys() <= cells.keys()]
+    matched = [np.all([every, *(np.isin(cells[v], [*codes]) for v, codes in pattern)], axis=0) for pattern in own]
+    return np.any([~every, *matched], axis=0)
+
+
+def identity(told: Any) -> Any:
+    """What two sub-tables, structural zeros or facts that say the same have in common; a source may be called anew."""
+    if isinstance(told, Fact):
+        cells = [told.cells[v].tobytes() for v in sorted(told.cells)]
+        return told.view, identity(told.universe), *cells, told.low.tobytes(), told.high.tobytes()
+    return frozenset(told.items()) if isinstance(told, dict) else told
 
 
 def variable_of(recorded: Any) -> Variable:

@@ -6,7 +6,7 @@ Outer bounds are only checked to contain what is proven.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -93,19 +93,18 @@ def verify_release(
     small_count: int,
     min_width: int,
     limit: dict[str, Any] | None = None,
-    known: Sequence[Sequence[str]] = (),
 ) -> Verification:
     """What the table and the certificate of a run folder prove of a release that is not public yet.
 
-    Nothing else that is stored is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A
-    `limit` on the posterior, as a config has it, must hold too, and what is `known` already must be proven with it.
+    Beside what the table's stage says was known before, which is for the caller to look at, nothing else that is stored
+    is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A `limit` on the posterior, as a
+    config has it, must hold too.
     """
     evidence = EvidenceFolder(folder, release)
     try:
         evidence.read_table(small_count)
         claims = evidence.claims()
         _check_published(evidence, claims, "what is to be published")
-        _check_known(evidence, claims, known)
         low, high = evidence.proven(claims)
         check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
@@ -147,7 +146,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
 
 def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
     """Of each published level and each finest published variable that tells it, which category is in which."""
-    published, found = frozenset[str]().union(*public) - _hidden(evidence), list[dict[str, Any]]()
+    published, found = frozenset[str]().union(*public) - evidence.hidden, list[dict[str, Any]]()
     for axis in evidence.axes:
         for fine in evidence.telling(published & evidence.told[axis]):
             for level in (v for v in evidence.categories if v in published & evidence.told[fine] - {fine}):
@@ -218,8 +217,6 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
-    told = evidence.folder / names.TABLE / names.EARLIER
-    risk["earlier"] = any(manifest["config"].get(key) for key in ("earlier", "ledger")) or told.exists()
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
         lacks = f"{evidence.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
@@ -264,7 +261,7 @@ def _digest_of(folder: Path) -> tuple[str, list[str]]:
 
 def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
     """What the certificate proves, and with it whether all else that is claimed holds."""
-    known, claims = len(evidence.failures), evidence.claims()
+    known, claims, before = len(evidence.failures), evidence.claims(), evidence.known
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
     say(f"verify: {cells} at-risk cells, {len(claims.parts)} components, {differences} differences")
     _check_same_run(evidence, claims, risk)
@@ -288,7 +285,7 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
-    failures, known_from = tuple(evidence.failures), RECORDED if risk["earlier"] else ""
+    failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
     return Verification(cells, cells - len(narrow), differences, failures, tuple(lines), tuple(notes), known_from)
 
 
@@ -296,16 +293,15 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
     """The certificate is of this table, this risk, and the release that the search found and release/ publishes."""
     for key, own in (
         ("table", evidence.digest),
+        ("records", evidence.total),
         ("small_count", risk["small_count"]),
         ("min_width", risk["min_width"]),
     ):
         claimed = getattr(claims, key)
         which = f"its {key} is {str(claimed)[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
         evidence.holds((f"the certificate is of another run: {which}", claimed != own))
-    if risk["earlier"]:
-        _check_known(evidence, claims, evidence.read_json(names.TABLE, names.EARLIER)[names.KNOWN])
     found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
-    _check_same_release(evidence, claims, "search/search.json", evidence.subtables(found, evidence.categories))
+    _check_same_release(evidence, claims.asked, "search/search.json", evidence.subtables(found, evidence.categories))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
 
@@ -326,29 +322,13 @@ def _check_records(evidence: EvidenceFolder) -> None:
 def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
     """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
     public, has_counts = _published(evidence)
-    hidden = _hidden(evidence)
-    own = claims._replace(release=[evidence.closed(element - hidden) for element in claims.release])
-    _check_same_release(evidence, own, what, public if has_counts else [*public, *own.release])
+    own = [evidence.closed(element - evidence.hidden) for element in claims.asked]
+    _check_same_release(evidence, own, what, public if has_counts else [*public, *own])
 
 
-def _hidden(evidence: EvidenceFolder) -> SubTable:
-    """The variables that stand for what was published before: they are proven like all others, and not published."""
-    if not (evidence.folder / names.TABLE / names.EARLIER).is_file():
-        return frozenset()
-    return frozenset(one["name"] for one in evidence.read_json(names.TABLE, names.EARLIER)[names.DERIVED])
-
-
-def _check_known(evidence: EvidenceFolder, claims: Claims, known: Any) -> None:
-    """What was published before is proven together with what is published now."""
-    told = evidence.subtables([*map(list, known)], evidence.categories)
-    lacks = [evidence.label(s) for s in told if not is_within(s, [frozenset(), *claims.release])]
-    what = f"the certificate's release lacks {', '.join(lacks[:5])}, which was published before; nothing is proven"
-    evidence.holds((f"{what}, remove the runs of that name and {AGAIN}", lacks))
-
-
-def _check_same_release(evidence: EvidenceFolder, claims: Claims, what: str, other: list[SubTable]) -> None:
-    lacks = [f"lacks {evidence.label(s)}" for s in other if not is_within(s, claims.release)]
-    adds = [f"adds {evidence.label(s)}" for s in claims.release if not is_within(s, [frozenset(), *other])]
+def _check_same_release(evidence: EvidenceFolder, asked: list[SubTable], what: str, other: list[SubTable]) -> None:
+    lacks = [f"lacks {evidence.label(s)}" for s in other if not is_within(s, [frozenset(), *asked])]
+    adds = [f"adds {evidence.label(s)}" for s in asked if not is_within(s, [frozenset(), *other])]
     how = " and ".join(lacks[:5] + adds[:5])
     evidence.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
 

@@ -8,7 +8,7 @@ its cells that agree with all of it. What no pair shows is taken for false, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,30 +22,16 @@ from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.model.weights import WeightRanges, Weights
+from sdc.model.weights import RoundedTotals, Weights
 from sdc.risk.criterion import Criterion
 from sdc.risk.min_width import WALK_STEPS
 from sdc.risk.slices import CELLS_PER_SLICE, slices
 from sdc.risk.support import Shift
 from sdc.risk.units import MoveUnit, cut, move_cells
 from sdc.weighted.lifting import LiftUnit, lift
-from sdc.weighted.pairs import Pairs, WeightedKnowledge
+from sdc.weighted.pairs import Pairs, WeightedCertificate
 
 FIRST_ROUND, LAST_ROUND, MOST_PER_UNIT = 32, 2048, 64  # differences
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedRelease:
-    """Totals that may go out beside the counts, and what shows it.
-
-    totals    sub-tables whose weighted totals go out, rounded, each as it stands
-    withheld  of the frontier those whose totals do not, though perhaps totals of some of their marginals do
-    pairs     feasible pairs over which every at-risk cell has its width
-    """
-
-    totals: tuple[SubTable, ...]
-    withheld: tuple[SubTable, ...]
-    pairs: Pairs
 
 
 def choose(
@@ -57,7 +43,7 @@ def choose(
     base: int,
     executor: Executor,
     programs: int,
-) -> WeightedRelease:
+) -> WeightedCertificate:
     """Totals of the released frontier, the smallest sub-tables first; of one that does not fit, its marginals.
 
     proof     of the counts: its differences are tried first
@@ -73,9 +59,9 @@ def choose(
         refused = search.add(_in_order(waiting, table))
         below = {child for subtable in refused for child in st.children(subtable, table.schema) if child}
         waiting = [child for child in st.maximal(below) if not search.has(child)]
-    totals = search.known.totals
+    totals = search.known.totals.of
     withheld = tuple(subtable for subtable in knowledge.release.frontier if subtable not in totals)
-    return WeightedRelease(totals, withheld, search.pairs)
+    return WeightedCertificate(table.digest, base, totals, withheld, search.pairs)
 
 
 def is_kept(table: Table, criterion: Criterion, pairs: Pairs) -> bool:
@@ -118,7 +104,7 @@ class _Search:
     ) -> None:
         self._table, self._weights, self._criterion = table, weights, criterion
         self._executor, self._left = executor, programs
-        self.known = WeightedKnowledge(knowledge, WeightRanges.of(table, weights), (), base)
+        self.known = replace(knowledge, totals=RoundedTotals((), base))
         self._tried = set[SubTable]()
         pool = _pool(table, knowledge, criterion, proof, executor)
         self._pool, self._hard = pool, np.zeros(len(pool), np.int64)
@@ -128,7 +114,7 @@ class _Search:
 
     def has(self, subtable: SubTable) -> bool:
         """Whether it was judged, or its totals add up from some that are out."""
-        return subtable in self._tried or any(st.is_within(subtable, other) for other in self.known.totals)
+        return subtable in self._tried or any(st.is_within(subtable, other) for other in self.known.totals.of)
 
     def add(self, block: list[SubTable]) -> list[SubTable]:
         """Accepts what fits beside the totals accepted, the whole block or halves of it; what does not is returned."""
@@ -142,7 +128,7 @@ class _Search:
 
     def _fits(self, block: list[SubTable]) -> bool:
         """Whether every at-risk cell keeps its width with these totals too; then they are accepted."""
-        known = WeightedKnowledge(self.known.counts, self.known.ranges, (*self.known.totals, *block), self.known.base)
+        known = replace(self.known, totals=replace(self.known.totals, of=(*self.known.totals.of, *block)))
         good = self.pairs.feasible(self._table, self._weights, known)
         pairs, of = self.pairs.rows(good), self._of[good]
         untried, size = np.ones(len(self._pool), np.bool_), FIRST_ROUND
@@ -167,7 +153,7 @@ class _Search:
         rows = np.flatnonzero((np.bincount(self._pool.of[moves], minlength=len(self._pool)) > 0) & untried)
         return rows[np.lexsort([rows, np.diff(self._pool.start)[rows], -self._hard[rows]])]
 
-    def _lifted(self, rows: CellRows, known: WeightedKnowledge) -> tuple[CellRows, Pairs]:
+    def _lifted(self, rows: CellRows, known: Knowledge) -> tuple[CellRows, Pairs]:
         """Of the pool's differences with these numbers, ascending, those that were lifted, and their pairs."""
         parts = list(cut(rows, MOST_PER_UNIT))
         units = [LiftUnit(self._weights, known, self._pool.at(part)) for part in parts]
@@ -178,7 +164,7 @@ class _Search:
 
     def _may_be_kept(self, pairs: Pairs, untried: Flags) -> bool:
         """Whether every at-risk cell would have its width if all that was not tried were lifted."""
-        joined = Pairs.concatenated([pairs, _unweighted(self._pool.rows(untried))])
+        joined = Pairs.concatenated([pairs, Pairs.unweighted(self._pool.rows(untried))])
         return is_kept(self._table, self._criterion, joined)
 
 
@@ -214,9 +200,4 @@ def _walks(
 
 def _reached(differences: Differences, table: Table, criterion: Criterion) -> Intervals:
     """(at-risk cells, 2) smallest and largest count over the true table and these differences."""
-    return _unweighted(differences).reached(table, _cells(table, criterion))
-
-
-def _unweighted(differences: Differences) -> Pairs:
-    """For their counts alone."""
-    return Pairs(differences.start, differences.cells, differences.changes, 0 * differences.changes)
+    return Pairs.unweighted(differences).reached(table, _cells(table, criterion))

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
+from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
-from sdc.model.weights import UNIT, Weights, rounded
-from sdc.weighted.pairs import Pairs, WeightedKnowledge
+from sdc.model.weights import UNIT, RoundedTotals, WeightRanges, Weights
+from sdc.weighted.pairs import Pairs
 
 SUPPORTS = (0, 100, 400, 1600)  # cells beside those of the difference; one program after the other, from cheap to dear
 MARGIN = 1e-3  # of a weight of 1: what rounding to millionths may add up to
@@ -29,7 +30,7 @@ class LiftUnit:
     """Differences of counts that are to be lifted. The weights travel with them, in the table's order."""
 
     weights: Weights
-    known: WeightedKnowledge
+    known: Knowledge
     differences: Differences
 
 
@@ -43,12 +44,12 @@ class Lifted:
 
 def lift(table: Table, unit: LiftUnit) -> Lifted:
     """A feasible pair for each difference for which one was found."""
-    lifter, known = _Lifter(table, unit.weights, unit.known), unit.known
+    lifter = _Lifter(table, unit.weights, unit.known.totals)
     found = [lifter.pair(cells, changes) for cells, changes in unit.differences]
     # of those the solver has no doubt of: the rest is decided in integers
     held = np.array([pair is not None for pair in found], np.bool_)
     pairs = Pairs.concatenated([Pairs.none(len(table.schema.axes)), *(pair for pair in found if pair is not None)])
-    good = pairs.feasible(table, unit.weights, known)
+    good = pairs.feasible(table, unit.weights, unit.known)
     held[held] = good
     return Lifted(pairs.rows(good), held)
 
@@ -56,14 +57,15 @@ def lift(table: Table, unit: LiftUnit) -> Lifted:
 class _Lifter:
     """Solves one program after the other about the same table."""
 
-    def __init__(self, table: Table, weights: Weights, known: WeightedKnowledge) -> None:
-        self._table, self._weights, self._known = table, weights, known
+    def __init__(self, table: Table, weights: Weights, public: RoundedTotals) -> None:
+        self._table, self._weights, self._public = table, weights, public
+        self._ranges = WeightRanges.of(table, weights)
         truth = Table(table.schema, table.codes, weights.totals)
-        self._totals = [_Totals(truth, subtable) for subtable in known.totals]
+        self._totals = [_Totals(truth, subtable) for subtable in public.of]
 
     def pair(self, cells: Codes, changes: Counts) -> Pairs | None:
         """The pair of a difference, which is feasible of the counts; None where no support carries it."""
-        low, high = self._known.ranges.at(cells[changes > 0])
+        low, high = self._ranges.at(cells[changes > 0])
         if (low > high).any():
             return None  # no record can have all these categories, whatever else moves
         near = np.zeros(0, np.int64)
@@ -75,7 +77,7 @@ class _Lifter:
             shifts = self._shifts(some, by)
             if shifts is not None:
                 moved = (by != 0) | (shifts != 0)
-                return Pairs(np.array([0, moved.sum()]), some[moved], by[moved], shifts[moved])
+                return Pairs(Differences(np.array([0, moved.sum()]), some[moved], by[moved]), shifts[moved])
         return None
 
     def _nearest(self, cells: Codes, number: int) -> npt.NDArray[np.int64]:
@@ -99,7 +101,7 @@ class _Lifter:
         row = self._table.schema.keys.matching(self._table.codes, cells)
         counts = np.where(row >= 0, self._table.counts[row], 0) + changes
         totals = np.where(row >= 0, self._weights.totals[row], 0)
-        low, high = self._known.ranges.at(cells)
+        low, high = self._ranges.at(cells)
         # in floating point, where a product cannot wrap; what is rounded here is checked in integers
         least = np.where(counts > 0, counts * low.astype(np.float64), 0.0) - totals
         most = np.minimum(np.where(counts > 0, counts * high.astype(np.float64), 0.0), MAX_TOTAL) - totals
@@ -125,10 +127,10 @@ class _Lifter:
             marginal_cells = self._table.schema.marginal_cells(cells, totals.subtable)
             first, group = totals.space.distinct(marginal_cells)
             own = totals.at(marginal_cells[first])
-            least = rounded(own, self._known.base) - self._known.base // 2
+            least = self._public.shown(own) - self._public.base // 2
             # half-open: what is rounded up from the end belongs to the next
             low.append(least - own)
-            high.append(least + self._known.base - 1 - own)
+            high.append(least + self._public.base - 1 - own)
             of.append(group + start)
             start += len(first)
         if not of:

@@ -21,6 +21,7 @@ from side_by_side import machine, say
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
@@ -41,7 +42,7 @@ def main() -> None:
     outcomes, tables, random = collections.Counter[str](), 0, np.random.default_rng(seed)
     while tables < number:
         table, zeros = random_table(random)
-        known = Knowledge.of(table, random_release(random, len(table.schema)), zeros)
+        known = Knowledge.of(table, random_release(random, len(table.schema)), zeros, NO_FACTS)
         if len(table.at_risk(SMALL_COUNT)) and (sharp := sharp_bounds(table, known)) is not None:
             tables += 1
             for way, most in (("exact methods", None), ("walks", 0)):

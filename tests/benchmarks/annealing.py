@@ -19,6 +19,7 @@ from width_sweep import latent_classes
 
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
@@ -65,7 +66,7 @@ def beside_plain(table: Table, pinned: str) -> None:
 
 def annealed(table: Table, min_width: int, seed: int) -> tuple[float, float]:
     """Proposals a second and the best utility of a chain."""
-    chain = Chain(Knowledge.of(table, NOTHING, NO_ZEROS), MinWidth(SMALL_COUNT, min_width), SCHEDULE)
+    chain = Chain(Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS), MinWidth(SMALL_COUNT, min_width), SCHEDULE)
     state = chain.init(table, seed)
     begun = time.perf_counter()
     state = chain.step(table, state, SCHEDULE.steps)
@@ -151,7 +152,7 @@ def anneal_thirty() -> tuple[int, int, float, float, float]:
     """At-risk cells, steps, best utility, seconds and the peak of memory."""
     table = latent_classes(records=300_000, variables=30, categories=4, classes=12, generator=np.random.default_rng(30))
     schedule = CoolingSchedule(THIRTY_STEPS, SCHEDULE.start, SCHEDULE.end)
-    chain = Chain(Knowledge.of(table, NOTHING, NO_ZEROS), MinWidth(2, 3), schedule)
+    chain = Chain(Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS), MinWidth(2, 3), schedule)
     begun = time.perf_counter()
     state = chain.step(table, chain.init(table, 1), THIRTY_STEPS)
     return len(table.at_risk(2)), THIRTY_STEPS, state.best.value, time.perf_counter() - begun, peak_mib()

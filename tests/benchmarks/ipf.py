@@ -21,6 +21,7 @@ from side_by_side import check, data_file, machine, medians, one_core, require, 
 
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
@@ -38,8 +39,8 @@ def main() -> None:
     release = Release.of(st.of(pair) for pair in combinations(range(len(table.schema)), 2))
     with one_core() as pinned:
         say(f"{machine()}, {pinned}; {table.schema.cells} cells, {len(release.frontier)} two-way marginals")
-        compare(table, Knowledge.of(table, release, NO_ZEROS))
-        whole(table, Knowledge.of(table, release, NO_ZEROS))
+        compare(table, Knowledge.of(table, release, NO_ZEROS, NO_FACTS))
+        whole(table, Knowledge.of(table, release, NO_ZEROS, NO_FACTS))
 
 
 def compare(table: Table, known: Knowledge) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from sdc.bounds import integer_program
+from sdc.bounds import integer_program, integer_system
+from sdc.bounds.integer_system import IntegerSystem
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
@@ -21,8 +25,8 @@ def linear_bounds(table: Table, release: Release, cell: int) -> tuple[float, flo
     for sense in (1, -1):
         solver = pywraplp.Solver.CreateSolver("GLOP")
         cells = [solver.NumVar(0, table.total, "") for _ in equations.truth]
-        for e, total in enumerate(equations.totals):
-            members = equations.members[equations.start[e] : equations.start[e + 1]]
+        for e, total in enumerate(equations.sums.low):
+            members = equations.sums.members[equations.sums.start[e] : equations.sums.start[e + 1]]
             solver.Add(sum(cells[i] for i in members) == int(total))
         solver.Minimize(sense * cells[cell])
         assert solver.Solve() == pywraplp.Solver.OPTIMAL
@@ -45,7 +49,8 @@ def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> No
     cells = table.codes[table.at_risk(2)]
     sharp = integer_program.bounds(table, knows(table, all_ways(6, 2)), cells)
     assert sharp.outer[:, 1].tolist() == [95, 95, 103]
-    monkeypatch.setattr(integer_program, "EFFORT", 1e-9)
+    monkeypatch.setattr(integer_system, "EFFORT", 1e-9)
+    integer_program.program_of.cache_clear()
     bounds = integer_program.bounds(table, knows(table, all_ways(6, 2)), cells)
     assert not bounds.exact.any()
     assert (bounds.outer[:, 1] >= sharp.outer[:, 1]).all()
@@ -59,34 +64,44 @@ def test_the_same_again() -> None:
     assert (first.inner == second.inner).all()
 
 
-def test_solutions_are_checked_in_integers() -> None:
-    equations = MarginalEquations.of(dks_2x2x2x2(), knows(dks_2x2x2x2(), all_ways(4, 2)))
-    assert integer_program.checked(equations, equations.truth) is equations.truth
+class Proposing:
+    """A solver that proposes these counts, whatever it is asked."""
+
+    def __init__(self, counts: npt.NDArray[np.int64]) -> None:
+        self.counts = iter(counts.tolist())
+
+    def value(self, variable: object) -> int:
+        return int(next(self.counts))
+
+
+@pytest.mark.parametrize(
+    ("ways", "changes"), [(2, {0: 0, 3: 2}), (0, {0: 2, 1: -1})], ids=["another sum", "below zero"]
+)
+def test_solutions_are_checked_in_integers(ways: int, changes: dict[int, int]) -> None:
+    table = dks_2x2x2x2()
+    equations = MarginalEquations.of(table, knows(table, all_ways(4, ways) if ways else Release.of([])))
+    nothing, total = np.zeros(16, np.int64), np.full(16, table.total)
+    system = IntegerSystem(nothing, total, equations.sums, equations.truth)
+    assert (system._checked(Proposing(equations.truth)) == equations.truth).all()
     wrong = equations.truth.copy()
-    wrong[[0, 3]] = [0, 2]
-    with pytest.raises(RuntimeError, match="does not agree with the released marginals"):
-        integer_program.checked(equations, wrong)
-    negative = MarginalEquations.of(dks_2x2x2x2(), knows(dks_2x2x2x2(), Release.of([])))
-    with pytest.raises(RuntimeError, match="does not agree"):
-        integer_program.checked(
-            negative, negative.truth - np.eye(16, dtype=np.int64)[1] + np.eye(16, dtype=np.int64)[0]
-        )
+    wrong[list(changes)] = list(changes.values())
+    with pytest.raises(RuntimeError, match="do not agree with what is known"):
+        system._checked(Proposing(wrong))
 
 
-def test_a_solver_that_finds_no_table_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        MarginalEquations, "of", lambda table, release, of=MarginalEquations.of: _off_by_one(of(table, release))
-    )
+def test_a_solver_that_finds_no_table_is_a_fault() -> None:
     table = czech()
-    with pytest.raises(RuntimeError, match="the solver answers INFEASIBLE though the true table is feasible"):
-        integer_program.bounds(table, knows(table, all_ways(6, 2)), table.codes[:1])
-
-
-def _off_by_one(equations: MarginalEquations) -> MarginalEquations:
-    """The true table taken for another one in one equation, as a fault."""
-    truth = equations.truth.copy()
-    truth[0] += 1 << 20
-    return MarginalEquations(truth, *equations.arrays)
+    equations = MarginalEquations.of(table, knows(table, all_ways(6, 2)))
+    low = equations.sums.low.copy()
+    low[0] += 1 << 20  # one sum taken for another, as a fault
+    system = IntegerSystem(
+        0 * equations.truth,
+        0 * equations.truth + table.total,
+        replace(equations.sums, low=low, high=np.maximum(low, equations.sums.high)),
+        equations.truth,
+    )
+    with pytest.raises(RuntimeError, match="the solver answers INFEASIBLE though there is a solution"):
+        system.farthest(0, 1)
 
 
 def test_large_tables_are_refused() -> None:

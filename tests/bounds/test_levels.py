@@ -53,7 +53,7 @@ def held(of: Case, method: str, cells: Codes) -> bool:
         return False
     bounds = cell_bounds(of.table, of.known, cells, method)
     check(of, cells, bounds)
-    explicit = method == "decomposable" and of.known.zeros_are_released
+    explicit = method == "decomposable" and of.known.is_release_alone
     assert bounds.exact.all() or not (method in EXACT or explicit), method
     return True
 
@@ -95,7 +95,7 @@ def test_cheap_bounds_agree_with_the_judge_at_any_cells(of: Case, rng: Rng) -> N
     some = of.cells[rng.permutation(len(of.cells))[: rng.integers(1, len(of.cells) + 1)]]
     bounds = cheap_bounds(CellMarginals(of.table, some), of.known)
     check(of, some, bounds)
-    assert bounds.exact.all() or of.known.decomposition is None or not of.known.zeros_are_released
+    assert bounds.exact.all() or of.known.decomposition is None or not of.known.is_release_alone
 
 
 @pytest.mark.parametrize("method", sorted(set(method_names()) - set(SOLVERS)))

@@ -23,6 +23,7 @@ from sdc.api import assess
 from sdc.build.build import Build, open_build
 from sdc.build.stages import run_all
 from sdc.build.subject import Subject
+from sdc.build.verified import verify_run
 from sdc.cli import app
 from sdc.composition.published import Published, read_published
 from sdc.config import EarlierConfig
@@ -33,7 +34,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.refusal import FILES
-from sdc.storage.ledger import new_ledger, read_ledger, record
+from sdc.storage.ledger import Ledger, new_ledger, read_ledger, record
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
 from tests.composition.test_check import Told, enumerated, marginal, part, recoded
@@ -56,6 +57,11 @@ def built(file: Path) -> Build:
     build = open_build(file)
     run_all(build, IN_PROCESS)
     return build
+
+
+def released(build: Build) -> set[tuple[str, ...]]:
+    """What was known of all records, by the names that tell it."""
+    return {tuple(st.names(element, build.table.schema)) for element in build.known.release.frontier if element}
 
 
 @pytest.fixture
@@ -152,20 +158,26 @@ def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
     assert verify(build.folder.path).verified
     nested = {"path": "table.csv", "recodes": {"C": {"column": "A", "groups": groups[0]}}, "variables": ["A", "B", "C"]}
     again = built(config(tmp_path, "again", relations[:1], table={**nested, "hierarchies": {"A": ["C", "A"]}}))
-    assert (again.before.derived, again.before.known) == ((), (("C",),))
+    assert (again.origin.hidden, released(again)) == ((), {("C",)})
 
 
 def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
-    """All but one person were published by others: to publish all tells that person."""
+    """All but five persons were published by others: to publish all tells where each of these is."""
     schema = schema_of([2, 2, 3])
-    table = dense(schema, [9, 4, 0, 8, 7, 1, 9, 9, 0, 9, 9, 0])
+    table = dense(schema, [9, 4, 1, 8, 7, 1, 9, 9, 2, 9, 9, 1])
     write(table, tmp_path)
     told = part(table, 0b011, 2, "below")
     folder_of(tmp_path, "below", [told])
     where = {"folder": "below", "where": {"C": ["0", "1"]}}
     assert built(config(tmp_path, "alone", [], release={"require": ["A*B"]}))
-    with pytest.raises(NothingReleasableError, match="by itself; nothing more can be released with it"):
+    with pytest.raises(NothingReleasableError, match=r"A\*B is not releasable"):
         built(config(tmp_path, "all", [where], release={"require": ["A*B"]}))
+    build = built(config(tmp_path, "rest", [where]))
+    (fact,) = build.known.facts
+    assert fact.label(build.table.schema) == "A*B where C = 0 or 1"
+    assert build.known.release == Release.of([])
+    assert build.found.release.frontier
+    assert verify(build.folder.path).verified
     with pytest.raises(InputError, match="is not of these records: the table has other counts of A"):
         built(config(tmp_path, "same", [{"folder": "below"}]))
     assert built(config(tmp_path, "other", [{"folder": "below", "disjoint": True}], release={"require": ["A*B"]}))
@@ -227,8 +239,7 @@ def test_no_count_is_told_by_both(drawn: tuple[Table, Told]) -> None:
         known = enumerated(table, [told, total(table)], table.schema.names)
         small = table.codes[table.at_risk(2)]
         widths = [known[tuple(table.schema.named(cell).values())] for cell in small.tolist()]
-        # of some of the records what is outside is judged as if it were known too
-        assert told[1].where or any(len(one) == 1 for one in widths)
+        assert any(len(one) == 1 for one in widths)
 
 
 def total(table: Table) -> Told:
@@ -353,15 +364,40 @@ def test_a_release_that_was_changed_is_no_entry_any_more(czech_folder: Path) -> 
         built(config(czech_folder, "second", [{"entry": 1, "where": {"A": ["no"]}}], ledger="led"))
 
 
-def test_what_is_not_in_the_ledger_is_not_published(czech_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> None:
+    """The release that was found without it has no place; another is found beside it."""
     new_ledger(czech_folder / "led")
-    file = config(czech_folder, "first", [], ledger="led")
-    build = open_build(file)
-    assert build.publications is not None  # read before another release is recorded
-    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "method": "bisection"}))
-    with pytest.raises(InputError, match=r"has 1 entries, and this release was judged together with 0, .*; run again"):
-        run_all(build, IN_PROCESS)
+    pair, other = conflict(czech_folder)
+    more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
+    file = config(czech_folder, "first", [], release={"weights": {"sub_tables": {other: 1000}}}, **more)
+    build, said = open_build(file), list[str]()
+    assert build.head == read_ledger(czech_folder / "led").head  # read before another release is recorded
+    apart = {"require": pair, "forbid": [{"of": ["B", "E"]}]}
+    between = built(config(czech_folder, "other", [], release=apart, **more))
+    run_all(build, IN_PROCESS, said.append)
+    assert any("has 1 entries, and this release was judged together with 0" in line for line in said)
     assert not build.folder.stage("release").exists()
+    again = open_build(file)
+    assert [entry.name for entry in read_ledger(czech_folder / "led").entries] == ["other", "first"]
+    assert released(again) == {tuple(st.names(t, again.table.schema)) for t in between.found.release.frontier if t}
+    assert st.parse(other, again.table.schema) not in again.found.release
+    assert verify_run(again.folder.path).verified
+
+
+def test_a_build_that_others_outrun_is_refused_in_the_end(czech_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_ledger(czech_folder / "led")
+    file, runs = config(czech_folder, "first", [], ledger="led"), list[str]()
+
+    def outrun(content: dict[str, Any], judged: Ledger) -> None:
+        runs.append(judged.head)
+        record({**content, "build": f"another {len(runs)}"}, judged)
+        record(content, judged)
+
+    monkeypatch.setattr("sdc.build.stages.record_publication", outrun)
+    with pytest.raises(InputError, match=r"has 3 entries, and this release was judged together with 2, .*; run again"):
+        built(file)
+    assert len({*runs}) == 3
+    assert not list((czech_folder / "runs").glob("*/*/release"))
 
 
 def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
@@ -376,15 +412,15 @@ def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
     new_ledger(tmp_path / "led")
     first = built(config(tmp_path, "first", [relation], table=both, release=apart, ledger="led"))
     (entry,) = read_ledger(tmp_path / "led").entries
-    assert entry.before["foreign"][0][0] == "grouped*B of other"
+    assert entry.known["foreign"][0][0] == "grouped*B of other"
     assert read_published(other)[0].table.digest not in (tmp_path / "led").read_bytes().decode("latin-1")
     shutil.rmtree(other)  # what is public does not come back with its file
     release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
     with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
         built(config(tmp_path, "second", [], table=both, release=release, ledger="led"))
     third = built(config(tmp_path, "third", [], table=both, release=apart, ledger="led"))
-    assert third.before.derived == first.before.derived
-    assert set(third.before.known) == {("A",), *first.before.known}  # and what the first published
+    assert third.origin.hidden == first.origin.hidden
+    assert released(third) == {("A",), *released(first)}  # and what the first published
     assert verify(third.folder.path).verified
 
 
@@ -399,7 +435,7 @@ def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: 
     with pytest.raises(InputError, match=told):
         built(config(tmp_path, "second", [{"entry": 1}], ledger="led"))
     second = built(config(tmp_path, "second", [{"entry": 1}, {"folder": "other"}], ledger="led"))
-    assert ("B", "C") in second.before.known
+    assert ("B", "C") in released(second)
     with pytest.raises(InputError, match=told):
         built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
     with pytest.raises(InputError, match=r"says that entry 1 is of other records than .*table\.csv, and its B\*C has"):
@@ -430,8 +466,8 @@ def test_what_is_declared_stands_in_manifest_ledger_and_on_page_one(tmp_path: Pa
         "coarse.csv: its low is A, grouped as yes",
         "others.csv: of other records, none of which is in this table",
     )
-    assert build.before.declared == words
-    assert tuple(read_ledger(tmp_path / "led").entries[0].before["declared"]) == words
+    assert build.origin.declared == words
+    assert tuple(read_ledger(tmp_path / "led").entries[0].known["declared"]) == words
     manifest = build.folder.manifest()
     told = [
         {key: one[key] for key in given if key != "folder"}
@@ -470,8 +506,8 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
 
     people(table, tmp_path / "others.csv", 36)
     found = build()
-    assert found.before.known == ()
-    assert found.before.declared == (
+    assert not released(found)
+    assert found.origin.declared == (
         "before: of other records, none of which is in this table; tested by the column pid",
     )
     assert verify(found.folder.path).verified
@@ -551,7 +587,7 @@ def broken(how: str) -> Callable[[Path], object]:
     [
         (broken("UPDATE entry SET content = replace(content, 'first', 'worst')"), "is broken at entry 1"),
         (broken("DELETE FROM entry WHERE number = 1"), "is broken at entry 2"),
-        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 3"),
+        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 4"),
         (lambda path: path.write_text("none of these"), "is no ledger, or is damaged"),
         (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
@@ -607,5 +643,6 @@ def test_the_report_says_what_was_published_before(czech_folder: Path) -> None:
     second = built(config(czech_folder, "second", [{"folder": str(first.folder.stage("release"))}]))
     page = (second.folder.stage("confidential") / "report.html").read_text()
     assert "published before" in page
-    facts = json.loads((second.folder.stage("table") / "earlier.json").read_text())
-    assert facts["derived"] == []
+    told = json.loads((second.folder.stage("table") / "known.json").read_text())
+    assert told["hidden"] == []
+    assert {*"AB"} <= {*told["release"][0]}

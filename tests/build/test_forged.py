@@ -131,7 +131,7 @@ def forge(build: Build, release: Release, evidence: Callable[..., Proof], stages
             proof = evidence(build.table, release, certificate.proof)
             for old in path.glob("differences_*.parquet"):
                 old.unlink()
-            write_certificate(replace(certificate, release=release, proof=proof), schema, path)
+            write_certificate(replace(certificate, asked=release, proof=proof), schema, path)
         if stage == "assessment":
             changed(path / "assessment.json", releasable=True, verdict="safe", min_width=[99, 99], undecided_cells=0)
         if stage == "release":

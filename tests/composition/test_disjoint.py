@@ -27,10 +27,10 @@ DISJOINT = EarlierConfig(folder="before", disjoint=True)
 def is_refused(table: Table, told: Told) -> bool:
     """Whether a build that calls a publication disjoint is refused; else nothing of it is known to that build."""
     try:
-        _, _, before = with_earlier(table, NO_ZEROS, Publications("t.csv", ((DISJOINT, (told[0],)),), None))
+        _, known, _ = with_earlier(table, NO_ZEROS, Publications("t.csv", ((DISJOINT, (told[0],)),), None))
     except InputError as error:
         return "earlier says that before is of other records than t.csv, and its" in str(error)
-    return before.known != ()
+    return bool(known.release.variables)
 
 
 def of_one_category(table: Table, v: int, code: int) -> Told:

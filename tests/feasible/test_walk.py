@@ -17,6 +17,7 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.walk import Moved, find, reached, shift, trie
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -388,7 +389,7 @@ def test_the_trie_has_the_smallest_unreleased_sets(example: tuple[Table, Knowled
 
 
 def test_moves_leave_variables_of_one_category_alone() -> None:
-    assert sets_of(*trie(Knowledge(schema_of([2, 1, 3]), 1, NOTHING, NO_ZEROS).minimal_unreleased)) == [1, 4]
+    assert sets_of(*trie(Knowledge(schema_of([2, 1, 3]), 1, NOTHING, NO_ZEROS, NO_FACTS).minimal_unreleased)) == [1, 4]
 
 
 def test_a_trie_of_no_set_is_a_root() -> None:

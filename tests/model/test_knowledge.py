@@ -14,6 +14,7 @@ from hypothesis import strategies as hs
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -49,7 +50,7 @@ def patterns(draw: hs.DrawFn, schema: Schema) -> StructuralZeros:
 @hs.composite
 def knowledge(draw: hs.DrawFn, schema: Schema = SCHEMA) -> Knowledge:
     """Any release and structural zeros of the same 7 records."""
-    return Knowledge(schema, 7, draw(releases(len(schema))), draw(patterns(schema)))
+    return Knowledge(schema, 7, draw(releases(len(schema))), draw(patterns(schema)), NO_FACTS)
 
 
 # The union
@@ -81,7 +82,7 @@ def test_union_knows_what_both_know(a: Knowledge, b: Knowledge) -> None:
 
 @given(knowledge(), knowledge())
 def test_a_release_that_goes_out_beside_is_joined(a: Knowledge, b: Knowledge) -> None:
-    assert a.plus(b.release) == a | Knowledge(SCHEMA, 7, b.release, NO_ZEROS)
+    assert a.plus(b.release) == a | Knowledge(SCHEMA, 7, b.release, NO_ZEROS, NO_FACTS)
 
 
 def other_categories() -> Schema:
@@ -92,20 +93,20 @@ def other_categories() -> Schema:
     ("other", "message"),
     [
         (
-            Knowledge(schema_of([2, 1]), 7, frontier("A"), NO_ZEROS),
+            Knowledge(schema_of([2, 1]), 7, frontier("A"), NO_ZEROS, NO_FACTS),
             r"of the variables A, B, C, D, E, the other of A, B;",
         ),
-        (Knowledge(other_categories(), 7, frontier("A"), NO_ZEROS), r"the variable 'A' has other categories"),
+        (Knowledge(other_categories(), 7, frontier("A"), NO_ZEROS, NO_FACTS), r"the variable 'A' has other categories"),
         (
-            Knowledge(SCHEMA, 8, frontier("A"), NO_ZEROS),
+            Knowledge(SCHEMA, 8, frontier("A"), NO_ZEROS, NO_FACTS),
             r"one is of 7 records, the other of 8; join releases of one table",
         ),
     ],
 )
 def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
     with pytest.raises(ReleaseError, match=message):
-        _ = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS) | other
-    assert not Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS).contains(other)
+        _ = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS) | other
+    assert not Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS, NO_FACTS).contains(other)
 
 
 # Of a table
@@ -114,9 +115,13 @@ def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
 def test_of_a_table() -> None:
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
     table = dense(schema_of([2, 2]), [1, 0, 2, 3])
-    assert Knowledge.of(table, frontier("A"), NO_ZEROS) == Knowledge(table.schema, 6, frontier("A"), NO_ZEROS)
-    assert Knowledge.of(table, frontier("A"), zeros) == Knowledge(table.schema, 6, frontier("A"), zeros)
-    assert Knowledge.of(table, frontier("A"), zeros).zeros == zeros
+    assert Knowledge.of(table, frontier("A"), NO_ZEROS, NO_FACTS) == Knowledge(
+        table.schema, 6, frontier("A"), NO_ZEROS, NO_FACTS
+    )
+    assert Knowledge.of(table, frontier("A"), zeros, NO_FACTS) == Knowledge(
+        table.schema, 6, frontier("A"), zeros, NO_FACTS
+    )
+    assert Knowledge.of(table, frontier("A"), zeros, NO_FACTS).zeros == zeros
 
 
 def test_a_release_of_another_table_is_refused() -> None:
@@ -129,11 +134,11 @@ def test_zeros_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"A = 1 and B = 1 is given as impossible, but 1 such cells have records"):
         knows(table, frontier("A"), StructuralZeros((((0, (1,)), (1, (1,))),)))
     with pytest.raises(InputError, match=r"names variable number 4; the table has 2"):
-        Knowledge(table.schema, 6, frontier("A"), StructuralZeros((((4, (1,)),),)))
+        Knowledge(table.schema, 6, frontier("A"), StructuralZeros((((4, (1,)),),)), NO_FACTS)
 
 
 def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> None:
-    known = Knowledge(SCHEMA, 7, frontier("AC", "CD"), NO_ZEROS)
+    known = Knowledge(SCHEMA, 7, frontier("AC", "CD"), NO_ZEROS, NO_FACTS)
     plain = pickle.dumps(known)
     assert known.cover.cliques
     assert known.release.sub_tables(SCHEMA) == 5
@@ -143,7 +148,7 @@ def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> Non
 
 
 def test_knowledge_of_another_table_is_refused() -> None:
-    known = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS)
+    known = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS)
     with pytest.raises(ReleaseError, match=r"is of 7 records of A, B, C, D, E, the table has 1841 of A, B, C, D, E, F"):
         known.check_is_of(czech())
 
@@ -152,13 +157,13 @@ def test_knowledge_of_another_table_is_refused() -> None:
 
 
 def test_variables_of_one_category_are_not_essential() -> None:
-    assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS).essential == frontier("A", "C")
-    assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS).essential == frontier("AC")
+    assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS, NO_FACTS).essential == frontier("A", "C")
+    assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS).essential == frontier("AC")
 
 
 def test_floating() -> None:
     for sizes, floats in (([2, 2], True), ([2, 1], False)):
-        known = Knowledge(schema_of(sizes), 7, frontier("A"), NO_ZEROS)
+        known = Knowledge(schema_of(sizes), 7, frontier("A"), NO_ZEROS, NO_FACTS)
         assert (known.is_floating(every_cell(known.schema)) == floats).all()
 
 
@@ -198,7 +203,7 @@ def test_reduced_to_the_covered_variables(known: Knowledge) -> None:
 def test_within(data: hs.DataObject, known: Knowledge, part: int, smaller: int) -> None:
     inside = known.within(part)
     assert inside == Knowledge(
-        known.schema.restrict(st.members(part)), 7, known.release.within(part), known.zeros.within(part)
+        known.schema.restrict(st.members(part)), 7, known.release.within(part), known.zeros.within(part), NO_FACTS
     )
     assert known.within(part) is inside
     assert known.within(st.full(5)) is known
@@ -214,7 +219,7 @@ def test_the_union_of_parts_is_the_part_of_the_union(a: Knowledge, b: Knowledge,
 
 def test_no_part_on_a_variable_that_is_not_there() -> None:
     with pytest.raises(ReleaseError, match="variable number 5; the table has 5"):
-        Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS).within(1 << 5)
+        Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS, NO_FACTS).within(1 << 5)
 
 
 # Graphs
@@ -284,7 +289,7 @@ def test_variables_of_one_category_fill_nothing(known: Knowledge) -> None:
 
 @given(knowledge())
 def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
-    judge = as_networkx(Knowledge(SCHEMA, 7, known.essential, NO_ZEROS))
+    judge = as_networkx(Knowledge(SCHEMA, 7, known.essential, NO_ZEROS, NO_FACTS))
     cliques = {st.of(c) for c in nx.find_cliques(judge)} - {
         1 << v for v in range(5) if not st.has(known.essential.variables, v)
     }
@@ -293,7 +298,7 @@ def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
     if known.decomposition is not None:
         assert set(known.decomposition.cliques) == set(known.essential.frontier)
         covering = Release.of(clique & known.varying for clique in known.cover.cliques)
-        assert known.zeros_are_released == (covering == known.essential)
+        assert known.is_release_alone == (covering == known.essential)
 
 
 @given(knowledge())
@@ -317,7 +322,7 @@ def test_minimal_unreleased_sets(known: Knowledge) -> None:
 def test_a_structural_zero_on_a_constant_variable_stays_whole() -> None:
     """A - C - D - A would be a four-cycle through B, which has one category: it fills nothing and is in each clique."""
     zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((1, (0,)), (2, (0,)))))
-    known = Knowledge(SCHEMA, 7, frontier("AD", "CD"), zeros)
+    known = Knowledge(SCHEMA, 7, frontier("AD", "CD"), zeros, NO_FACTS)
     assert set(known.cover.cliques) == {st.of([0, 1, 3]), st.of([1, 2, 3])}
     assert known.cover.separators == (st.of([1, 3]),)
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import combine
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release, most_parsimonious, sum_of_products
@@ -226,7 +227,7 @@ def test_the_most_parsimonious_release(schema: Schema, rng: Rng) -> None:
     subtable = closure(schema, random_subtable(rng, schema))
     release, axes = most_parsimonious(subtable, schema), [v for v in range(len(schema)) if axis_of(schema, v) == v]
     assert release == Release.of([subtable, *(closure(schema, 1 << axis) for axis in axes)])
-    known = Knowledge(schema, 5, release, NO_ZEROS)
+    known = Knowledge(schema, 5, release, NO_ZEROS, NO_FACTS)
     assert known.decomposition is not None
 
 
@@ -409,7 +410,7 @@ def test_a_release_of_levels_that_overlap_is_not_explicit() -> None:
         Variable("C", ("d", "e")),
     ]
     schema = Schema(tuple(variables))
-    known = Knowledge(schema, 9, Release.of([st.parse("low*B", schema), st.parse("mid*C", schema)]), NO_ZEROS)
+    known = Knowledge(schema, 9, Release.of([st.parse("low*B", schema), st.parse("mid*C", schema)]), NO_ZEROS, NO_FACTS)
     assert known.decomposition is None
     labels = [st.label(part, schema) for part in (*known.components.cliques, *known.components.separators)]
     assert labels == ["A", "low*B", "mid*C", "low", "mid"]

@@ -17,6 +17,7 @@ import sdc
 from sdc.api import find_release, knowledge, ordered_release, publish_release, release_of
 from sdc.feasible.differences import Differences
 from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -35,8 +36,7 @@ SPENT = Budget(0.3, 0.2)
 
 
 def certificate_of(table: Table, judgement: Judgement, min_width: int = 3) -> Certificate:
-    known = judgement.knowledge
-    return Certificate(table.digest, known.release, 2, min_width, judgement.proof, known.zeros)
+    return Certificate(table.digest, judgement.known, judgement.asked, 2, min_width, judgement.proof)
 
 
 def clear(
@@ -97,7 +97,7 @@ def test_evidence_that_is_not_feasible_clears_nothing(proven: Certificate) -> No
 
 def test_evidence_for_a_smaller_release_does_not_clear_a_larger_one(proven: Certificate) -> None:
     with pytest.raises(ReleaseError, match="not proven safe"):
-        clear(scattered(), replace(proven, release=all_ways(5, 3)), MinWidth(2, 3), Policy.REFUSE)
+        clear(scattered(), replace(proven, asked=all_ways(5, 3)), MinWidth(2, 3), Policy.REFUSE)
 
 
 def test_a_refuted_release_is_never_cleared(czech: Table) -> None:
@@ -108,9 +108,9 @@ def test_a_refuted_release_is_never_cleared(czech: Table) -> None:
 
 
 def test_what_the_policy_outer_lets_through_says_so() -> None:
-    knowledge = knows(scattered(), PAIRS)
+    known = knows(scattered(), NOTHING)
     nothing = inquiry_of(scattered()).ask(Release.of([])).bank
-    judgement = Judgement(MinWidth(2, 3), knowledge, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
+    judgement = Judgement(MinWidth(2, 3), known, PAIRS, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
     unproven = certificate_of(scattered(), judgement)
     with pytest.raises(ReleaseError, match=r"\d+ cells are undecided"):
         clear(scattered(), unproven, MinWidth(2, 3), Policy.REFUSE)
@@ -133,11 +133,20 @@ def test_evidence_of_another_table_or_criterion_is_refused_by_name(proven: Certi
 def test_evidence_that_lacks_what_is_known_is_refused(proven: Certificate) -> None:
     """What was published before, whole or in part; a cell that has records is not impossible."""
     table = scattered()
-    with pytest.raises(ReleaseError, match="certificate lacks what is known of the table; nothing is published"):
-        clear(table, proven, MinWidth(2, 3), Policy.REFUSE, knows(table, all_ways(5, 3)))
-    assert clear(table, proven, MinWidth(2, 3), Policy.REFUSE, knows(table, all_ways(5, 1))).release == PAIRS
+    part = replace(knows(table, NOTHING), facts=(Fact(0b111, ((0, (0,)),), None, "a newspaper"),))
+    for known, lacking in (
+        (knows(table, all_ways(5, 3)), r"A\*B\*C"),
+        (knows(table, all_ways(5, 1)), "A"),
+        (part, r"B\*C where A = 0 by a newspaper"),
+    ):
+        with pytest.raises(ReleaseError, match=f"certificate lacks {lacking}, which is known of the table; nothing is"):
+            clear(table, proven, MinWidth(2, 3), Policy.REFUSE, known)
+        beside = replace(proven, known=known)
+        with pytest.raises(ReleaseError, match=f"certificate adds {lacking}, which is not known of the table; noth"):
+            clear(table, beside, MinWidth(2, 3), Policy.REFUSE)
+    wrong = replace(knows(table, NOTHING), zeros=impossible(table.codes[0]))
     with pytest.raises(InputError, match="structural zeros contradict the data"):
-        clear(table, replace(proven, zeros=impossible(table.codes[0])), MinWidth(2, 3), Policy.REFUSE)
+        clear(table, replace(proven, known=wrong), MinWidth(2, 3), Policy.REFUSE, wrong)
 
 
 def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) -> None:
@@ -147,8 +156,9 @@ def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) 
     cases = (NO_ZEROS, one, "lacks", one), (one, NO_ZEROS, "adds", one), (one.join(other), one, "adds", other)
     for has, known, what, named in (*cases, (other, one, "lacks", one)):
         (zero,) = named.labels(table.schema)
-        with pytest.raises(ReleaseError, match=f"certificate {what} the structural zero {zero}; nothing is published"):
-            clear(table, replace(proven, zeros=has), MinWidth(2, 3), Policy.REFUSE, knows(table, NOTHING, known))
+        beside = replace(proven, known=knows(table, NOTHING, has))
+        with pytest.raises(ReleaseError, match=f"certificate {what} the structural zero {zero}, which is (not )?known"):
+            clear(table, beside, MinWidth(2, 3), Policy.REFUSE, knows(table, NOTHING, known))
 
 
 def impossible(cell: Iterable[int]) -> StructuralZeros:
@@ -161,9 +171,9 @@ def test_what_is_impossible_is_known_to_whoever_sees_it(czech: Table, tmp_path: 
     found = find_release(czech, NOTHING, "ordered", min_width=7)
     certificate = certificate_of(czech, found.judgement, 7)
     clear(czech, certificate, MinWidth(2, 7), Policy.REFUSE)
-    informed = replace(certificate, zeros=zeros)
+    known = knows(czech, NOTHING, zeros)
     with pytest.raises(ReleaseError, match="not proven safe"):
-        clear(czech, informed, MinWidth(2, 7), Policy.REFUSE, knows(czech, NOTHING, zeros))
+        clear(czech, replace(certificate, known=known), MinWidth(2, 7), Policy.REFUSE, known)
     fewer = find_release(czech, knowledge(czech, structural_zeros=zeros), "ordered", min_width=7)
     assert fewer.sub_tables < found.sub_tables
     publish_release(czech, fewer, tmp_path / "out", title="workers")

@@ -157,14 +157,13 @@ def test_two_levels_together_are_what_tells_both(overlapping: Table, tmp_path: P
 
 def test_the_gate_clears_what_is_proven(table: Table) -> None:
     found = find_release(table, NOTHING, "ordered", min_width=3, small_count=3)
-    criterion, known = MinWidth(3, 3), found.judgement.knowledge
-    certificate = Certificate(table.digest, known.release, 3, 3, found.proof, known.zeros)
-    before = knows(table, NOTHING)
+    criterion, before = MinWidth(3, 3), knows(table, NOTHING)
+    certificate = Certificate(table.digest, before, found.release, 3, 3, found.proof)
     cleared = clear(table, before, certificate, criterion, Policy.REFUSE)
     assert cleared.release.closed(cleared.schema) == cleared.release
     own = zip(cleared.release.frontier, found.release.frontier, strict=True)
     assert all(cleared.marginal(one) == table.marginal(other) for one, other in own)
-    everything = replace(certificate, release=Release.of([0b111]))
+    everything = replace(certificate, asked=Release.of([0b111]))
     with pytest.raises(ReleaseError, match="not proven safe"):
         clear(table, before, everything, criterion, Policy.REFUSE)
     # a hidden level is judged, and named nowhere

@@ -13,6 +13,7 @@ from hypothesis import strategies as hs
 import sdc
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
@@ -143,7 +144,9 @@ def test_hidden_levels_are_not_counted(audit: Audit) -> None:
     assert (hidden.possible, hidden.sub_tables) == (4, 2)
     assert [row.label for row in sections.frontier(hidden, {})] == ["area", "sex"]
     before = replace(hidden, known=knows(audit.table, Release.of([0b011, 0b101])), sources=("x",))
-    assert "The largest tables of that are 2. Of them 1 have other categories" in " ".join(first_page.before(before))
+    assert "Its largest tables of all records are 2. Of them 1 have other categories" in " ".join(
+        first_page.before(before)
+    )
 
 
 # What published tables show
@@ -182,7 +185,7 @@ def _impossible(schema: Schema, zeros: StructuralZeros, subtable: int) -> Callab
 def test_each_published_table_is_counted_right(case: Case, data: hs.DataObject) -> None:
     table, zeros = case.table, case.zeros
     subtable = data.draw(hs.sampled_from([t for t in closed_sets(table.schema) if t]))
-    (found,) = published(table, Knowledge.of(table, NOTHING, zeros), (subtable,), 2)
+    (found,) = published(table, Knowledge.of(table, NOTHING, zeros, NO_FACTS), (subtable,), 2)
     counts: dict[Cell, int] = {}
     for cell, count in counts_of(table).items():
         own = categories(table.schema, members(subtable), cell)

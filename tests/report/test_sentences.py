@@ -24,7 +24,7 @@ from sdc.bounds import method
 from sdc.build.build import open_build
 from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
-from sdc.storage.parquet import read_written_table, read_zeros
+from sdc.storage.parquet import read_written_table
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
 PARTS = "h1", "h2", "p", "li"
@@ -90,12 +90,11 @@ class Run:
 
     @cached_property
     def hidden(self) -> set[str]:
-        return {one["name"] for one in self.earlier["derived"]}
+        return set(self.earlier["hidden"])
 
     @cached_property
     def earlier(self) -> dict[str, Any]:
-        there = (self.folder / "table" / "earlier.json").is_file()
-        return self.document("table/earlier.json") if there else {"derived": [], "known": [], "sources": []}
+        return self.document("table/known.json")
 
     @property
     def own(self) -> Names:
@@ -136,7 +135,7 @@ class Run:
         variables = read_written_table(self.folder / "table").schema.variables
         return [
             {variables[v].name: {variables[v].categories[code] for code in codes} for v, codes in pattern}
-            for pattern in read_zeros(self.folder / "table").patterns
+            for pattern in self.earlier["structural_zeros"]
         ]
 
     @cached_property
@@ -249,7 +248,7 @@ class Run:
 
     @cached_property
     def known(self) -> list[set[str]]:
-        return [set(names) for names in self.earlier["known"]]
+        return [set(names) for names in self.earlier["release"] if names]
 
 
 def number(text: str) -> int:
@@ -277,19 +276,14 @@ def is_limited(run: Run, above: str, cells: str, share: str, threshold: str, hig
     ) and found["above"] <= limit["max_above"] * run.at_risk
 
 
-def zeros_by_origin(run: Run) -> tuple[int, int]:
-    added = sum(bool(set(pattern) & run.hidden) for pattern in run.patterns)
-    return len(run.patterns) - added, added
-
-
-def are_zeros(run: Run, total: str, rest: str) -> bool:
-    told = dict(part.split(" ", 1)[::-1] for part in rest.split(", "))
-    names = (
-        "in the config's structural zeros",
-        "by how categories published before follow from the table's",
-    )
-    expected = {name: str(n) for name, n in zip(names, zeros_by_origin(run), strict=True) if n}
-    return told == expected and number(total) == len(run.patterns)
+def is_fact(run: Run, view: str, variable: str, category: str, source: str) -> bool:
+    """Of a universe of one variable; the view has the level that tells it, which is not named."""
+    for fact in run.earlier["facts"]:
+        ((v, codes),) = fact["universe"]
+        named = [(run.names[v], run.categories[run.names[v]][code]) for code in codes]
+        if named == [(variable, category)] and fact["source"] == source:
+            return {*view.split("*"), variable} == {*fact["view"]}
+    return False
 
 
 def is_unmet(run: Run, rest: str) -> bool:
@@ -419,8 +413,7 @@ PATTERN: dict[str, Callable[..., bool]] = {
         lambda run, count, variables, width, before, zeros: (
             (number(count or "1"), number(variables), number(width))
             == (run.config["risk"]["small_count"], len(run.own), run.least)
-            and (bool(before), bool(zeros))
-            == (bool(run.earlier["sources"]), any(not set(p) & run.hidden for p in run.patterns))
+            and (bool(before), bool(zeros)) == (bool(run.earlier["sources"]), bool(run.patterns))
         )
     ),
     r"Under the law “(\w+)” at most ([\d.]+) % of these cells have a true count more probable than ([\d.]+)\.": (
@@ -465,7 +458,9 @@ PATTERN: dict[str, Callable[..., bool]] = {
     "That depends on the records, and may tell something to whoever knows how it was decided\\.": lambda run: any(
         t not in run.weighted for t in run.tables
     ),
-    rf"Knows {N} patterns? of impossible cells: (.*)\.": are_zeros,
+    rf"Knows {N} patterns? of impossible cells, which the config names\.": lambda run, n: (
+        number(n) == len(run.patterns)
+    ),
     r"Knows which category of (.*) each category of (.*) is in\.": lambda run, level, axis: (
         run.levels[level][0] == axis
     ),
@@ -475,9 +470,10 @@ PATTERN: dict[str, Callable[..., bool]] = {
     r"Rests on the config's word of what was published before, low: of the records with D = <140 alone\.": lambda run: (
         {"D": ["<140"]} in [one["where"] for one in run.config["earlier"]]
     ),
-    rf"The largest tables of that are {N}\.": lambda run, n: number(n) == len(run.known),
-    rf"Of them {N} have other categories or records than the table, and stand in the judgement as variables that are "
-    r"added to it, and are never published\.": lambda run, n: (
+    r"Beside them (.*) where (\w+) = (.*) is known, by (.*)\.": is_fact,
+    rf"Its largest tables of all records are {N}\.": lambda run, n: number(n) == len(run.known),
+    rf"Of them {N} have other categories than the table, and stand in the judgement as levels that are added to it, "
+    r"and are never published\.": lambda run, n: (
         number(n) == sum(bool(t & run.hidden) for t in run.known)
         and not any(set(one["sub_table"]) & run.hidden for one in run.resources)
     ),

@@ -16,7 +16,7 @@ from sdc.feasible.walk import shift
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import most_parsimonious
+from sdc.model.release import NOTHING, most_parsimonious
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Counts, Table
@@ -110,7 +110,7 @@ def test_verdicts_are_those_of_the_sharp_widths(of: Case, rng: Rng) -> None:
     effort = Effort(Budget(0.1, 10), depth=Depth(depth), cells_per_slice=cells_per_slice)
     rows, is_small = of.table.at_risk(criterion.small_count), bool(rng.random() < 0.3)
     with patch("sdc.risk.min_width.is_small", lambda schema: is_small):
-        judgement = criterion.judge(of.table, of.known, criterion.bank(of.table), effort)
+        judgement = criterion.judge(of.table, of.known, NOTHING, criterion.bank(of.table), effort)
     smallest = int(np.diff(of.sharp_at(of.table.codes[rows]), axis=1).min(initial=of.table.total))
     low, high = judgement.margin
     assert low <= smallest <= high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, product
 
 import numpy as np
@@ -16,11 +16,13 @@ from sdc.api import suppress as suppress_in
 from sdc.bounds.enumeration import feasible_tables
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
 from sdc.rules.suppression import Dense, Flags, suppress
+from tests import judge
 from tests.judge import TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.strategies import dense, knows, schema_of, small_tables
 
@@ -148,7 +150,7 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A sub-table of a small table, what is to be protected, and what is known: structural zeros, maybe a release."""
+    """A sub-table of a small table, what is to be protected, and what is known: structural zeros, maybe more."""
 
     table: Table
     known: Knowledge
@@ -173,13 +175,14 @@ class Case:
         return np.asarray(tables.reshape(-1, *self.sizes).sum(axis=out))
 
     def agreeing(self, withheld: Flags) -> Dense:
-        """All tables with the zeros, the sub-table's margins and public cells, and the release."""
+        """All tables with the zeros, the sub-table's margins and public cells, the release and the other facts."""
         counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
         facts = [*impossible(map(tuple, zeros))]
         for known in [*st.children(self.subtable, self.table.schema), *self.known.release.frontier]:
             facts += exact(counts, st.members(known))
         cells = exact(counts, st.members(self.subtable))
         facts += [cell for cell, hidden in zip(cells, withheld.reshape(-1), strict=True) if not hidden]
+        facts += [one for fact in self.known.facts for one in told(counts, fact)]
         return agreeing(self.sizes, facts, 300_000)
 
     def suppress(self) -> Flags:
@@ -190,6 +193,34 @@ class Case:
         ).withheld
         assert self.of(~self.is_impossible)[0][found].all()
         return found
+
+
+def told(counts: Dense, fact: Fact) -> Iterator[judge.Fact]:
+    """Of each marginal cell that the fact is of the interval that it tells."""
+    axes = st.members(fact.view)
+    between = [] if fact.between is None else fact.between.cells.tolist()
+    for one in exact(counts, axes):
+        own = dict(zip(axes, (cell := [next(iter(one.cells))[axis] for axis in axes]), strict=True))
+        if cell in between:
+            row = between.index(cell)
+            yield replace(one, low=int(fact.between.low[row]), high=int(fact.between.high[row]))
+        elif all(own[v] in codes for v, codes in fact.universe):
+            yield one
+
+
+def some_fact(rng: np.random.Generator, table: Table) -> Fact:
+    """Of a marginal all cells or those with some category of one variable; of half of them the count within 2."""
+    view = int(rng.integers(1, st.full(len(table.schema)) + 1))
+    v = int(rng.choice(st.members(view)))
+    size = table.schema.sizes[v]
+    universe = ((v, tuple(rng.permutation(size)[: rng.integers(1, size)].tolist())),) if rng.random() < 0.7 else ()
+    axes = st.members(view)
+    cells = np.array(every_cell([table.schema.sizes[w] for w in axes]), np.uint16)
+    cells = cells[np.isin(cells[:, axes.index(v)], universe[0][1] if universe else range(size))]
+    cells = cells[rng.random(len(cells)) < 0.5]
+    counts = table.marginal(view).count_at(cells)
+    low, high = np.maximum(counts - rng.integers(0, 3, len(cells)), 0), counts + rng.integers(0, 3, len(cells))
+    return Fact(view, universe, Between(cells, low, high), f"table {view}")
 
 
 def cases(rng: np.random.Generator, *, beside: bool) -> Iterator[Case]:
@@ -209,7 +240,8 @@ def cases(rng: np.random.Generator, *, beside: bool) -> Iterator[Case]:
         if not ((counts > 0) & (counts <= small)).any() or (beside and (subtable in release or release == NOTHING)):
             continue
         table = Table.of(schema_of(sizes), cells, counts)
-        case = Case(table, knows(table, release, zeros), subtable, small, width)
+        facts = [some_fact(rng, table) for _ in range(rng.integers(3) if beside else 0)]
+        case = Case(table, Knowledge.of(table, release, zeros, facts), subtable, small, width)
         try:
             case.agreeing(np.ones(case.of(counts)[0].shape, np.bool_))
         except TooManyTablesError:
@@ -239,7 +271,7 @@ def test_whoever_knows_the_zeros_and_the_margins_pins_no_small_count(night: list
     assert min(protected, refused) > 20
 
 
-def test_beside_a_release_the_margins_and_zeros_pin_no_count_of_the_table(night: list[int]) -> None:
+def test_beside_what_is_public_the_margins_and_zeros_pin_no_count_of_the_table(night: list[int]) -> None:
     protected = 0
     for case in islice(cases(np.random.default_rng([2, *night]), beside=True), 200):
         try:

@@ -27,7 +27,7 @@ from sdc.search.wishes import Wishes
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
 from tests.judge import TooManyTablesError, exact, ranges
-from tests.strategies import CZECH_CSV, dense_counts, inquiry_of, scattered, schema_of
+from tests.strategies import CZECH_CSV, dense_counts, inquiry_of, knows, scattered, schema_of
 
 AT_SIX = [(31, True, 64), (46, True, 26), (54, True, 14), (58, True, 9), (60, True, 9), (61, False, 5)]
 AT_NINE = [(30, True, 68), (45, True, 30), (53, True, 17), (57, True, 9), (59, True, 9), (60, True, 9)]
@@ -131,7 +131,8 @@ def test_the_same_bytes_whatever_the_workers(two_workers: Executor, tmp_path: Pa
         folder = tmp_path / str(len(written))
         folder.mkdir()
         write_search(found, table.schema, folder)
-        write_certificate(Certificate(table.digest, found.release, 2, 3, found.proof), table.schema, folder)
+        certificate = Certificate(table.digest, knows(table, NOTHING), found.release, 2, 3, found.proof)
+        write_certificate(certificate, table.schema, folder)
         written.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert written[0] == written[1]
     assert {step["answer"] for step in json.loads(written[0]["search.json"])["steps"]} > {True}

@@ -248,11 +248,11 @@ class TypedCriterion(MinWidth):
 
     refused: frozenset[int] = frozenset()
 
-    def judge(self, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> Judgement:
-        safe = not any(r in knowledge.release for r in self.refused)
+    def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
+        safe = not any(r in known.plus(asked).release for r in self.refused)
         verdict = Verdict.SAFE if safe else Verdict.UNSAFE
         answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
-        return Judgement(self, knowledge, answer, bank)
+        return Judgement(self, known, asked, answer, bank)
 
 
 @given(some.frozensets(some.integers(1, 63), max_size=8))

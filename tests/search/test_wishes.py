@@ -75,7 +75,7 @@ def judged(table: Table, refused: list[set[int]], release: Release) -> Judgement
     verdict = Verdict.SAFE if safe else Verdict.UNSAFE
     criterion = MinWidth(2, 1)
     answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
-    return Judgement(criterion, knows(table, release), answer, criterion.bank(table))
+    return Judgement(criterion, knows(table, NOTHING), release, answer, criterion.bank(table))
 
 
 sub_tables = some.lists(
@@ -216,6 +216,6 @@ def test_required_first_is_as_safe_as_ever(min_width: int, seed: int) -> None:
     found = api.find_release(table, NOTHING, "ordered", min_width=min_width, require=required, best_subset=True)
     assume(found.required is not None)
     answer = MinWidth(2, min_width).judge(
-        table, knows(table, found.release), MinWidth(2, min_width).bank(table), Effort()
+        table, knows(table, NOTHING), found.release, MinWidth(2, min_width).bank(table), Effort()
     )
     assert answer.verdict is Verdict.SAFE

@@ -26,6 +26,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.audit import Standard, audit, check_chain
 from sdc.server.history import FIRST, Entry, History, HistoryError
+from sdc.storage.known import write_known
 from sdc.storage.parquet import write_table
 from tests import judge
 from tests.conftest import CZECH_CSV, CZECH_YAML
@@ -479,6 +480,7 @@ def test_the_command_takes_a_folder_a_file_and_a_table(
         assert len(document.pop("head")) == 64
         assert (status, document) == (0, {**expected, "criterion": criterion, "verified": verified})
     write_table(czech, folder / "table")
+    write_known(knows(czech, NOTHING), folder / "table")
     status, out, _ = told(capsys, monkeypatch, "audit", folder)
     assert (status, "not judged    whether every R(t) satisfies a criterion; give the server's config" in out) == (
         0,
@@ -491,8 +493,10 @@ def test_the_command_takes_a_folder_a_file_and_a_table(
         assert "decisions     1, of which 1 released something\n" in out
         assert "criterion     small_count 2, min_width 6, of the options\n" in out
         assert "verified      every R(t) satisfies the criterion\n" in out
-    write_table(czech.marginal(0b111110), folder / "other")
-    write_table(czech, folder / "informed", zeros=EMPTY_CELL)
+    fewer = czech.marginal(0b111110)
+    for name, table, zeros in ("other", fewer, NO_ZEROS), ("informed", czech, EMPTY_CELL):
+        write_table(table, folder / name)
+        write_known(knows(table, NOTHING, zeros), folder / name)
     for other, of in ("other", "the history is of the table"), ("informed", "the history is of other structural zeros"):
         status, _, err = told(capsys, monkeypatch, "audit", folder, "--table", folder / other, *options)
         assert (status, of in err) == (1, True)
@@ -507,6 +511,7 @@ def test_the_command_names_what_fails(
 ) -> None:
     writer.release("A*B*C*D*E*F")
     write_table(czech, Path(sqlite_url).parent / "table")
+    write_known(knows(czech, NOTHING), Path(sqlite_url).parent / "table")
     options = ["--small-count", "2", "--min-width", "6"]
     status, out, err = told(capsys, monkeypatch, "audit", Path(sqlite_url).parent, "--json", *options)
     assert status == 1

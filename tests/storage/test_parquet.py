@@ -13,21 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sdc.feasible.differences import Differences
-from sdc.feasible.proof import ComponentProof, Proof
 from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import (
     open_memory_form,
     open_parts,
     place_of,
     read_columns,
     read_written_table,
-    read_zeros,
     table_columns,
     write_columns,
     write_csv,
@@ -35,9 +30,7 @@ from sdc.storage.parquet import (
     write_table,
 )
 from sdc.storage.whole_file import replacing
-from sdc.verify.proof import EvidenceFolder
 from tests.folders import contents
-from tests.strategies import frontier
 
 
 def random_table(variables: int, categories: int, records: int) -> Table:
@@ -61,13 +54,6 @@ def table() -> Table:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "table"
-
-
-def empty_cells(table: Table) -> StructuralZeros:
-    """Each of the table's cells without records, all variables named."""
-    cells = np.array(list(np.ndindex(*table.schema.sizes)), np.uint16)
-    free = cells[table.count_at(cells) == 0].tolist()
-    return StructuralZeros(tuple(tuple((v, (c,)) for v, c in enumerate(cell)) for cell in free))
 
 
 # The stored form
@@ -119,40 +105,6 @@ def test_same_table_same_bytes(table: Table, tmp_path: Path) -> None:
         write_memory_form(table, tmp_path / f"{name} mapped")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert contents(tmp_path / "one mapped") == contents(tmp_path / "two mapped")
-
-
-def test_structural_zeros_are_kept(table: Table, folder: Path) -> None:
-    zeros = empty_cells(table)
-    assert len(zeros.patterns) > 5
-    for written in (zeros, NO_ZEROS):
-        write_table(table, folder, zeros=written, parts=2)
-        assert read_written_table(folder) == table
-        assert read_zeros(folder) == written
-    assert b"structural" not in (folder / "schema.json").read_bytes()
-
-
-def test_structural_zeros_that_were_changed_are_not_those_of_the_certificate(table: Table, tmp_path: Path) -> None:
-    zeros, proof = empty_cells(table), Proof((ComponentProof(0b111, None, Differences.none(3)),), ())
-    for place in ("table", "assessment"):
-        (tmp_path / place).mkdir()
-    write_table(table, tmp_path / "table", zeros=zeros)
-    write_certificate(
-        Certificate(table.digest, frontier("A"), 2, 3, proof, zeros), table.schema, tmp_path / "assessment"
-    )
-    assert read_certificate(tmp_path / "assessment", table.schema).zeros == zeros
-    claims_in(tmp_path)
-    recorded = json.loads((tmp_path / "table" / "schema.json").read_text())
-    recorded["structural_zeros"].pop()
-    (tmp_path / "table" / "schema.json").write_text(json.dumps(recorded))
-    with pytest.raises(ValueError, match="it is of other structural zeros"):
-        claims_in(tmp_path)
-
-
-def claims_in(folder: Path) -> None:
-    """Reads the table, and what its certificate says of it."""
-    evidence = EvidenceFolder(folder)
-    evidence.read_table(2)
-    evidence.claims()
 
 
 def test_writing_again_leaves_nothing_of_the_older_table(table: Table, folder: Path) -> None:
@@ -245,7 +197,7 @@ def _schema(**changes: object) -> Damage:
         (lambda folder: (folder / "schema.json").unlink(), "has no schema.json: the table is not there or not whole"),
         (lambda folder: (folder / "schema.json").write_text("{"), "schema.json cannot be read"),
         (lambda folder: (folder / "schema.json").write_text("[]"), "schema.json cannot be read"),
-        (_schema(format=2), "schema.json has the format 2, this version reads 1"),
+        (_schema(format=1), "schema.json has the format 1, this version reads 2; run the build again"),
         (_schema(parts=None), "schema.json lacks parts; write the table again"),
         (
             _schema(parts=[{"name": "part-00000.parquet", "cells": 1 << 60, "total": 1}]),

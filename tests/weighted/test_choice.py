@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+
 import hypothesis.strategies as hs
 import numpy as np
 import numpy.typing as npt
@@ -10,18 +14,26 @@ from hypothesis import given, settings
 from scipy.optimize import linprog
 
 from sdc.bounds.enumeration import feasible_tables
+from sdc.bounds.method import cell_bounds, method_called
 from sdc.executor import IN_PROCESS
+from sdc.feasible.differences import Differences
+from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
-from sdc.model.errors import InputError
-from sdc.model.release import Release
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-from sdc.model.weights import UNIT, WeightRanges, Weights, rounded
-from sdc.risk.criterion import Effort
+from sdc.model.weights import UNIT, RoundedTotals, WeightRanges, Weights, rounded
+from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.weighted.choice import WeightedRelease, choose, is_kept
-from sdc.weighted.pairs import Pairs, WeightedKnowledge
+from sdc.server.judge import Judge
+from sdc.weighted.choice import choose, is_kept
+from sdc.weighted.pairs import Pairs, WeightedCertificate
 from tests.strategies import dense_counts, every_cell, knows
 
 SIZES = (2, 2, 3)
@@ -51,32 +63,37 @@ def samples(draw: hs.DrawFn) -> tuple[Table, Weights]:
     return weighted(records.astype(np.uint16), weights)
 
 
-def chosen(table: Table, weights: Weights, release: Release, base: int, programs: int = 10_000) -> WeightedRelease:
+def chosen(table: Table, weights: Weights, release: Release, base: int, programs: int = 10_000) -> WeightedCertificate:
     known, criterion = knows(table, release), MinWidth(2, 1)
-    proof = criterion.judge(table, known, criterion.bank(table), Effort()).proof
+    proof = Inquiry(table, known, criterion).ask(NOTHING).proof
     return choose(table, weights, known, criterion, proof, base * UNIT, IN_PROCESS, programs)
 
 
-def is_shown(table: Table, weights: Weights, counts: npt.NDArray[np.int64], known: WeightedKnowledge) -> bool:
+def with_totals(known: Knowledge, of: tuple[SubTable, ...], base: int) -> Knowledge:
+    """Where these totals are out too, rounded to so many millionths."""
+    return replace(known, totals=RoundedTotals(of, base))
+
+
+def is_shown(table: Table, weights: Weights, counts: npt.NDArray[np.int64], known: Knowledge) -> bool:
     """Whether some totals of the cells, with these (cells,) counts, show what the truth shows."""
-    low, high = known.ranges.at(CELLS)
+    low, high = WeightRanges.of(table, weights).at(CELLS)
     bounds = [(n * lo, n * hi) if n else (0, 0) for n, lo, hi in zip(counts, low, high, strict=True)]
     if any(lo > hi for lo, hi in bounds):
         return False
     own, rows, sides = np.zeros(len(CELLS)), list[npt.NDArray[np.float64]](), list[float]()
     own[table.schema.keys.pack(table.codes)] = weights.totals
-    for subtable in known.totals:
+    for subtable in known.totals.of:
         kept = list(st.members(subtable))
         for cell in np.unique(CELLS[:, kept], axis=0):
             inside = (CELLS[:, kept] == cell).all(axis=1).astype(np.float64)
-            least = rounded(np.array([int(own @ inside)]), known.base)[0] - known.base / 2
+            least = rounded(np.array([int(own @ inside)]), known.totals.base)[0] - known.totals.base / 2
             rows += [inside, -inside]
-            sides += [(least + known.base) / UNIT, -least / UNIT]
+            sides += [(least + known.totals.base) / UNIT, -least / UNIT]
     found = linprog(np.zeros(len(CELLS)), np.array(rows), sides, bounds=np.array(bounds) / UNIT)
     return bool(found.status == 0)
 
 
-def widths(table: Table, weights: Weights, known: WeightedKnowledge) -> npt.NDArray[np.int64]:
+def widths(table: Table, weights: Weights, known: Knowledge) -> npt.NDArray[np.int64]:
     """(at-risk cells,) by enumeration, with a program for each feasible table."""
     tables = [t.reshape(-1) for t in feasible_tables(table, known.counts)]
     shown = np.array([t for t in tables if is_shown(table, weights, t, known)])
@@ -91,7 +108,7 @@ def widths(table: Table, weights: Weights, known: WeightedKnowledge) -> npt.NDAr
 def test_what_goes_out_narrows_no_cell(sample: tuple[Table, Weights], release: Release, base: int) -> None:
     table, weights = sample
     found = chosen(table, weights, release, base)
-    known = WeightedKnowledge(knows(table, release), WeightRanges.of(table, weights), found.totals, base * UNIT)
+    known = with_totals(knows(table, release), found.totals, base * UNIT)
     assert found.pairs.feasible(table, weights, known).all()
     if found.totals:
         assert is_kept(table, MinWidth(2, 1), found.pairs)
@@ -104,10 +121,9 @@ def test_weights_of_a_category_tell_counts() -> None:
     table, weights = weighted(records, [10 if a == 0 else 1000 for a, _, _ in records.tolist()])
     release = Release.of([0b101, 0b110])
     assert 0b110 in chosen(table, weights, release, 1).withheld
-    ranges = WeightRanges.of(table, weights)
-    known = WeightedKnowledge(knows(table, release), ranges, (0b110,), UNIT)
-    assert widths(table, weights, known).max() == 0
-    assert widths(table, weights, WeightedKnowledge(known.counts, ranges, (0b101,), UNIT)).min() == 4
+    known = knows(table, release)
+    assert widths(table, weights, with_totals(known, (0b110,), UNIT)).max() == 0
+    assert widths(table, weights, with_totals(known, (0b101,), UNIT)).min() == 4
     # rounded to more than all of them weigh, nothing is told
     assert chosen(table, weights, release, 100_000).withheld == ()
 
@@ -140,12 +156,12 @@ def test_forged_pairs_are_refused() -> None:
     records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
     table, weights = weighted(records, [10 + k for k in range(len(records))])
     release = RELEASES[2]
-    known = WeightedKnowledge(knows(table, release), WeightRanges.of(table, weights), (0b001, 0b010), 50 * UNIT)
+    known = with_totals(knows(table, release), (0b001, 0b010), 50 * UNIT)
     cells = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 0], [1, 0, 0]], np.uint16)
     changes, own = np.array([-1, -1, 1, 1]), weights.totals[table.schema.keys.matching(table.codes, cells)]
 
     def is_feasible(shifts: npt.NDArray[np.int64], of: Codes = cells, by: npt.NDArray[np.int64] = changes) -> bool:
-        pairs = Pairs(np.array([0, len(of)]), of, by, shifts)
+        pairs = Pairs(Differences(np.array([0, len(of)]), of, by), shifts)
         return bool(pairs.feasible(table, weights, known)[0])
 
     good = np.array([-20, -20, 20, 20]) * UNIT
@@ -159,6 +175,53 @@ def test_forged_pairs_are_refused() -> None:
     assert not is_feasible(good, by=np.array([-1, -1, 1, 2]))  # counts that are no feasible table
     beyond = np.array([[2, 0, 0]], np.uint16)
     assert not is_feasible(np.zeros(1, np.int64), beyond, np.zeros(1, np.int64))
+    known = replace(known, facts=(Fact(0b011, ((0, (1,)),), None, "a table of a = 1"),))
+    assert not is_feasible(good)  # another count of a = 1 and b = 1
+
+
+def test_totals_go_out_beside_other_facts() -> None:
+    """Of a = 1 the counts by b are public: every pair leaves these."""
+    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
+    table, weights = weighted(records, [10 + k for k in range(len(records))])
+    known = Knowledge.of(table, RELEASES[2], NO_ZEROS, [Fact(0b011, ((0, (1,)),), None, "a table of a = 1")])
+    found = choose(table, weights, known, MinWidth(2, 1), Proof((), ()), 10 * UNIT, IN_PROCESS, 10_000)
+    assert set(found.totals) == {0, *RELEASES[2].frontier}
+    shown = with_totals(known, found.totals, 10 * UNIT)
+    assert found.pairs.feasible(table, weights, shown).all()
+    assert widths(table, weights, shown).min() >= 1
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [
+        lambda table, known: Inquiry(table, known, MinWidth(2, 1)),
+        lambda table, known: Judge(table, known, MinWidth(2, 1)),
+        lambda table, known: cell_bounds(table, known, table.codes),
+        lambda table, known: method_called("shuttle")(table, known, table.codes),
+        lambda _, known: known.components,
+        lambda _, known: known.cover,
+        lambda _, known: known.within(0b011),
+        lambda _, known: known | known.counts,
+    ],
+)
+def test_who_judges_counts_alone_refuses_totals(judged: Callable[[Table, Knowledge], object]) -> None:
+    table, _ = weighted(CELLS, list(range(1, len(CELLS) + 1)))
+    known = with_totals(knows(table, RELEASES[1]), (0b001, 0b011), UNIT)
+    with pytest.raises(ReleaseError, match="2 tables of totals of weights are known, and counts alone are judged here"):
+        judged(table, known)
+    judged(table, known.counts)
+
+
+def test_what_is_known_of_totals_travels_and_is_checked() -> None:
+    table, _ = weighted(CELLS, list(range(1, len(CELLS) + 1)))
+    known = with_totals(knows(table, RELEASES[0]), (0, 0b001), UNIT)
+    assert pickle.loads(pickle.dumps(known)) == known
+    assert known.contains(known.counts)
+    assert not known.counts.contains(known)
+    with pytest.raises(ReleaseError, match=r"totals of weights are listed of b\*c, whose counts are not released"):
+        with_totals(known, (0b110,), UNIT)
+    with pytest.raises(InputError, match="rounded to 0 millionths"):
+        with_totals(known, (0b001,), 0)
 
 
 @given(hs.lists(hs.integers(0, 1 << 50), min_size=1), hs.integers(1, 1 << 40))
@@ -173,4 +236,4 @@ def test_the_release_is_judged_safe_first() -> None:
     records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
     table, criterion = Table.of(SCHEMA, records), MinWidth(2, 1)
     known = knows(table, RELEASES[2])
-    assert criterion.judge(table, known, criterion.bank(table), Effort()).verdict is Verdict.SAFE
+    assert Inquiry(table, known, criterion).ask(NOTHING).verdict is Verdict.SAFE

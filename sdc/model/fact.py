@@ -1,0 +1,231 @@
+"""Facts: counts of cells of one marginal that are public, each as it is or between two numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table, freeze
+
+MOST_QUOTED, MOST_NAMED = 100, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """Counts that are known less well than as they are.
+
+    cells      (n, axes of the view) codes, each cell once
+    low, high  (n,) int64 between which its count lies, both possible
+    """
+
+    cells: Codes
+    low: Counts
+    high: Counts
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", np.maximum(self.low, 0))
+        freeze(self, "cells", "low", "high")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fact:
+    """What is public of some cells of a marginal: all those of a universe, and of no other.
+
+    view      the sub-table, closed; its cells are the fact's
+    universe  as a pattern of a structural zero has it: cells with one of the codes of each variable, which the view
+              has; all cells where it names none
+    between   cells of the universe whose counts are not told exactly; None where all are
+    source    what says so, for people: two facts that say the same are equal
+
+    A fact holds no count that is told exactly: that is the table's. A marginal that is public whole and exactly is no
+    fact, it belongs to a `Release`; a structural zero is a fact of a table whose counts there are 0, kept by itself
+    as `StructuralZeros`.
+    """
+
+    view: SubTable
+    universe: Pattern = ()
+    between: Between | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        # in one order, as patterns of structural zeros are
+        object.__setattr__(self, "universe", StructuralZeros((self.universe,)).patterns[0] if self.universe else ())
+        if self.between is not None and not len(self.between.cells):
+            object.__setattr__(self, "between", None)
+
+    @cached_property
+    def identity(self) -> tuple[SubTable, Pattern, str]:
+        """What it says, whoever says so."""
+        sha = hashlib.sha256()
+        if self.between is not None:
+            for array in (self.between.cells.astype("<u2"), self.between.low, self.between.high):
+                sha.update(np.ascontiguousarray(array).data)
+        return self.view, self.universe, "" if self.between is None else sha.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fact) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __lt__(self, other: Fact) -> bool:
+        return self.identity < other.identity
+
+    def __repr__(self) -> str:
+        """Without a count: what is printed may be logged."""
+        return f"Fact(view={self.view}, universe={self.universe}, source={self.source!r})"
+
+    def __reduce__(self) -> tuple[type[Fact], tuple[SubTable, Pattern, Between | None, str]]:
+        return Fact, (self.view, self.universe, self.between, self.source)
+
+    def told(self, schema: Schema) -> SubTable:
+        """The variables that its cells are told apart by."""
+        return schema.telling(self.view)
+
+    def label(self, schema: Schema) -> str:
+        """By names: `age*sex where region = north or south`."""
+        # of a variable with one code that alone is told
+        kept = schema.telling(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
+        where = " and ".join(_named(schema, v, codes) for v, codes in self.universe)
+        return st.label(kept, schema) + (f" where {where}" if where else "")
+
+    # Against a schema and a table
+
+    def check(self, schema: Schema) -> None:
+        """InputError, by its source, where it does not fit the schema, or says of a cell what no count can be."""
+        if self.view >> len(schema) or schema.closed(self.view) != self.view:
+            raise InputError(f"{self.source}: its view is no sub-table of {', '.join(schema.names)}; give one that is")
+        for v, codes in self.universe:
+            name = schema.names[v] if 0 <= v < len(schema) else f"variable {v}"
+            if not self.view >> max(v, 0) & 1:
+                raise InputError(f"{self.source}: its universe names {name}, which its view has not; add it there")
+            if not codes or codes[0] < 0 or codes[-1] >= schema.sizes[v]:
+                raise InputError(
+                    f"{self.source}: its universe names the codes {list(codes)} of {name}, which has 0 to "
+                    f"{schema.sizes[v] - 1}; name some of these"
+                )
+        if self.between is not None:
+            self._check_between(self.between, schema)
+
+    def _check_between(self, between: Between, schema: Schema) -> None:
+        inside = schema.restrict(st.members(self.view))
+        fits = between.cells.ndim == 2 and between.cells.shape[1] == len(inside.axes)
+        if not fits or (between.cells >= np.array(inside.keys.sizes)).any():
+            raise InputError(f"{self.source}: it names cells that {self.label(schema)} has not; name its own")
+        if len(inside.keys.distinct(between.cells)[0]) < len(between.cells):
+            raise InputError(f"{self.source}: it names a cell of {self.label(schema)} twice; name each once")
+        if not _matches(self.within(self.view).universe, between.cells, inside).all():
+            raise InputError(f"{self.source}: it names cells that are not of {self.label(schema)}; leave them out")
+        empty = np.flatnonzero((between.low > between.high) | (between.high < 0))
+        if len(empty):
+            listed = [
+                f"{inside.written(between.cells[row])}: {between.low[row]} to {between.high[row]}"
+                for row in empty[:MOST_QUOTED]
+            ]
+            raise InputError(
+                f"{self.source}: of {len(empty)} cells of {self.label(schema)} the interval is empty; give a lowest "
+                "count that is not above the largest",
+                "\n".join(listed),
+            )
+
+    def check_true(self, table: Table) -> None:
+        """InputError, by its source, where the table has a count that it excludes."""
+        if self.between is None:
+            return
+        inside = table.schema.restrict(st.members(self.view))
+        counts = table.marginal(self.view).count_at(self.between.cells)
+        wrong = np.flatnonzero((counts < self.between.low) | (counts > self.between.high))
+        if len(wrong):
+            raise InputError(
+                f"{self.source} is not of these records: {len(wrong)} cells of {self.label(table.schema)} have other "
+                "counts in the table; take what was published of them",
+                "\n".join(
+                    f"{inside.written(self.between.cells[row])}: {self.between.low[row]} to {self.between.high[row]}, "
+                    f"the table has {counts[row]}"
+                    for row in wrong[:MOST_QUOTED]
+                ),
+            )
+
+    def contradicts(self, other: Fact, schema: Schema) -> bool:
+        """Whether no count of some cell of the same view lies between the numbers of both."""
+        if self.view != other.view or self.between is None or other.between is None:
+            return False
+        place = schema.restrict(st.members(self.view)).keys.matching(self.between.cells, other.between.cells)
+        own, others = place[place >= 0], np.flatnonzero(place >= 0)
+        low = np.maximum(self.between.low[own], other.between.low[others])
+        return bool((low > np.minimum(self.between.high[own], other.between.high[others])).any())
+
+    # What it says of cells
+
+    def holds(self, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
+        """(n,) whether it says anything of the marginal cells of cells with (n, axes) codes."""
+        return _matches(self.universe, cells, schema)
+
+    def room(self, cells: Codes, table: Table) -> tuple[Counts, Counts]:
+        """(n,) by how much the counts of the marginal cells of (n, axes) cells that it holds may change, from and to.
+
+        The table has the cells' true counts.
+        """
+        low, high = np.zeros((2, len(cells)), np.int64)
+        if self.between is not None:
+            schema = table.schema
+            space = schema.space(st.members(schema.telling(self.view)))
+            place = space.matching(self.between.cells, schema.marginal_cells(cells, self.view))
+            hit = place >= 0
+            counts = table.marginal_at(self.view, cells[hit])
+            low[hit], high[hit] = self.between.low[place[hit]] - counts, self.between.high[place[hit]] - counts
+        return low, high
+
+    def outside(self, cells: Codes, schema: Schema) -> npt.NDArray[np.int64]:
+        """(n,) a variable of the universe that has no code of it in each of (n, axes) cells; -1 where it holds them."""
+        found = np.full(len(cells), -1)
+        for v, codes in reversed(self.universe):
+            found[~np.isin(schema.groups(v), codes)[cells[:, schema.column_of[v]]]] = v
+        return found
+
+    # In other schemas
+
+    def within(self, subtable: SubTable) -> Fact:
+        """The same of the marginal table of a sub-table that has its view, variables numbered as there."""
+        place = {v: new for new, v in enumerate(st.members(subtable))}
+        universe = tuple((place[v], codes) for v, codes in self.universe)
+        return replace(self, view=st.within(self.view, subtable), universe=universe)
+
+    def of_levels(self, schema: Schema) -> Fact:
+        """The same of a schema's levels taken as variables of their own."""
+        if self.between is None:
+            return self
+        inside = schema.restrict(st.members(self.view))
+        return replace(self, between=replace(self.between, cells=inside.columns(self.between.cells)))
+
+
+NO_FACTS: tuple[Fact, ...] = ()
+
+
+def withheld(view: SubTable, cells: Codes, total: int, source: str) -> Fact:
+    """A marginal all of whose cells are told but these, (n, axes of the view), of which nothing is."""
+    none = np.zeros(len(cells), np.int64)
+    return Fact(view, (), Between(cells, none, none + total), source)
+
+
+def _named(schema: Schema, variable: int, codes: tuple[int, ...]) -> str:
+    """Codes of a variable by the categories of its axis that have them."""
+    axis = schema.variables[schema.axis_of[variable]]
+    own = [axis.categories[at] for at in np.flatnonzero(np.isin(schema.groups(variable), codes)).tolist()]
+    more = f" or {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
+    return f"{axis.name} = {' or '.join(own[:MOST_NAMED])}{more}"
+
+
+def _matches(universe: Pattern, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
+    if not universe:
+        return np.ones(len(cells), np.bool_)
+    return StructuralZeros((universe,)).contains(cells, schema)

@@ -1,0 +1,211 @@
+"""Small tables with facts of every kind, for Hypothesis, and their judge: every table that agrees with all of them.
+
+The judge reads of a fact its view, universe and interval as they are given, and groups and counts as `tests.levels`
+does; it asks nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from hypothesis import note
+from hypothesis import strategies as hs
+
+from sdc.model.fact import Between, Fact, withheld
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
+from sdc.model.table import Counts, Table
+from tests import judge, levels
+from tests.judge import Cell, TooManyTablesError
+from tests.levels import (
+    Case,
+    Rng,
+    categories,
+    closure,
+    counts_of,
+    generators,
+    marginal,
+    matches,
+    members,
+    random_release,
+    random_schema,
+    random_subtable,
+    random_table,
+    random_zeros,
+    sizes_of,
+)
+
+MOST_RECORDS, MOST_LISTED = 8, 5_000
+KINDS = ("whole", "universe", "withheld", "nearest", "controlled", "few", "interval", "mixture")
+Ends = dict[Cell, tuple[int, int]]
+
+# The judge
+
+
+def finest(schema: Schema, view: int) -> tuple[int, ...]:
+    """Of each axis that a closed view has the variable with the most groups, which tells the others."""
+    axes = sorted({levels.axis_of(schema, v) for v in members(view)})
+    own = ([v for v in members(view) if levels.axis_of(schema, v) == axis] for axis in axes)
+    return tuple(sorted(max(some, key=lambda v: len(schema.variables[v].categories)) for some in own))
+
+
+def view_cells(schema: Schema, view: int) -> dict[Cell, list[Cell]]:
+    """The cells of each cell of a view, by the codes that facts name it by."""
+    return {categories(schema, finest(schema, view), inside[0]): inside for inside in marginal(schema, view).values()}
+
+
+def sums_of(fact: Fact, table: Table) -> Iterator[judge.Fact]:
+    """What a fact tells of a table with these counts: of each of its cells the sum, or between what that lies."""
+    schema, counts, ends = table.schema, counts_of(table), Ends()
+    if fact.between is not None:
+        told = zip(fact.between.cells.tolist(), fact.between.low.tolist(), fact.between.high.tolist(), strict=True)
+        ends = {tuple(cell): (low, high) for cell, low, high in told}
+    for cell, inside in view_cells(schema, fact.view).items():
+        if matches(schema, fact.universe, inside[0]):
+            count = sum(counts[one] for one in inside)
+            yield judge.Fact(frozenset(inside), *ends.get(cell, (count, count)))
+
+
+def agreeing(
+    table: Table, subtables: Iterable[int], zeros: StructuralZeros, facts: Iterable[Fact], most: int = MOST_LISTED
+) -> Counts:
+    """(tables, cells) all tables that agree; TooManyTablesError where they are more than `most`."""
+    told = chain(levels.facts(table, subtables, zeros), *(sums_of(fact, table) for fact in facts))
+    return judge.agreeing(sizes_of(table.schema), told, most).astype(np.int64)
+
+
+# Random cases
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactCase(Case):
+    """A table, what is public of it with facts, and all tables that agree with that."""
+
+    facts: tuple[Fact, ...]
+
+    @staticmethod
+    def of(
+        table: Table, subtables: Sequence[int], zeros: StructuralZeros, facts: Sequence[Fact], most: int = MOST_LISTED
+    ) -> FactCase:
+        """With the tables listed; TooManyTablesError where they are more than `most`."""
+        tables = agreeing(table, subtables, zeros, facts, most)
+        return FactCase(table, tuple(subtables), zeros, tables, tuple(facts))
+
+    def __repr__(self) -> str:
+        told = [(fact.label(self.schema), list(sums_of(fact, self.table)), fact.source) for fact in self.facts]
+        return f"{super().__repr__()} and {told}"
+
+    @cached_property
+    def known(self) -> Knowledge:
+        return Knowledge.of(self.table, Release.of(self.subtables), self.zeros, self.facts)
+
+    @property
+    def told(self) -> Iterator[judge.Fact]:
+        return chain(super().told, *(sums_of(fact, self.table) for fact in self.facts))
+
+
+def fact_of(schema: Schema, view: int, universe: Pattern = (), ends: Ends | None = None, source: str = "it") -> Fact:
+    """A fact of these cells of a view, by their codes; `ends` None tells all exactly."""
+    if ends is None:
+        return Fact(view, universe, None, source)
+    cells = np.array(list(ends), np.uint16).reshape(len(ends), len(finest(schema, view)))
+    low, high = np.array(list(ends.values()), np.int64).reshape(-1, 2).T
+    return Fact(view, universe, Between(cells, low, high), source)
+
+
+def nearest(count: int, base: int) -> tuple[int, int]:
+    """Between what a count lies that is rounded to the nearest multiple of an odd base."""
+    printed = base * ((count + base // 2) // base)
+    return printed - base // 2, printed + base // 2
+
+
+def controlled(count: int, base: int, *, up: bool) -> tuple[int, int]:
+    """The same of a count that is rounded to either multiple next to it, and stays where it is one."""
+    printed = base * (-(-count // base) if up else count // base)
+    return printed - base + 1, printed + base - 1
+
+
+def random_fact(rng: Rng, table: Table, kind: str, source: str) -> Fact:
+    """A fact of one of the kinds that is so of the table."""
+    schema, counts = table.schema, counts_of(table)
+    # what a level tells is mostly told without its axis, and seldom everything
+    view = closure(schema, random_subtable(rng, schema)) or closure(schema, 1 << int(rng.integers(len(schema))))
+    universe = _random_universe(rng, schema, view) if kind in ("universe", "mixture") else ()
+    held = {cell: inside for cell, inside in view_cells(schema, view).items() if matches(schema, universe, inside[0])}
+    sums = {cell: sum(counts[one] for one in inside) for cell, inside in held.items()}
+    if kind == "mixture":
+        kind = str(rng.choice(["nearest", "controlled", "few", "interval"]))
+    if kind in ("whole", "universe"):
+        return fact_of(schema, view, universe, None if rng.random() < 0.9 else {}, source)
+    if kind == "withheld":
+        hidden = np.array([cell for cell in sums if rng.random() < 0.5], np.uint16)
+        return withheld(view, hidden.reshape(-1, len(finest(schema, view))), table.total, source)
+    base, ends = int(rng.choice([3, 5])), Ends()
+    for cell, count in sums.items():
+        if kind == "nearest":
+            ends[cell] = nearest(count, base)
+        elif kind == "controlled":
+            ends[cell] = controlled(count, base, up=bool(rng.random() < 0.5))
+        elif kind == "few" and count < 5:
+            ends[cell] = int(count > 0), 4
+        elif kind == "interval" and rng.random() < 0.6:
+            ends[cell] = count - int(rng.integers(0, 3)), count + int(rng.integers(0, 3))
+    if rng.random() < 0.5:
+        ends = {cell: (max(0, low), high) for cell, (low, high) in ends.items()}
+    return fact_of(schema, view, universe, ends, source)
+
+
+def _random_universe(rng: Rng, schema: Schema, view: int) -> Pattern:
+    """Some categories of one or two variables that the view has."""
+    named = rng.permutation(members(view))[: rng.integers(1, 3)].tolist()
+    sizes = [len(schema.variables[v].categories) for v in named]
+    codes = [rng.permutation(size)[: rng.integers(1, max(2, size))].tolist() for size in sizes]
+    pattern = tuple((v, tuple(some)) for v, some in zip(named, codes, strict=True))
+    return () if all(len(some) == size for some, size in zip(codes, sizes, strict=True)) else pattern
+
+
+def random_facts(rng: Rng, table: Table, most: int = 4) -> list[Fact]:
+    """One to four facts of any kinds."""
+    kinds = rng.choice(KINDS, rng.integers(1, most + 1)).tolist()
+    return [random_fact(rng, table, kind, f"{kind} {place}") for place, kind in enumerate(kinds)]
+
+
+def random_fact_case(rng: Rng) -> FactCase:
+    """A table with what is public of it, mostly in part; of fewer records where that leaves too many tables."""
+    schema = random_schema(rng, chains=bool(rng.random() < 0.3), most_cells=int(rng.choice([12, 24, 60])))
+    public = random_release(rng, schema)
+    # much that is public whole leaves nothing to facts
+    public = public[: rng.integers(0, 3)] if rng.random() < 0.6 else public
+    table = random_table(rng, schema, MOST_RECORDS)
+    zeros = random_zeros(rng, table) if rng.random() < 0.3 else NO_ZEROS
+    while True:
+        try:
+            return FactCase.of(table, public, zeros, random_facts(rng, table))
+        except TooManyTablesError:
+            kept = rng.random(table.total) < 0.7
+            table = Table.of(schema, np.repeat(table.codes, table.counts, axis=0)[kept])
+
+
+@hs.composite
+def fact_cases(draw: hs.DrawFn) -> FactCase:
+    of = random_fact_case(draw(generators()))
+    note(repr(of))
+    return of
+
+
+def nearly(rng: Rng, of: FactCase, number: int = 12) -> Counts:
+    """(number, cells) tables that agree with all but one fact, and perhaps with that too."""
+    without = int(rng.integers(len(of.facts)))
+    others = [fact for place, fact in enumerate(of.facts) if place != without]
+    try:
+        tables = agreeing(of.table, of.subtables, of.zeros, others)
+    except TooManyTablesError:
+        tables = of.tables
+    found: Counts = rng.choice(tables, number)
+    return found
