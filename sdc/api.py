@@ -32,7 +32,7 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
-from sdc.search.capabilities import BEFORE, FORBID, LIMIT, REQUIRE, ZEROS, require_together, require_used
+from sdc.search.capabilities import BEFORE, FORBID, LIMIT, METHODS, REQUIRE, ZEROS, require_together, require_used
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
@@ -415,14 +415,15 @@ def risk_utility_curve(
     least = MinWidth(small_counts[0], min(min_widths))
     settings = _settings(table, least, effort, annealing, weights=weights)
     known = known_of(table, public)
-    require_together("curve", *_before(known))
+    for method in {*methods} & {*METHODS}:
+        require_together("curve", method, *_before(known))
     search = release_search(table, known, settings, settings.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
 
 
 def _before(known: Knowledge) -> tuple[str, ...]:
     """What was published before, as a capability."""
-    return BEFORE[:1] if known.release.variables else ()
+    return BEFORE[:1] if known.release.variables or known.facts else ()
 
 
 def _settings(

@@ -24,9 +24,9 @@ Out = Annotated[
 OutCsv = Annotated[Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file, .csv.")]
 OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv",)
 ALONE = "it is in no ledger, and was judged beside nothing: beside other tables of these records it may tell more"
-BESIDE = (
-    "it is in no ledger, and was judged beside the release of this run; what is released later is not judged together "
-    "with it"
+BESIDE, BEFORE = (
+    f"it is in no ledger, and was judged beside {what}; what is released later is not judged together with it"
+    for what in ("the release of this run", "what the config says was published before")
 )
 CHOICE = "which cells were chosen tells more to whoever chooses alike from tables that agree; that is not judged"
 SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
@@ -63,7 +63,7 @@ def round_command(
                 "base": base,
                 "margins": margins,
                 "cells": rounded.cells(table),
-                **_judged(False),
+                **_judged(ALONE),
                 "confidential": {"moved": rounded.moved},
             }
         )
@@ -96,10 +96,12 @@ def suppress(
 
     _require_new(out, OF_ROWS)
     about = _subject(subject, variables, structural_zeros, "suppress")
-    beside, table = about.released is not None, _marginal(about, sub_table)
+    table, is_run = _marginal(about, sub_table), about.released is not None
+    is_before = about.known.facts or about.known.release.variables
+    beside = BESIDE if is_run else BEFORE if is_before else ALONE
     found = api.suppress(
         about.table,
-        about.public(None) if beside else about.known,
+        about.public(None) if is_run else about.known,
         sub_table,
         small_count=about.small_count(small_count),
         min_width=about.min_width(min_width),
@@ -126,7 +128,7 @@ def suppress(
         return
     print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
     print(f"public with it, and judged so: {', '.join(margins)}, what these add up to, and structural zeros")
-    print(f"{BESIDE if beside else ALONE}\n{CHOICE}")
+    print(f"{beside}\n{CHOICE}")
     fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
     print(f"confidential  {fewer}; do not publish this")
 
@@ -190,7 +192,7 @@ def magnitude(
     used = zip(found[0].variables, *(one.levels for one in found), strict=True)
     levels = {name: next((level for level in own if level != ALL), ALL) for name, *own in used}
     if as_json:
-        print_json({"value": value, "by": by, "levels": levels, "cells": rows, **_judged(False, SUMS)})
+        print_json({"value": value, "by": by, "levels": levels, "cells": rows, **_judged(ALONE, SUMS)})
         return
     print(f"every cell passes; {', '.join(f'{name} as {level}' for name, level in levels.items())}")
     for row in rows:
@@ -207,10 +209,9 @@ def _names(table: Table) -> list[str]:
     return st.names(st.full(len(table.schema)), table.schema)
 
 
-def _judged(beside: bool, *notes: str) -> dict[str, Any]:
+def _judged(beside: str, *notes: str) -> dict[str, Any]:
     """What a document says of it."""
-    note = "; ".join([BESIDE if beside else ALONE, *notes])
-    return {"in_ledger": False, "judged_beside_release": beside, "note": note}
+    return {"in_ledger": False, "judged_beside_release": beside == BESIDE, "note": "; ".join([beside, *notes])}
 
 
 def _dominance(text: str) -> tuple[int, str]:

@@ -29,7 +29,16 @@ from sdc.model.schema import MAX_CATEGORIES, is_plain
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.table import MAX_TOTAL
 from sdc.run_format import TOTAL
-from sdc.search.capabilities import CAPABILITIES, METHODS, SETTINGS_OF, refusals, require_together, unused
+from sdc.search.capabilities import (
+    BEFORE,
+    CAPABILITIES,
+    METHODS,
+    SETTINGS_OF,
+    refusal,
+    refusals,
+    require_together,
+    unused,
+)
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 FILES = {"path", "structural_zeros"}
@@ -1190,6 +1199,16 @@ class BuildConfig(Section):
         given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
         if said := unused(self.release.method, given, () if self.curve is None else self.curve.methods):
             raise ValueError(said)
+        return self
+
+    @model_validator(mode="after")
+    def _curves_know_what_was_published(self) -> BuildConfig:
+        if self.curve is None:
+            return self
+        methods = (*self.curve.methods, *(["decomposable"] if self.curve.max_above else []))
+        before = [name for name in BEFORE if getattr(self, name)]
+        if said := [why for method in methods for name in before if (why := refusal(method, name)) is not None]:
+            raise ValueError(f"curve: {'; '.join(dict.fromkeys(said))}")
         return self
 
     @property

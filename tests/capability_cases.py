@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import lgamma
@@ -26,7 +26,7 @@ from sdc.build.sweep import ALONE, sweep_facts
 from sdc.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, InputError, SdcError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
 from sdc.search import capabilities as table
 from sdc.server.prepare import folder_of, prepare
 from sdc.server.serve import open_service
@@ -91,7 +91,10 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         for section, value in ASKED[name].items():
             joined = isinstance(value, dict) and isinstance(found.get(section), dict)
             found = found | {section: found[section] | value if joined else value}
-    searches = {"bisection", *(["decomposable"] if "curve" in asked else [])}
+    if "curve" in asked and {*table.BEFORE} & {*asked}:
+        # of these alone it is asked what they find beside what was published before
+        found = found | {"curve": found["curve"] | {"methods": ["ordered", "best"]}}
+    searches = {"bisection", *found.get("curve", {"methods": ()}).get("methods", ["decomposable"])}
     if "bisection" in asked:
         kept = {
             key: value for key, value in found["release"].items() if {*table.SETTINGS_OF.get(key, searches)} & searches
@@ -161,6 +164,11 @@ class Case:
         """The same for sub-tables by names."""
         facts = (fact for names in released for fact in exact(self.counts, map(NAMES.index, names)))
         return self.tables([*facts])
+
+    def narrow(self, facts: Sequence[Fact]) -> bool:
+        """Whether some small cell has not the width for whoever has these and all that is known."""
+        found = self.tables(facts)[:, self.at_risk]
+        return bool((found.max(axis=0) - found.min(axis=0) < WIDTH).any())
 
     def require_safe(self, released: Sequence[Sequence[str]]) -> None:
         """Every small cell keeps the width for whoever has all that is public, and a doubtful truth where asked."""
@@ -464,7 +472,14 @@ def _judge_suppress(case: Case) -> None:
     words = "suppress", _file(case), "d*c"
     if _is_forbidden(case, *words):
         return
-    status, told = sdc(*words)
+    margins = [*exact(case.counts, (1,)), *exact(case.counts, (2,))]
+    try:
+        status, told = sdc(*words)
+    except NotReleasableError:
+        # beside what was published before its margins alone tell too much
+        assert "earlier" in case.asked
+        assert case.narrow(margins)
+        return
     truth, rows = case.counts.sum(axis=0), told["cells"]
     own = [(VARIABLES["d"].index(one["d"]), VARIABLES["c"].index(one["c"])) for one in rows]
     shown = [
@@ -477,6 +492,9 @@ def _judge_suppress(case: Case) -> None:
     small = np.flatnonzero((truth > 0) & (truth <= SMALL))
     assert status == 0
     assert (tables.max(axis=0) - tables.min(axis=0))[small].min(initial=WIDTH) >= WIDTH
+    if "earlier" in case.asked:
+        of_all = [replace(fact, cells=frozenset((a, *cell) for a in range(2) for cell in fact.cells)) for fact in shown]
+        assert not case.narrow([*margins, *of_all])
 
 
 def _judge_check(case: Case) -> None:

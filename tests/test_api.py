@@ -131,11 +131,16 @@ def test_levels_of_one_variable_are_known_from_a_hierarchy() -> None:
 def test_a_search_goes_on_from_what_is_public(czech: Table) -> None:
     found = sdc.ordered_release(czech, ["A*B*C*F"], min_width=6)
     assert found.release.contains(Release.of([0b100111]))
-    for verb in (sdc.decomposable_release, sdc.simulatable_release, sdc.best_release):
-        with pytest.raises(ConfigError, match="judged by the ordered search and by bisection alone; choose one"):
+    for verb in (sdc.decomposable_release, sdc.simulatable_release):
+        with pytest.raises(ConfigError, match="not sought beside what was published before; choose ordered"):
             verb(czech, ["A*B*C*F"], min_width=6)
-    with pytest.raises(ConfigError, match="not judged together with what was published before"):
+    best = sdc.best_release(czech, ["A*B*C*F"], min_width=6)
+    assert (best.release, best.graph) == (found.release, None)
+    assert "decomposable ones are not sought beside what was published before" in best.reason
+    with pytest.raises(ConfigError, match="not sought beside what was published before"):
         sdc.risk_utility_curve(czech, ["A*B*C*F"], min_widths=[6])
+    (point,) = sdc.risk_utility_curve(czech, ["A*B*C*F"], min_widths=[6], methods=["ordered"])
+    assert point.sub_tables == found.release.sub_tables(czech.schema)
 
 
 def test_knowledge_of_another_table_is_refused(czech: Table) -> None:

@@ -201,7 +201,7 @@ def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> No
     for method, known, given, name in (
         ("simulatable", informed, None, table.ZEROS),
         ("best", nothing, limit, table.LIMIT),
-        ("best", before, None, "earlier"),
+        ("decomposable", before, None, "earlier"),
     ):
         with pytest.raises(ConfigError) as refused:
             product_of_python.find_release(read, known, method, min_width=WIDTH, posterior_limit=given)

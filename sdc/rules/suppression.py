@@ -6,7 +6,7 @@ Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class Suppressed:
 
     withheld  flags of the table's shape
     bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest, all
-              margins and the structural zeros; beside a release also the cells that were withheld for it
+              margins and the structural zeros
     weight    the records in withheld cells
     optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
               proven the best. Confidential, as it helps to rule out tables
@@ -68,14 +68,12 @@ def suppress(
     min_width: int,
     *,
     zeros: Flags | None = None,
-    also: Flags | None = None,
     solves: int = SOLVES,
 ) -> Suppressed:
     """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
 
     counts  integers of any shape; its margins with one variable summed out stay public, and so all others
     zeros   flags of its shape: cells that everybody knows to be 0; none of them is withheld, for it protects nothing
-    also    flags of its shape: cells that must be withheld and keep the width too
 
     By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
     narrow bounds, one of the cells that are public then must be withheld too ([DKS] section 5; Fischetti and Salazar
@@ -83,21 +81,14 @@ def suppress(
     below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
     withholding all leaves a cell too narrow.
     """
-    counts = checked(counts, MOST_CELLS)
-    if min_width < 1 or small_count < 1:
-        raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
-    known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
-    if counts[known].any():
-        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
-    sensitive = ((counts > 0) & (counts <= small_count)) | (False if also is None else also)
-    intruder = _Intruder(counts, sensitive, known, min_width)
-    narrow = intruder.narrow(np.ones(counts.size, np.bool_))
+    intruder = _intruder(counts, small_count, min_width, zeros)
+    narrow = intruder.narrow(np.ones(len(intruder.flat), np.bool_))
     if narrow:
         raise NotReleasableError(
             f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are withheld: its margins"
-            f"{' and the structural zeros' if known.any() else ''} tell them; merge categories"
+            f"{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
         )
-    weights, cuts = counts.reshape(-1) + 1, list[npt.NDArray[np.int64]]()
+    weights, cuts = intruder.flat + 1, list[npt.NDArray[np.int64]]()
     needs = _never_alone(intruder)
     while intruder.solves < solves:
         withheld = _cheapest(weights, intruder, needs, cuts)
@@ -108,48 +99,63 @@ def suppress(
     return intruder.suppressed(_greedy(intruder), optimal=False)
 
 
+def _intruder(counts: Dense, small_count: int, min_width: int, zeros: Flags | None) -> _Intruder:
+    """Who must not tell the small counts; errors as `suppress`, of what is given."""
+    counts = checked(counts, MOST_CELLS)
+    if min_width < 1 or small_count < 1:
+        raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
+    known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
+    if counts[known].any():
+        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
+    return _Intruder(counts, (counts > 0) & (counts <= small_count), known, min_width)
+
+
 def suppress_beside(
     table: Table, known: Knowledge, subtable: SubTable, criterion: MinWidth, effort: Effort
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
     As `suppress`, and then every at-risk cell of the whole table is judged for whoever knows that, the margins of the
-    sub-table and the cells that stay. Where one is not proven to keep its width, the cell of the sub-table that it is
-    in is withheld as well, and so on; all within one budget.
+    sub-table and the cells that stay. Where one is not proven to keep its width all cells are withheld, and those that
+    may be are shown again, as many at once as may be, within one budget.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
     the margins tell too much beside what is known whatever is withheld.
     """
-    schema, name = table.schema, st.label(subtable, table.schema)
+    name = st.label(subtable, table.schema)
     if subtable in known.release:
         raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
-    counts = checked(table.marginal(subtable).dense, MOST_CELLS)
-    zeros = known.zeros.excluded(subtable, schema)
-    inquiry = Inquiry(table, known.plus(Release.of(st.margins(subtable, schema))), criterion, effort=effort)
+    counts = table.marginal(subtable).dense
+    zeros = known.zeros.excluded(subtable, table.schema)
+    margins = Release.of(st.margins(subtable, table.schema))
+    inquiry = Inquiry(table, known.plus(margins), criterion, effort=effort)
     public = inquiry.known
-    if (verdict := inquiry.ask(NOTHING).assessment.verdict) is not Verdict.SAFE:
+
+    def verdict(known: Knowledge) -> Verdict:
+        inquiry.known = known
+        return inquiry.ask(NOTHING).verdict
+
+    # where no cell is shown nothing is told but the margins
+    if (answer := verdict(public)) is not Verdict.SAFE:
         raise NotReleasableError(
             f"{name} cannot be published beside the release, whatever is withheld: with its margins the verdict is "
-            f"{verdict.name.lower()}; release less, or publish coarser categories"
+            f"{answer.name.lower()}; release less, or publish coarser categories"
         )
-    also = np.zeros(counts.shape, np.bool_)
-    while True:
-        found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros, also=also)
-        inquiry = replace(inquiry, known=_beside(table, public, subtable, found.withheld))
-        judged = inquiry.ask(NOTHING).assessment
-        if judged.verdict is Verdict.SAFE:
-            return replace(found, optimal=found.optimal and not also.any())
-        more = np.zeros_like(also)
-        cells = np.array([witness.cell for witness in judged.witnesses], np.int64)
-        more[tuple(schema.marginal_cells(cells, subtable).T)] = True
-        more &= ~found.withheld
-        if not more.any():
-            raise NotReleasableError(
-                f"{name} cannot be published beside the release by withholding cells: with "
-                f"{int(found.withheld.sum())} of {counts.size} withheld the verdict is "
-                f"{judged.verdict.name.lower()}; release less, or publish coarser categories"
-            )
-        also |= more
+    found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros)
+    if verdict(_beside(table, public, subtable, found.withheld)) is Verdict.SAFE:
+        return found
+    intruder = _intruder(counts, criterion.small_count, criterion.min_width, zeros)
+    hidden, waiting = intruder.unknown.copy(), [np.flatnonzero(~found.withheld.reshape(-1) & intruder.unknown)]
+    while waiting and inquiry.spent < effort.budget.steps:
+        block = waiting.pop()
+        trial = hidden.copy()
+        trial[block] = False
+        shown = _beside(table, public, subtable, trial.reshape(counts.shape))
+        if not intruder.narrow(trial) and verdict(shown) is Verdict.SAFE:
+            hidden = trial
+        elif len(block) > 1:
+            waiting += np.array_split(block, 2)
+    return intruder.suppressed(hidden, optimal=False)
 
 
 def _beside(table: Table, public: Knowledge, subtable: SubTable, hidden: Flags) -> Knowledge:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
-from sdc.model.release import Release
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.inquiry import Inquiry
@@ -171,8 +172,13 @@ class ReleaseSearch:
         )
 
     def can_anneal(self) -> bool:
-        """Whether the smallest decomposable release with all variables may be public; every other contains it."""
+        """Whether the smallest decomposable release with all variables may be public; every other contains it.
+
+        Not beside what was published before: chains ask what a graph tells by itself.
+        """
         inquiry = self._inquiry()
+        if _is_beside(inquiry.known):
+            return False
         wishes = self.decomposable.wishes
         smallest = smallest_graph(inquiry.known, wishes)
         cliques = map(self._schema.closed, smallest.cliques)
@@ -249,7 +255,14 @@ def _better(ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) 
     return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason)
 
 
+def _is_beside(known: Knowledge) -> bool:
+    """Whether anything but the total and structural zeros is public already."""
+    return bool(known.facts) or known.release != NOTHING
+
+
 def _alone(ordered: FoundRelease, wished: bool) -> str:
+    if _is_beside(ordered.judgement.known):
+        return "The ordered release stands alone: decomposable ones are not sought beside what was published before."
     has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
     has += " and what is wished" if wished else ""
     return (

@@ -129,14 +129,14 @@ CAPABILITIES = {one.name: one for one in _listed()}
 WORKS: dict[str, tuple[str, ...]] = {
     "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "bisection": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    "best": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "best": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
     "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
-    "earlier": ("ledger", *WISHES, OUTER, SHARP, *FILES, "posterior"),
-    "ledger": (*WISHES, OUTER, SHARP, *FILES, "posterior"),
+    "earlier": ("ledger", *WISHES, OUTER, SHARP, *FILES, "curve", "posterior"),
+    "ledger": (*WISHES, OUTER, SHARP, *FILES, "curve", "posterior"),
     REQUIRE: (FORBID, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     FORBID: (LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
@@ -166,7 +166,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "publish": (*IMPOSSIBLE, *WISHES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
-    "suppress": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "suppress": (*IMPOSSIBLE, "earlier", *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
@@ -183,19 +183,20 @@ _DRAWN = "a draw may have records where everybody knows that there are none; lea
 
 REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
-        ("best", "decomposable", "simulatable"),
+        ("decomposable", "simulatable"),
         BEFORE,
-        "what was published before is judged by the ordered search and by bisection alone; choose one of them",
+        "decomposable releases are not sought beside what was published before; choose ordered, bisection or best",
     ),
-    (("curve", "remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
+    (("remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
     (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
     (("redesign",), BEFORE, _ALONE),
     (
-        ("suppress", "round"),
+        ("round",),
         BEFORE,
         "it is not judged together with what was published before, and enters no ledger; give the table alone, or "
         "leave earlier and ledger out",
     ),
+    (("suppress",), ("ledger",), "it enters no ledger; name what was published under earlier, and leave ledger out"),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (
         BEFORE,
