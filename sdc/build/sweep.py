@@ -12,6 +12,7 @@ from sdc.build.describe import Say
 from sdc.build.stages import SWEEP
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.release import Release
 from sdc.storage.parquet import open_parts, place_of
 
 NARROWEST = 10
@@ -47,6 +48,7 @@ def sweep_facts(build: Build) -> dict[str, Any]:
         "run_folder": str(build.folder.path),
         "records": table.total,
         "variables": len(table.schema),
+        "all_sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "cells": len(table),
         "small_count": small_count,
         "at_risk_cells": _at_risk_cells(folder, small_count),
@@ -67,7 +69,7 @@ def sweep_lines(facts: dict[str, Any]) -> Sequence[str]:
     return [
         f"table         {facts['records']:,} records of {facts['variables']} variables in {facts['cells']:,} cells, "
         f"{facts['at_risk_cells']:,} of them at risk: at most {facts['small_count']} records",
-        f"sub-tables    {facts['sub_tables']:,} of 2^{facts['variables']} listed{listed}; {facts['visited']:,} visited",
+        f"sub-tables    {facts['sub_tables']:,} of {facts['all_sub_tables']:,} listed{listed}; {facts['visited']:,} visited",
         *([] if facts["reaching"] is None else [reaching]),
         f"narrowest     {'critical_width  sub_table' if named else 'none is listed'}",
         *(f"              {width:14,}  {name}" for name, width in named),

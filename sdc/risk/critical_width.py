@@ -136,16 +136,17 @@ def critical_widths(
     Without an at-risk cell every width is the number of records. InputError where all sub-tables of more than 26
     variables would have to be listed, or where the smallest partition needs more memory.
     """
-    variables = len(table.schema)
-    at_risk_rows(table, small_count)  # refuses a small count that is none
-    if floor <= 0 and variables > MAX_LISTED_VARIABLES:
+    variables, asked = len(table.schema), max(floor, 0)
+    floor = asked if len(at_risk_rows(table, small_count)) else 0
+    if floor == 0 and variables > MAX_LISTED_VARIABLES:
+        why = "give a floor, and only sub-tables that reach it are visited"
         raise InputError(
             f"{variables} variables have 2^{variables} sub-tables, at most 2^{MAX_LISTED_VARIABLES} are listed; "
-            "give a floor, and only sub-tables that reach it are visited"
+            + ("no cell is at risk, so that all reach the floor: raise the small count" if asked else why)
         )
     # results are listed in one order, so that they are the same however the plan cuts the work
     plan, cells = sweep_plan(table, floor=floor, memory=memory), table if parts is None else parts
-    if floor <= 0:
+    if floor == 0:
         found, widths = _all(cells, small_count, plan, executor)
         visited = len(found)
     else:
@@ -156,7 +157,8 @@ def critical_widths(
     # signed before it is negated: minus a uint8 wraps
     widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
     order = np.lexsort([found, -np.bitwise_count(told).astype(np.int64), -widths])
-    return CriticalWidths(found[order], widths[order], max(floor, 0), visited).named_by(table.schema)
+    order = order[widths[order] >= asked]
+    return CriticalWidths(found[order], widths[order], asked, visited).named_by(table.schema)
 
 
 def _closed(told: BitSets, schema: Schema) -> BitSets:

@@ -49,7 +49,7 @@ def test_what_a_sweep_tells(config: Config) -> None:
     assert [one["critical_width"] for one in facts["narrowest"]] == [0, 3, 5, 6, 9, 10, 10, 10, 12, 12]
     assert list(sweep_lines(facts)) == [
         "table         1,841 records of 6 variables in 63 cells, 3 of them at risk: at most 2 records",
-        "sub-tables    64 of 2^6 listed; 64 visited",
+        "sub-tables    64 of 64 listed; 64 visited",
         "min width     61 of them reach the 6 that min_width asks for",
         "narrowest     critical_width  sub_table",
         "                           0  A*B*C*D*E*F",
@@ -62,7 +62,7 @@ def test_what_a_sweep_tells(config: Config) -> None:
 def test_what_is_below_a_floor_is_not_spoken_of(config: Config) -> None:
     facts = sweep_facts(swept(config(widths={"floor": 100}))[0])
     lines = sweep_lines(facts)
-    assert "sub-tables    29 of 2^6 listed, those of critical width 100 or more; 45 visited" in lines
+    assert "sub-tables    29 of 64 listed, those of critical width 100 or more; 45 visited" in lines
     assert facts["reaching"] is None
     assert not any("min width" in line for line in lines)
 

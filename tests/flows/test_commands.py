@@ -63,7 +63,7 @@ def test_a_sweep_from_a_shell_is_that_of_its_module(
     config = write_config(tmp_path, execution={"cluster": "in-process"})
     told = CliRunner().invoke(app, ["sweep", config])
     assert told.exit_code == 0
-    assert "sub-tables    64 of 2^6 listed; 64 visited\nmin width     61 of them reach" in told.stdout
+    assert "sub-tables    64 of 64 listed; 64 visited\nmin width     61 of them reach" in told.stdout
     assert status_of("width_sweep", config, monkeypatch=monkeypatch) == 0
     by_module = json.loads(capsys.readouterr().out)
     by_shell = json.loads(CliRunner().invoke(app, ["sweep", config, "--json"]).stdout)

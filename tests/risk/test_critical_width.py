@@ -26,7 +26,7 @@ from sdc.risk.partitions import renumbered
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
 from sdc.storage.parquet import open_parts, place_of, write_table
 from tests.profiles import scaled
-from tests.strategies import knows
+from tests.strategies import dense, knows, schema_of
 
 
 def by_definition(table: Table, small_count: int) -> dict[int, int]:
@@ -91,6 +91,15 @@ def test_a_floor_lists_exactly_what_reaches_it(table: Table, floor: int) -> None
     everything, cut = critical_widths(table), critical_widths(table, floor=floor)
     assert as_dict(cut) == {t: w for t, w in as_dict(everything).items() if w >= floor}
     assert cut.sub_tables.tolist() == [t for t in everything.sub_tables.tolist() if t in as_dict(cut)]
+
+
+@pytest.mark.parametrize(("floor", "listed"), [(0, 8), (5, 8), (72, 8), (73, 0)])
+def test_without_a_cell_at_risk_all_widths_are_the_total(floor: int, listed: int) -> None:
+    found = critical_widths(dense(schema_of([2, 2, 2]), [9] * 8), floor=floor)
+    assert (len(found), set(found.widths.tolist())) == (listed, {72} if listed else set())
+    wide = Table.of(schema_of([2] * 27), np.zeros((1, 27), np.uint16), np.array([9]))
+    with pytest.raises(InputError, match="no cell is at risk, so that all reach the floor: raise the small count"):
+        critical_widths(wide, floor=5)
 
 
 @given(tables())
