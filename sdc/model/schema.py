@@ -231,10 +231,6 @@ class Schema:
         # what was added may overlap: a refinement of refinements
         return kept if kept == subtable else self.closed(kept)
 
-    def is_closed(self, subtable: int) -> bool:
-        """Whether it has all that it tells."""
-        return self.closed(subtable) == subtable
-
     def telling(self, subtable: int) -> int:
         """Without the levels that another variable of it tells: what it is named by."""
         told, rest = 0, subtable

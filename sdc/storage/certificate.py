@@ -168,11 +168,11 @@ def _write_differences(part: ComponentProof, schema: Schema, path: Path) -> None
 
 def _differences(path: Path, schema: Schema) -> Differences:
     cells, numbers = read_cells(path, schema, OF_DIFFERENCES)
-    return Differences(_start(numbers[DIFFERENCE], path), cells, numbers[CHANGE])
+    return Differences(starts(numbers[DIFFERENCE], path), cells, numbers[CHANGE])
 
 
-def _start(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:
-    """Where each difference starts, and the end; they are numbered from 0 without a gap, each in one piece."""
+def starts(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:
+    """Where each difference starts, and the end; InputError where they are not 0, 1, ..., each in one piece."""
     # a difference in two pieces would pass for two, of which neither need sum to zero: refused by the file's name
     is_first = np.ones(len(number), np.bool_)
     is_first[1:] = number[1:] != number[:-1]

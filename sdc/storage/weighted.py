@@ -7,15 +7,12 @@ how they are rounded; `pairs.parquet` holds feasible pairs as differences from t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sdc.feasible.differences import Differences
-from sdc.model import subtable as st
-from sdc.model.errors import InputError, RunFolderError
+from sdc.model.errors import InputError
 from sdc.model.schema import Schema
-from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.model.weights import Weights
 from sdc.run_format import (
@@ -30,10 +27,11 @@ from sdc.run_format import (
     WEIGHTED_FILE,
     WEIGHTED_FORMAT,
     WEIGHTS,
-    variable_columns,
 )
-from sdc.storage.parquet import read_columns, write_columns
-from sdc.storage.run_folder import read_json, write_json
+from sdc.storage.certificate import starts
+from sdc.storage.known import damage_of, named, read_format, subtables, whole
+from sdc.storage.parquet import read_cells, read_columns, write_cells, write_columns
+from sdc.storage.run_folder import write_json
 from sdc.weighted.pairs import Pairs
 from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # whoever reads one has it from here
 
@@ -56,61 +54,29 @@ def read_weights(folder: Path, table: Table) -> Weights:
 
 def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Path) -> None:
     """Writes both files; the same certificate gives the same bytes."""
-    pairs, own = certificate.pairs, _columns(schema)
-    codes = {name: np.ascontiguousarray(pairs.moves.cells[:, v]) for v, name in enumerate(own)}
-    write_columns(folder / PAIRS, {PAIR: pairs.moves.of, **codes, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts})
+    pairs = certificate.pairs
+    numbers = {PAIR: pairs.moves.of, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts}
+    write_cells(folder / PAIRS, schema, pairs.moves.cells, numbers)
     content = {
         "format": WEIGHTED_FORMAT,
         "table": certificate.table_digest,
         "round": certificate.base,
-        "totals": [st.names(subtable, schema) for subtable in certificate.totals],
-        "withheld": [st.names(subtable, schema) for subtable in certificate.withheld],
+        "totals": named(certificate.totals, schema),
+        "withheld": named(certificate.withheld, schema),
         "pairs": len(pairs),
     }
     write_json(folder / WEIGHTED_FILE, content)
 
 
-def _columns(schema: Schema) -> list[str]:
-    """Those of the axes."""
-    return [*variable_columns([schema.names[axis] for axis in schema.axes], OF_PAIRS).values()]
-
-
 def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
     """What `write_weighted` wrote; RunFolderError or InputError where it is missing or damaged."""
     path = folder / WEIGHTED_FILE
-    if not path.is_file():
-        raise RunFolderError(f"{path} is missing: nothing shows that totals of weights are safe; run the build again")
-    content = read_json(path)
-    if content.get("format") != WEIGHTED_FORMAT:
-        raise RunFolderError(
-            f"{path} has format {content.get('format')!r}, this version reads {WEIGHTED_FORMAT}; run the build again"
-        )
-    try:
-        totals, withheld = (_bits(content[key], schema) for key in ("totals", "withheld"))
-        pairs = _pairs(folder / PAIRS, schema, int(content["pairs"]))
-        return WeightedCertificate(str(content["table"]), int(content["round"]), totals, withheld, pairs)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(
-            f"{path} is damaged or of another table: {type(error).__name__}: {error}; run the build again"
-        ) from error
-
-
-def _bits(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
-    unknown = sorted({str(name) for names in listed for name in names} - set(schema.names))
-    if unknown:
-        raise ValueError(f"unknown variable {unknown[0]!r}")
-    return tuple(st.named(names, schema) for names in listed)
-
-
-def _pairs(path: Path, schema: Schema, claimed: int) -> Pairs:
-    columns, _ = read_columns(path)
-    own = _columns(schema)
-    expected = {PAIR: np.int64, **dict.fromkeys(own, np.uint16), CHANGE: np.int64, SHIFT: np.int64}
-    if {name: column.dtype for name, column in columns.items()} != {n: np.dtype(k) for n, k in expected.items()}:
-        raise ValueError(f"{path.name} has other columns than {', '.join(expected)}")
-    number = columns[PAIR]
-    first = np.flatnonzero(np.diff(number, prepend=-1))
-    if not np.array_equal(number[first], np.arange(claimed)):
-        raise ValueError(f"{path.name} does not have the {claimed} pairs that are claimed, in order")
-    cells = np.stack([columns[name] for name in own], axis=1)
-    return Pairs(Differences(np.append(first, len(number)), cells, columns[CHANGE]), columns[SHIFT])
+    content = read_format(path, WEIGHTED_FORMAT, "nothing shows that totals of weights are safe")
+    with damage_of(path):
+        totals, withheld = (subtables(content[key], schema) for key in ("totals", "withheld"))
+        cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
+        start = starts(numbers[PAIR], folder / PAIRS)
+        if len(start) - 1 != content["pairs"]:
+            raise ValueError(f"{PAIRS} has {len(start) - 1} pairs, {content['pairs']} are claimed")
+        pairs = Pairs(Differences(start, cells, numbers[CHANGE]), numbers[SHIFT])
+        return WeightedCertificate(str(content["table"]), whole(content["round"]), totals, withheld, pairs)
