@@ -69,7 +69,8 @@ def sweep_lines(facts: dict[str, Any]) -> Sequence[str]:
     return [
         f"table         {facts['records']:,} records of {facts['variables']} variables in {facts['cells']:,} cells, "
         f"{facts['at_risk_cells']:,} of them at risk: at most {facts['small_count']} records",
-        f"sub-tables    {facts['sub_tables']:,} of {facts['all_sub_tables']:,} listed{listed}; {facts['visited']:,} visited",
+        f"sub-tables    {facts['sub_tables']:,} of {facts['all_sub_tables']:,} listed{listed}; "
+        f"{facts['visited']:,} visited",
         *([] if facts["reaching"] is None else [reaching]),
         f"narrowest     {'critical_width  sub_table' if named else 'none is listed'}",
         *(f"              {width:14,}  {name}" for name, width in named),

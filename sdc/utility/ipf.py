@@ -17,7 +17,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table, freeze
 from sdc.utility.closed_form import Marginals, Values, expected
@@ -110,7 +110,7 @@ def fit(
 def fit_marginals(
     marginals: Sequence[Marginal],
     *,
-    zeros: StructuralZeros = NO_ZEROS,
+    zeros: StructuralZeros,
     stop: Stop = STOP,
     max_bytes: int = MAX_BYTES,
 ) -> Fit:
