@@ -617,8 +617,12 @@ def test_a_ledger_is_made_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"release": {"method": "best"}}, "is judged by the ordered search and by bisection alone"),
-        ({"curve": {"min_width": [3]}}, "earlier with curve: it is not judged together"),
+        ({"release": {"method": "decomposable"}}, "decomposable releases are not sought beside what was published"),
+        ({"curve": {"min_width": [3]}}, "curve: .*decomposable releases are not sought beside what was published"),
+        (
+            {"curve": {"min_width": [3], "methods": ["ordered"], "max_above": [0.5]}},
+            "curve: .*decomposable releases are not sought beside what was published",
+        ),
         ({"remedies": {}}, "earlier with remedies: it is not judged together"),
         ({"earlier": [{"entry": 1}]}, "earlier has entry 1, and no ledger is named"),
         ({"earlier": [{"folder": "a", "wher": {}}]}, "wher is an unknown key"),
