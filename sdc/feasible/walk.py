@@ -121,11 +121,15 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
 
 
 class _Course(NamedTuple):
-    """Cells that walk alike: by moves that change nothing of `known`, and none between categories of `fixed`."""
+    """Cells that walk alike: by moves that change nothing of `known`, and none between categories of `fixed`.
+
+    also  by moves too that change nothing of this, with whatever categories; None for no others
+    """
 
     rows: Ints
     known: Knowledge
     fixed: SubTable
+    also: Knowledge | None = None
 
 
 class _Walks:
@@ -149,7 +153,8 @@ class _Walks:
         return found
 
     def _shifted(self, course: _Course, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
-        walker, rows, pack = _walker(self._table, course.known, course.fixed), course.rows, self._table.schema.keys.pack
+        rows, pack = course.rows, self._table.schema.keys.pack
+        walker = _walker(self._table, course.known, course.fixed, course.also)
         walker.begin_at(pack(self._base.cells), self._base.changes)
         found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
@@ -164,7 +169,9 @@ class _Walks:
             # what crosses its border is told by that variable, or by one that it tells already
             fixed = st.union(1 << v | schema.coarser[v] for v in by[by >= 0].tolist())
             alike = rows[(outside == by).all(axis=1)]
-            yield _Course(alike, replace(knowledge, facts=inside).with_hulls, fixed)
+            course = _Course(alike, replace(knowledge, facts=inside).with_hulls, fixed)
+            # what crosses the border as if all were whole, and is mended on the other side, may agree or not
+            yield from (course, course._replace(also=knowledge.with_hulls))
         if any(fact.between is not None for fact in facts):
             exact = tuple(fact for fact in facts if fact.between is None)
             yield _Course(rows, replace(knowledge, facts=exact).with_hulls, 0)
@@ -179,9 +186,9 @@ def _spread(values: Ints, rows: Ints, number: int) -> Ints:
 
 
 @lru_cache(maxsize=2)
-def _walker(table: Table, knowledge: Knowledge, fixed: SubTable) -> _Walker:
+def _walker(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None) -> _Walker:
     # units of one round come to a process one by one, each with a copy of what is known
-    return _Walker(table, knowledge, fixed)
+    return _Walker(table, knowledge, fixed, also)
 
 
 def forget() -> None:
@@ -220,14 +227,14 @@ class _Shifted(NamedTuple):
 class _Walker:
     """What the searches of one process share: the moves that keep what is known, and the true table as a hash table."""
 
-    def __init__(self, table: Table, knowledge: Knowledge, fixed: SubTable) -> None:
+    def __init__(self, table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None) -> None:
         if not can_search(table):
             raise ReleaseError(
                 f"{len(table.schema)} variables with {table.schema.cells} cells are too many for basic moves (at most "
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
-        self._work, self._changed = _new_work(table, knowledge, fixed), np.zeros(0, np.int64)
+        self._work, self._changed = _new_work(table, knowledge, fixed, also), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
@@ -272,11 +279,11 @@ class _Walker:
         return _Shifted(Differences(start, self._schema.keys.unpack(cells), by), moved, gone, used)
 
 
-def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable) -> WalkWork:
+def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None) -> WalkWork:
     """Room for the search of a table under what is known of it, with nothing in the table yet.
 
     Without moves between categories that a `fixed` variable is the coarsest to tell apart: as if all sets with one of
-    these were released.
+    these were released. But with those of them that change nothing of what is known `also`.
     """
     schema, release = table.schema, knowledge.essential
     bits = (schema.cells - 1).bit_length()
@@ -285,10 +292,14 @@ def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable) -> WalkWork:
     parts = [_shares(element, schema) for element in frontier]
     levels, groups = _levels(schema), [schema.groups(v).astype(np.int64) for v in range(len(schema))]
     flip_at, flip, order = _flips(schema, levels)
-    unreleased = [s for s in knowledge.minimal_unreleased if not s & fixed and _is_of_flips(s, schema)]
+    unreleased = [s for s in knowledge.minimal_unreleased if not s & fixed]
     released = release.listed(len(schema))
     if fixed:
         released = released | (np.arange(len(released)) & fixed > 0)
+    if also is not None:
+        unreleased = [*st.minimal([*unreleased, *also.minimal_unreleased])]
+        released = released & also.essential.listed(len(schema))
+    unreleased = [s for s in unreleased if _is_of_flips(s, schema)]
     return WalkWork(
         np.array(schema.keys.sizes),
         schema.keys.strides,
