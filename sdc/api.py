@@ -415,7 +415,7 @@ def risk_utility_curve(
     least = MinWidth(small_counts[0], min(min_widths))
     settings = _settings(table, least, effort, annealing, weights=weights)
     known = known_of(table, public)
-    for method in {*methods} & {*METHODS}:
+    for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *_before(known))
     search = release_search(table, known, settings, settings.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
@@ -547,10 +547,10 @@ def suppress(
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
 
-    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. Where a
-    sub-table is public, every at-risk cell of the whole table is judged beside that too as `assess` does, with a limit
-    and a budget where they are given; by itself the sub-table has neither. InputError for too many cells or what is
-    released already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
+    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. Where
+    sub-tables or facts are public, every at-risk cell of the whole table is judged beside them too as `assess` does,
+    with a limit and a budget where they are given; by itself the sub-table has neither. InputError for too many cells
+    or what is released already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
     """
     from sdc.rules import suppression
 

@@ -156,8 +156,8 @@ class _Collapsed:
         self._columns = 3 ** (len(members) // 2)
         shape = -(-self._columns // LANES), self._number_of_super_cells // self._columns * 2 * LANES
         self._nested = tuple(_nested(table.schema, members))
-        kept = st.of(members)
-        self._facts = [_Partly(table, fact) for fact in knowledge.facts if st.is_within(fact.told(table.schema), kept)]
+        told = [fact for fact in knowledge.facts if st.is_within(table.schema.telling(fact.view), st.of(members))]
+        self._facts = [_Partly(table, fact) for fact in told]
         self._most_sweeps = LEAST_SWEEPS + SWEEPS_A_BIT * table.total.bit_length()
         self._state: SuperCells = np.empty(shape, _count_type(table))
 
@@ -224,8 +224,7 @@ class _Partly:
     """What a fact tells of the super-cells around a cell: of those all of whose cells are of its universe."""
 
     def __init__(self, table: Table, fact: Fact) -> None:
-        schema, self._fact = table.schema, fact
-        self.variables = st.members(schema.telling(fact.view))
+        self.variables = st.members(table.schema.telling(fact.view))
         inside = table.marginal(fact.view)
         own = fact.within(fact.view)
         held = own.holds(inside.codes, inside.schema)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.structural_zeros import Pattern, canonical, matches
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table, freeze
 
@@ -58,7 +58,7 @@ class Fact:
 
     def __post_init__(self) -> None:
         # in one order, as patterns of structural zeros are
-        object.__setattr__(self, "universe", StructuralZeros((self.universe,)).patterns[0] if self.universe else ())
+        object.__setattr__(self, "universe", canonical(self.universe))
         if self.between is not None and not len(self.between.cells):
             object.__setattr__(self, "between", None)
 
@@ -86,10 +86,6 @@ class Fact:
 
     def __reduce__(self) -> tuple[type[Fact], tuple[SubTable, Pattern, Between | None, str]]:
         return Fact, (self.view, self.universe, self.between, self.source)
-
-    def told(self, schema: Schema) -> SubTable:
-        """The variables that its cells are told apart by."""
-        return schema.telling(self.view)
 
     def label(self, schema: Schema) -> str:
         """By names: `age*sex where region = north or south`."""
@@ -123,7 +119,7 @@ class Fact:
             raise InputError(f"{self.source}: it names cells that {self.label(schema)} has not; name its own")
         if len(inside.keys.distinct(between.cells)[0]) < len(between.cells):
             raise InputError(f"{self.source}: it names a cell of {self.label(schema)} twice; name each once")
-        if not _matches(self.within(self.view).universe, between.cells, inside).all():
+        if not matches(self.within(self.view).universe, between.cells, inside).all():
             raise InputError(f"{self.source}: it names cells that are not of {self.label(schema)}; leave them out")
         empty = np.flatnonzero((between.low > between.high) | (between.high < 0))
         if len(empty):
@@ -168,7 +164,7 @@ class Fact:
 
     def holds(self, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
         """(n,) whether it says anything of the marginal cells of cells with (n, axes) codes."""
-        return _matches(self.universe, cells, schema)
+        return matches(self.universe, cells, schema)
 
     def room(self, cells: Codes, table: Table) -> tuple[Counts, Counts]:
         """(n,) by how much the counts of the marginal cells of (n, axes) cells that it holds may change, from and to.
@@ -223,9 +219,3 @@ def _named(schema: Schema, variable: int, codes: tuple[int, ...]) -> str:
     own = [axis.categories[at] for at in np.flatnonzero(np.isin(schema.groups(variable), codes)).tolist()]
     more = f" or {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
     return f"{axis.name} = {' or '.join(own[:MOST_NAMED])}{more}"
-
-
-def _matches(universe: Pattern, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
-    if not universe:
-        return np.ones(len(cells), np.bool_)
-    return StructuralZeros((universe,)).contains(cells, schema)

@@ -197,8 +197,7 @@ class Knowledge:
         All variables of one axis are neighbours, released or not: what one tells of another stays within a component.
         """
         self.require_counts_alone()
-        views = (fact.view for fact in self.facts)
-        known = [*self.release.frontier, *map(self.schema.closed, self.zeros.subtables), *views]
+        known = [*self.release.frontier, *self._hulls]
         axes = () if self.schema.is_flat else (self.schema.of_axis[axis] for axis in self.schema.axes)
         return graph.independence_graph([*known, *axes], len(self.schema))
 

@@ -28,7 +28,7 @@ class StructuralZeros:
     patterns: tuple[Pattern, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "patterns", tuple(sorted({_canonical(pattern) for pattern in self.patterns})))
+        object.__setattr__(self, "patterns", tuple(sorted({canonical(pattern) for pattern in self.patterns})))
 
     def __bool__(self) -> bool:
         return bool(self.patterns)
@@ -43,7 +43,7 @@ class StructuralZeros:
         impossible = np.zeros(len(cells), np.bool_)
         for pattern in self.patterns:
             # a pattern at a time: memory is a few flags a cell, however many patterns there are
-            impossible |= _matches(pattern, cells, schema)
+            impossible |= matches(pattern, cells, schema)
         return impossible
 
     def of_levels(self, schema: Schema) -> StructuralZeros:
@@ -144,7 +144,7 @@ class StructuralZeros:
         """InputError where a pattern does not fit the schema, or one of the (n, axes) non-zero cells is in it."""
         self.check_names(schema)
         for pattern in self.patterns:
-            rows = np.flatnonzero(_matches(pattern, cells, schema))
+            rows = np.flatnonzero(matches(pattern, cells, schema))
             if len(rows):
                 raise InputError(
                     f"structural zeros contradict the data: {_label(pattern, schema)} is given as impossible, but "
@@ -161,11 +161,13 @@ MOST_QUOTED = 100
 MOST_DENSE = 1 << 26  # cells of a table or of flags that are held at once
 
 
-def _canonical(pattern: Pattern) -> Pattern:
+def canonical(pattern: Pattern) -> Pattern:
+    """The same with its variables and codes in order, each once."""
     return tuple(sorted((int(v), tuple(sorted({int(code) for code in codes}))) for v, codes in pattern))
 
 
-def _matches(pattern: Pattern, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
+def matches(pattern: Pattern, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
+    """(n,) whether each of (n, axes) cells has one of the codes of every variable of the pattern; () is in all."""
     matching = np.ones(len(cells), np.bool_)
     for v, codes in pattern:
         # of the axis: a level is looked up once a category, not once a cell
