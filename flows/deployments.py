@@ -13,13 +13,13 @@ import typer
 import yaml
 from pydantic import AfterValidator, Field, StrictBool, ValidationError
 
-from sdc.build.build import open_build
-from sdc.config import Positive, Section, Text, Workers
-from sdc.config_file import load_yaml, validated
+from sdc.config.file import load_yaml, validated
+from sdc.config.values import Positive, Section, Text, Workers
 from sdc.execution.settings import cluster_of
 from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
+from sdc.stages.build import open_build
 
 DEPLOY_SECONDS = 300
 

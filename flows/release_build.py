@@ -15,13 +15,13 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.absence import at_work, be_patient
 from flows.command import run_as_command
-from sdc.build.build import Build, open_build
-from sdc.build.stages import MEASURED, Stage, beside_all, run_stage, stages_of
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
 from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import MEASURED, Stage, beside_all, run_stage, stages_of
 from sdc.storage.results import release_facts
 from sdc.storage.run_folder import StageRecord
 

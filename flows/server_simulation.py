@@ -9,9 +9,9 @@ from prefect import flow
 
 from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
-from sdc.build.build import open_build
-from sdc.build.stages import SWEEP
-from sdc.server.trial import FACTS, STAGE, Trial, stage_of
+from sdc.server.tryout.trial import FACTS, STAGE, Trial, stage_of
+from sdc.stages.build import open_build
+from sdc.stages.stages import SWEEP
 from sdc.storage.run_folder import read_json
 
 

@@ -11,10 +11,10 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
-from sdc.build.build import Build, open_build
-from sdc.build.stages import SWEEP
 from sdc.execution.cluster import open_executor
-from sdc.server.prepare import folder_of, prepare, server_of
+from sdc.server.desk.prepare import folder_of, prepare, server_of
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import SWEEP
 
 
 @flow(name="table-server")

@@ -15,7 +15,7 @@ from tornado.httpclient import AsyncHTTPClient
 from tornado.web import RequestHandler
 
 from flows.embedded import embedded_server
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.watch import Watch, require_own_scheduler, watched
 
 BASE = b"/PREFECT_UI_SERVE_BASE_REPLACE_PLACEHOLDER"  # in the files of Prefect's page, for the path they are served at

@@ -9,8 +9,8 @@ from prefect import flow
 
 from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
-from sdc.build.build import open_build
-from sdc.build.sweep import ALONE, sweep_facts
+from sdc.stages.build import open_build
+from sdc.stages.sweep import ALONE, sweep_facts
 
 
 @flow(name="width-sweep")

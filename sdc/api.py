@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sdc.bounds.in_units import bounds_in_units
-from sdc.build.assemble import SearchSettings, floor_of, no_widths, release_search
-from sdc.build.bounded import chosen_cells
+from sdc.config.capabilities import BEFORE, FORBID, LIMIT, METHODS, REQUIRE, ZEROS, require_together, require_used
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import read_table, zeros_of
 from sdc.intruder.limit import PosteriorLimit
@@ -32,7 +31,6 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
-from sdc.search.capabilities import BEFORE, FORBID, LIMIT, METHODS, REQUIRE, ZEROS, require_together, require_used
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
 from sdc.search.found import Found
@@ -41,6 +39,8 @@ from sdc.search.simulatable import SimulatedStep, Simulation
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Pattern, Wishes
+from sdc.stages.assemble import SearchSettings, floor_of, no_widths, release_search
+from sdc.stages.bounded import chosen_cells
 from sdc.utility.measures import Weights
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from sdc.publish.formats import CountTable
     from sdc.publish.publication import Texts
     from sdc.risk.sharp import SharpBounds
-    from sdc.rules.dominance import Share
-    from sdc.rules.magnitude import MagnitudeTable
-    from sdc.rules.rounding import Rounded
-    from sdc.rules.suppression import Suppressed
     from sdc.search.redesign import Redesign
+    from sdc.treat.dominance import Share
+    from sdc.treat.magnitude import MagnitudeTable
+    from sdc.treat.rounding import Rounded
+    from sdc.treat.suppression import Suppressed
 
 __all__ = [
     "PosteriorLimit",
@@ -497,8 +497,9 @@ def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) ->
     """The texts of a publication; InputError where one is not allowed, or labels what the table does not have."""
     from pydantic import ValidationError
 
-    from sdc.config import BuildConfig, LabelsConfig, PublicationConfig
-    from sdc.config_file import faults_of
+    from sdc.config.build import BuildConfig
+    from sdc.config.file import faults_of
+    from sdc.config.publication import LabelsConfig, PublicationConfig
     from sdc.publish.publication import Texts
 
     section = "publication"
@@ -513,12 +514,12 @@ def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) ->
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:
-    """The table in multiples of a base, its margins rounded too; see `sdc.rules.rounding`.
+    """The table in multiples of a base, its margins rounded too; see `sdc.treat.rounding`.
 
     It is judged beside nothing and enters no ledger; what was `moved` is confidential. InputError for a base below 2 or
     too many cells, ReleaseError where no such table is found.
     """
-    from sdc.rules import rounding
+    from sdc.treat import rounding
 
     return rounding.controlled_rounding(table.dense, base)
 
@@ -545,14 +546,14 @@ def suppress(
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Suppressed:
-    """Which cells of a sub-table to withhold, its margins staying public; see `sdc.rules.suppression`.
+    """Which cells of a sub-table to withhold, its margins staying public; see `sdc.treat.suppression`.
 
     It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. Where
     sub-tables or facts are public, every at-risk cell of the whole table is judged beside them too as `assess` does,
     with a limit and a budget where they are given; by itself the sub-table has neither. InputError for too many cells
     or what is released already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
     """
-    from sdc.rules import suppression
+    from sdc.treat import suppression
 
     subtable, known = st.parse(sub_table, table.schema), known_of(table, public)
     if known.release == NOTHING and not known.facts:
@@ -578,7 +579,7 @@ def magnitude_table(
     hierarchies: Mapping[str, Sequence[str]] | None = None,
     negative: str = "refuse",
 ) -> tuple[MagnitudeTable, ...]:
-    """Sums of a column by variables, where every cell passes the rules; see `sdc.rules.magnitude` and `dominance`.
+    """Sums of a column by variables, where every cell passes the rules; see `sdc.treat.magnitude` and `dominance`.
 
     also  further groupings of the same records, judged together with the first
 
@@ -586,8 +587,8 @@ def magnitude_table(
     by other groupings may fail the rules. InputError for what is missing, no number or below 0, NotReleasableError
     where no aggregation passes.
     """
-    from sdc.rules import magnitude
-    from sdc.rules.dominance import Rules
+    from sdc.treat import magnitude
+    from sdc.treat.dominance import Rules
 
     rules = Rules.of(contributors, dominance, percent)
     split: Any = negative

@@ -20,18 +20,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from scipy.optimize import linprog
 from typer.testing import CliRunner
 
-from sdc.build.build import Build, open_build
-from sdc.build.stages import SWEEP, run_all, run_stage, stages_of
-from sdc.build.sweep import ALONE, sweep_facts
-from sdc.cli import app
+from sdc.commands.cli import app
+from sdc.config import capabilities as table
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
-from sdc.search import capabilities as table
-from sdc.server.prepare import folder_of, prepare
-from sdc.server.serve import open_service
-from sdc.server.trial import Trial, tried
-from sdc.storage.ledger import new_ledger
+from sdc.record.ledger import new_ledger
+from sdc.server.desk.prepare import folder_of, prepare
+from sdc.server.desk.serve import open_service
+from sdc.server.tryout.trial import Trial, tried
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import SWEEP, run_all, run_stage, stages_of
+from sdc.stages.sweep import ALONE, sweep_facts
 from tests.judge import Fact, agreeing, exact, impossible
 
 VARIABLES = {"a": ("a0", "a1"), "d": ("d0", "d1", "d2"), "c": ("c0", "c1")}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from xdist.remote import Producer
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table

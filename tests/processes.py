@@ -10,14 +10,14 @@ from xdist.workermanage import WorkerController
 
 PROCESSES = 3  # on two cores: tests of processes and servers wait, and one more runs meanwhile
 TOGETHER = {
-    "builds": ("tests/build/", "tests/execution/test_executors.py", "tests/test_progress.py"),
+    "builds": ("tests/stages/", "tests/execution/test_executors.py", "tests/test_progress.py"),
     "flows": ("tests/flows/",),
     "kills": (
         "tests/faults/test_killed_runs.py",
         "tests/faults/test_killed_servers.py",
         "tests/faults/test_lost_processes.py",
     ),
-    "commands": ("tests/test_cli.py",),
+    "commands": ("tests/commands/test_cli.py",),
 }
 """Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
 """

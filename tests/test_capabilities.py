@@ -12,13 +12,13 @@ import yaml
 from typer.main import get_command
 
 import sdc as product_of_python
-from sdc.cli import app
-from sdc.config_file import read_config
-from sdc.config_reference import reference
+from sdc.commands.cli import app
+from sdc.config import capabilities as table
+from sdc.config.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind, refusal
+from sdc.config.file import read_config
+from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError
-from sdc.search import capabilities as table
-from sdc.search.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind, refusal
-from sdc.server.history import History
+from sdc.record.history import History
 from tests.capability_cases import SMALL, WIDTH, Case, config, judge_run, judge_verbs, made, sdc
 from tests.profiles import scaled
 

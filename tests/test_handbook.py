@@ -21,9 +21,9 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
 import sdc
-from sdc.cli import app
-from sdc.config import BuildConfig
-from sdc.config_reference import reference
+from sdc.commands.cli import app
+from sdc.config.build import BuildConfig
+from sdc.config.reference import reference
 from sdc.handbook import handbook, pages
 from sdc.handbook.lists import lists
 from sdc.handbook.markdown import html, snippets
@@ -31,7 +31,7 @@ from sdc.handbook.markdown import html, snippets
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ROOT = Path(__file__).parents[1]
 CZECH = ROOT / "configs" / "czech_auto_workers.csv"
-SDC = f'sdc() {{ "{sys.executable}" -c "from sdc.cli import main; main()" "$@"; }}\n'
+SDC = f'sdc() {{ "{sys.executable}" -c "from sdc.commands.cli import main; main()" "$@"; }}\n'
 
 
 @pytest.fixture(scope="module")

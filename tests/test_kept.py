@@ -106,7 +106,7 @@ def test_soaks_that_have_passed_with_this_code_are_left_out(source: Path, monkey
     assert left("changed", [folder]) == ["a", "b[x]", "c"]
     soaks.note_that_they_passed()
     assert left("changed", [folder]) == ["c"]
-    assert left("changed", ["tests/test_cli.py"]) == ["a", "b[x]", "c", "d"]
+    assert left("changed", ["tests/commands/test_cli.py"]) == ["a", "b[x]", "c", "d"]
     assert left("always", [folder]) == ["a", "b[x]", "c", "d"]
     source.write_text("changed")
     assert left("changed", [folder]) == ["a", "b[x]", "c"]
@@ -120,7 +120,7 @@ def test_groups_of_tests_are_there() -> None:
 def test_a_group_is_handed_out_as_one() -> None:
     config: Any = SimpleNamespace(getvalue=lambda name: ["popen"])
     scope = processes.Together(config)._split_scope
-    assert scope("tests/build/test_a.py::test") == scope("tests/test_progress.py::test[1]") == "builds"
+    assert scope("tests/stages/test_a.py::test") == scope("tests/test_progress.py::test[1]") == "builds"
     assert scope("tests/model/test_table.py::test[1]") == "tests/model/test_table.py"
 
 

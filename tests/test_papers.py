@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from sdc.cli import app
+from sdc.commands.cli import app
 from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.papers import papers as product
 from sdc.papers import sources

@@ -15,7 +15,7 @@ import pytest
 
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.events import QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from sdc.config import BuildConfig
+from sdc.config.build import BuildConfig
 from sdc.handbook import pages
 from sdc.handbook.markdown import Snippet, snippets
 from tests.test_handbook import SDC, matches

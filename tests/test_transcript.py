@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc import cli
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
-from sdc.build.subject import Subject
+from sdc.commands import cli
 from sdc.executor import IN_PROCESS
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
+from sdc.stages.subject import Subject
 from sdc.storage.results import read_widths
 
 CONFIG = {

@@ -23,12 +23,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc import cli
 from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.method import cell_bounds
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
-from sdc.config import PublicationConfig
+from sdc.commands import cli
+from sdc.config.publication import PublicationConfig
 from sdc.executor import IN_PROCESS
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences
@@ -50,6 +48,8 @@ from sdc.publish.formats import FORMATS
 from sdc.publish.publication import Texts, write_publication
 from sdc.risk.min_width import MinWidth
 from sdc.run_format import is_read
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.known import write_known

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify.run_folder import UnreadableError, verify
 

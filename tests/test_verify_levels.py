@@ -21,8 +21,6 @@ import yaml
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as hs
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences
@@ -37,6 +35,8 @@ from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.publish.publication import write_publication
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
 from sdc.storage.run_folder import write_json

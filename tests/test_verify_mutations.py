@@ -19,8 +19,6 @@ import pytest
 import yaml
 
 from sdc.bounds import decomposable, exact
-from sdc.build.build import Build, open_build
-from sdc.build.stages import run_stage, stages_of
 from sdc.executor import IN_PROCESS
 from sdc.feasible import bank, sparsest, walk
 from sdc.feasible.differences import Differences, Flags
@@ -35,6 +33,8 @@ from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support
 from sdc.risk.inquiry import Inquiry
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_stage, stages_of
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest
 from sdc.verify.run_folder import verify

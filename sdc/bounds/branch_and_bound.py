@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 
 from sdc.bounds.covered import on_covered_variables
-from sdc.bounds.ends import STEPS_PER_SECOND, Reached, Settled, settled
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
+from sdc.solve.ends import STEPS_PER_SECOND, Reached, Settled, settled
 
 MAX_STEPS = 1 << 22  # an end, in less than 0.1 s
 EQUATIONS_A_STEP = 50_000_000 // STEPS_PER_SECOND

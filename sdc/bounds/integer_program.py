@@ -6,13 +6,13 @@ from functools import lru_cache
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
-from sdc.bounds.ends import Reached, Settled, settled
-from sdc.bounds.integer_system import IntegerSystem
 from sdc.feasible.equations import MarginalEquations, every_cell
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Table
+from sdc.solve.ends import Reached, Settled, settled
+from sdc.solve.integer import IntegerSystem
 
 MAX_CELLS = 4096
 MAX_SUPER_CELLS = 1 << 17  # the shuttle only gives the solver a start, which must not cost more than it saves

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from sdc.bounds import linear_program_kernel as kernel
 from sdc.bounds import nested
 from sdc.bounds.covered import on_covered_variables
-from sdc.bounds.ends import Reached, settled
 from sdc.bounds.linear_program_kernel import Codings, Reals
 from sdc.feasible.equations import possible_cells
 from sdc.model import subtable as st
@@ -29,6 +28,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
+from sdc.solve.ends import Reached, settled
 
 MAX_CELLS = 1 << 18
 MAX_ROWS = 2048

@@ -16,7 +16,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.connection import check_workers, connect
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest

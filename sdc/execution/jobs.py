@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from sdc.config import size_in_bytes
+from sdc.config.values import size_in_bytes
 from sdc.execution.settings import KubernetesSettings, SlurmSettings, read_cluster
 from sdc.model.errors import ConfigError
 from sdc.refusal import as_command

@@ -11,16 +11,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, model_validator
 
-from sdc.config import (
-    EMBEDDED_CLUSTERS,
-    ExecutionConfig,
-    Memory,
-    Seconds,
-    Text,
-    Workers,
-    size_in_bytes,
-)
-from sdc.config_file import load_yaml, validated
+from sdc.config.build import ExecutionConfig
+from sdc.config.file import load_yaml, validated
+from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Text, Workers, size_in_bytes
 from sdc.model.errors import ConfigError
 
 MIN_WALLTIME = 300  # seconds

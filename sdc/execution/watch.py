@@ -15,7 +15,7 @@ from distributed.utils import LoopRunner, sync
 from tornado.httpserver import HTTPServer
 from tornado.web import ErrorHandler
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import WATCH, deaf_to_signals
 from sdc.execution.settings import AddressSettings, KubernetesSettings, cluster_of
 from sdc.model.errors import ConfigError

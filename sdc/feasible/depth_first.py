@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from sdc.feasible import depth_first_kernel as kernel
 from sdc.feasible.depth_first_kernel import Arrays
-from sdc.feasible.equations import Equations, MarginalEquations
+from sdc.feasible.equations import MarginalEquations
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
+from sdc.solve.equations import Equations
 
 MAX_CELLS = 2048
 MAX_SUMS = 1 << 13  # cells and their sums: beyond it the cells go without sums, which propagate less

@@ -1,8 +1,7 @@
-"""What is known of counts as equations, and of a small dense table as equations on its cells."""
+"""What is known of a small dense table as equations on its cells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,62 +13,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
+from sdc.solve.equations import Equations
 
 MAX_SUM = 1 << 61  # two bits to spare: sums of interval ends are added to totals and subtracted from them
-
-
-@dataclass(frozen=True, eq=False)
-class Equations:
-    """Sums of unknown counts, each with the numbers that it lies between.
-
-    low, high       (equations,) int64; where they are equal the sum is known
-    start, members  equation e has the counts members[start[e]:start[e + 1]], one at least
-    """
-
-    low: Counts
-    high: Counts
-    start: Counts
-    members: Counts
-
-    @staticmethod
-    def joined(parts: Sequence[Equations]) -> Equations:
-        """All of them, the sums that are known before those that are between two numbers."""
-        low, high = (np.concatenate([getattr(part, end) for part in parts]) for end in ("low", "high"))
-        sizes = np.concatenate([np.diff(part.start) for part in parts])
-        members = np.concatenate([part.members for part in parts])
-        order = np.argsort(low < high, kind="stable")
-        # of each equation where its members begin, and from there on one after the other
-        start = np.concatenate([[0], np.cumsum(sizes[order])])
-        begin = np.repeat((np.cumsum(sizes) - sizes)[order] - start[:-1], sizes[order])
-        return Equations(low[order], high[order], start, members[begin + np.arange(len(members))])
-
-    @staticmethod
-    def by_place(place: Counts, totals: Counts) -> Equations:
-        """Of (n,) counts that are each in one equation, by its number among the (equations,) sums; -1 for none."""
-        order = np.argsort(place, kind="stable")  # so that the members of an equation are ascending
-        members = order[np.searchsorted(place[order], 0) :]
-        start = np.searchsorted(place[members], np.arange(len(totals) + 1))
-        return Equations(totals, totals, start, members)
-
-    @staticmethod
-    def of_groups(group: Counts, truth: Counts) -> Equations:
-        """Of (n,) counts that are each in one group, whatever its number, what each group of the truth comes to."""
-        _, place = np.unique(group, return_inverse=True)
-        totals = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
-        np.add.at(totals, place, truth)
-        return Equations.by_place(place, totals)
-
-    def least(self, number: int) -> Counts:
-        """(number,) the smallest sum that each count is within; the largest int64 where it is in none."""
-        found = np.full(number, np.iinfo(np.int64).max)
-        np.minimum.at(found, self.members, np.repeat(self.high, np.diff(self.start)))
-        return found
-
-    def holds(self, counts: npt.NDArray[np.integer]) -> bool:
-        """Whether (n,) counts are not negative and have these sums, in integers."""
-        # its own sums, whoever made the counts: searches and solvers propose, and this decides
-        sums = np.add.reduceat(counts[self.members], self.start[:-1]) if len(self.low) else self.low
-        return bool((counts >= 0).all() and (sums >= self.low).all() and (sums <= self.high).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
+from sdc.solve.equations import Equations
+from sdc.solve.integer import IntegerSystem, UndecidedError
+from sdc.solve.linear import vertex
 
 MAX_BALL = 30_000  # cells that are listed, before any is peeled off
 MAX_COLUMNS = 25_000
@@ -122,7 +125,6 @@ class _Program:
 
     def _relaxed(self) -> npt.NDArray[np.float64] | None:
         """A sparsest real change of the columns: each is what it gains less what it gives, which only donors can."""
-        from ortools.linear_solver.python import model_builder_helper
         from scipy.sparse import csc_matrix, hstack
 
         donors = np.flatnonzero(self._counts > 0)
@@ -135,54 +137,38 @@ class _Program:
         lower[0] = upper[0] = max(0, self.by)
         if len(donors) and donors[0] == 0:
             lower[len(self._columns)] = upper[len(self._columns)] = max(0, -self.by)
-        model: Any = model_builder_helper.ModelBuilderHelper()
-        zero = np.zeros(len(self._rows))
-        model.fill_model_from_sparse_data(lower, upper, np.ones(both.shape[1]), zero, zero, both)
-        solver: Any = model_builder_helper.ModelSolverHelper("GLOP")
-        limit = f"max_deterministic_time: {LINEAR_EFFORT}"
-        dual = " use_dual_simplex: true perturb_costs_in_dual_simplex: true" if both.shape[1] > DUAL_FROM else ""
-        solver.set_solver_specific_parameters(limit + dual)
-        solver.solve(model)
-        if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
+        values = vertex(both, lower, upper, LINEAR_EFFORT, dual=both.shape[1] > DUAL_FROM)
+        if values is None:
             return None
-        values = np.array(solver.variable_values())
         change = values[: len(self._columns)].copy()
         change[donors] -= values[len(self._columns) :]
         return change
 
     def _repaired(self, relaxed: npt.NDArray[np.float64]) -> Counts | None:
-        """An integer change of the columns that touch no other equation than the real change does."""
-        from ortools.sat.python import cp_model
-
+        """An integer change of the columns that touches no other equation than the real change does."""
         # few columns are left, those of the equations in play, and an integer change is mostly near the real one
         touched = np.zeros(len(self._rows), np.bool_)
         of = np.repeat(np.arange(len(self._columns)), np.diff(self._start))
         touched[self._row[np.abs(relaxed[of]) > TOLERANCE]] = True
-        usable = np.bincount(of, ~touched[self._row], minlength=len(self._columns)) == 0
+        usable = np.flatnonzero(np.bincount(of, ~touched[self._row], minlength=len(self._columns)) == 0)
         most = 2 * abs(self.by) + int(np.ceil(np.abs(relaxed).max()))
-        model: Any = cp_model.CpModel()
-        variables = {
-            int(c): model.new_int_var(-min(most, int(self._counts[c])), most, "") for c in np.flatnonzero(usable)
-        }
-        for c, variable in variables.items():
-            model.add_hint(variable, round(float(relaxed[c])))
-        model.add(variables[0] == self.by)
-        equations: dict[int, list[Any]] = {}
-        for c, row in zip(of.tolist(), self._row.tolist(), strict=True):
-            if c in variables:
-                equations.setdefault(row, []).append(variables[c])
-        for terms in equations.values():
-            model.add(sum(terms) == 0)
-        solver = cp_model.CpSolver()
-        # one worker, a seed and a limit in steps: the same table gives the same difference on every machine
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 0
-        solver.parameters.max_deterministic_time = INTEGER_EFFORT
-        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        # of the counts after the change, which keep the sums that they have before it
+        counts, inside = self._counts[usable], np.isin(of, usable)
+        group, place = self._row[inside], np.searchsorted(usable, of[inside])
+        system = IntegerSystem(
+            np.where(usable == 0, counts + self.by, counts - np.minimum(most, counts)),
+            np.where(usable == 0, counts + self.by, counts + most),
+            Equations.of_members(group, place, counts),
+            counts + np.round(relaxed[usable]).astype(np.int64),
+        )
+        try:
+            found = system.solution(INTEGER_EFFORT)
+        except UndecidedError:
+            return None
+        if found is None:
             return None
         change = np.zeros(len(self._columns), np.int64)
-        for c, variable in variables.items():
-            change[c] = solver.value(variable)
+        change[usable] = found - counts
         return change
 
 

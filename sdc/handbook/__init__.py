@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from sdc.config import capabilities
 from sdc.handbook.markdown import anchor, headings, html
-from sdc.search import capabilities
 from sdc.version import VERSION
 
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 import sdc
-from sdc.config_reference import table
+from sdc.config.reference import table
 from sdc.handbook import Section
 
 

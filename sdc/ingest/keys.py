@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sdc.config import CsvConfig
+from sdc.config.table import CsvConfig
 from sdc.ingest.records import apart, batches, layouts_of
 from sdc.ingest.source import Part, Source
 from sdc.ingest.vocabulary import kind_of, namer

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sdc.config import CsvConfig, RecodeConfig, TableConfig
+from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
 from sdc.ingest.reading import COUNT, count_records
 from sdc.ingest.records import apart, batches, layouts_of
 from sdc.ingest.source import Part, Source

@@ -30,8 +30,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import ValidationError
 
-from sdc.config import OTHERS, BuildConfig, CsvConfig, TableConfig
-from sdc.config_file import faults_of
+from sdc.config.build import BuildConfig
+from sdc.config.file import faults_of
+from sdc.config.table import CsvConfig, TableConfig
+from sdc.config.values import OTHERS
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
 from sdc.ingest.frames import arrow_of

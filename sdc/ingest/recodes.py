@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from sdc.config import OTHERS, RecodeConfig
+from sdc.config.table import RecodeConfig
+from sdc.config.values import OTHERS
 
 INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 # 1e+16 as floats are written to CSV; 1E5 may be a code

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sdc.config import CsvConfig
+from sdc.config.table import CsvConfig
 from sdc.ingest.reader import READER
 from sdc.ingest.source import Part, readable
 from sdc.ingest.vocabulary import kind_of

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from sdc.config import SUFFIXES, ExpectConfig
+from sdc.config.table import SUFFIXES, ExpectConfig
 from sdc.ingest.structural_zeros import zeros_digest
 from sdc.model.errors import InputError, SdcError
 

@@ -11,7 +11,7 @@ import reprlib
 from pathlib import Path
 from typing import Any
 
-from sdc.config_file import TextLoader, load_yaml
+from sdc.config.file import TextLoader, load_yaml
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.config import OTHERS, RecodeConfig
+from sdc.config.table import RecodeConfig
+from sdc.config.values import OTHERS
 from sdc.ingest.order import canonical_order
 from sdc.ingest.recodes import bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError

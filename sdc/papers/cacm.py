@@ -12,7 +12,7 @@ from sdc.model.release import Release
 from sdc.papers.item import Item, Value
 from sdc.papers.sources import CZECH, RULES, SMALL_COUNT, WIDTH, Sources
 from sdc.report import simulation
-from sdc.server.simulation import summary
+from sdc.server.tryout.simulation import summary
 
 
 def _criterion(sources: Sources) -> Value:

@@ -23,11 +23,11 @@ from sdc.model.table import Table
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import DecomposableRelease
-from sdc.server.judge import Judge, surveyed
-from sdc.server.rules import rules_of
-from sdc.server.simulation import Course, Opening, Queries, simulated
-from sdc.server.state import State
-from sdc.server.trial import rule_sets_of
+from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.rules import rules_of
+from sdc.server.desk.state import State
+from sdc.server.tryout.simulation import Course, Opening, Queries, simulated
+from sdc.server.tryout.trial import rule_sets_of
 from sdc.utility.measures import Weights
 
 FILES = {"cps13.parquet": "ea504e3d022c1c5eba0471db15af1b7f21b265d0661f7e4ef6b64b4671136c26"}

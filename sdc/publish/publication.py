@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.labels import Labels

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sdc.config import AuditConfig, LabelsConfig, PublicationConfig, WeightedConfig
+from sdc.config.analysis import WeightedConfig
+from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds.collapse import sharing
-from sdc.bounds.ends import STEPS_PER_SECOND
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import AtRisk, Bank, CellRows
 from sdc.feasible.differences import Differences, Flags
@@ -30,6 +29,7 @@ from sdc.model.table import Codes, Table
 from sdc.risk.sharp_units import SEEKING, Found, SharpUnit, seek
 from sdc.risk.support import Component, Support
 from sdc.risk.units import batches, component_table, cut
+from sdc.solve.ends import STEPS_PER_SECOND
 
 METHODS = (
     "true-table",

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sdc.bounds import collapse, shuttle
-from sdc.bounds.ends import Farthest, settled
 from sdc.feasible import walk
 from sdc.feasible.depth_first import MAX_CELLS as MAX_DEPTH_FIRST
 from sdc.feasible.depth_first import FeasibleTables
@@ -22,6 +21,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.risk.units import component_table
+from sdc.solve.ends import Farthest, settled
 
 # Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
 COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 250

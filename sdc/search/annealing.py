@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdc.config.capabilities import require_together
 from sdc.feasible.bank import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -22,7 +23,6 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel as kernel
-from sdc.search.capabilities import require_together
 from sdc.search.likely_graphs import LikelyGraphs
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
 from sdc.search.wishes import Wishes

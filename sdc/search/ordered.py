@@ -10,6 +10,7 @@ from operator import itemgetter
 import numpy as np
 
 from sdc.bounds.method import is_small
+from sdc.config.capabilities import LIMIT, require_together
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.graph import component_with, independence_graph
@@ -20,7 +21,6 @@ from sdc.risk.criterion import Depth, Judgement
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.capabilities import LIMIT, require_together
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch, fitting
 from sdc.search.wishes import Wishes

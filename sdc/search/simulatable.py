@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sdc.config.capabilities import HIERARCHIES, ZEROS, require_together
 from sdc.intruder.draws import Draws
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError
@@ -27,7 +28,6 @@ from sdc.risk.criterion import Depth, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.search.capabilities import HIERARCHIES, ZEROS, require_together
 from sdc.search.found import Found
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables

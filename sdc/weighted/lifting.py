@@ -18,6 +18,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
 from sdc.model.weights import UNIT, RoundedTotals, WeightRanges, Weights
+from sdc.solve.linear import Sums, cheapest
 from sdc.weighted.pairs import Pairs
 
 SUPPORTS = (0, 100, 400, 1600)  # cells beside those of the difference; one program after the other, from cheap to dear
@@ -95,9 +96,6 @@ class _Lifter:
 
     def _shifts(self, cells: Codes, changes: Counts) -> Counts | None:
         """(cells,) int64 shifts of their totals; None where the program has no solution."""
-        # here, because SciPy takes 0.3 s to import, which commands without weights need not wait for
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         row = self._table.schema.keys.matching(self._table.codes, cells)
         counts = np.where(row >= 0, self._table.counts[row], 0) + changes
         totals = np.where(row >= 0, self._weights.totals[row], 0)
@@ -108,14 +106,11 @@ class _Lifter:
         rows, least_row, most_row = self._rows(cells)
         if (least > most).any() or (least_row > most_row).any():
             return None
-        found = milp(
-            np.zeros(len(cells)),
-            constraints=LinearConstraint(rows, least_row, most_row) if len(least_row) else (),
-            bounds=Bounds(least / UNIT, most / UNIT),
-        )
-        if found.x is None:
+        sums = [Sums(rows, least_row, most_row)] if len(least_row) else []
+        found = cheapest(np.zeros(len(cells)), least / UNIT, most / UNIT, sums)
+        if found is None:
             return None
-        shifts: Counts = np.clip(np.rint(found.x * UNIT), np.ceil(least), np.floor(most)).astype(np.int64)
+        shifts: Counts = np.clip(np.rint(found * UNIT), np.ceil(least), np.floor(most)).astype(np.int64)
         return shifts
 
     def _rows(self, cells: Codes) -> tuple[npt.ArrayLike, Reals, Reals]:

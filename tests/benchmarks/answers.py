@@ -17,7 +17,7 @@ from side_by_side import in_child, machine, peak_mib, say, show
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.server.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 
 SEED, SECONDS, LIMIT_MIB, SIZES = 2026, 600.0, 300, (40, 40, 50)
 SHAPES = {"cells with records": Shape(), "with totals": Shape(totals=True)}

@@ -15,7 +15,7 @@ import time
 from side_by_side import ROOT, check, data_file, machine, say, show
 
 import sdc
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.model.release import NOTHING
 from sdc.model.table import Table

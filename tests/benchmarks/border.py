@@ -15,7 +15,7 @@ import numpy as np
 from side_by_side import check, in_child, machine, peak_mib, say, seconds, show
 from width_sweep import SMALL_COUNT, latent_classes
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.model import subtable as st

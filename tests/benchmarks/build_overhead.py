@@ -33,14 +33,14 @@ IN_PROCESS = """
 import sys
 from pathlib import Path
 from sdc.executor import IN_PROCESS
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 run_all(open_build(Path(sys.argv[1]), Path(sys.argv[2])), IN_PROCESS)
 """
 RIVALS = {
     "in process": ["-c", IN_PROCESS],
-    "Prefect + Dask, 1 worker": ["-m", "sdc.cli", "run", "--workers", "1"],
-    "Prefect + Dask, 2 workers": ["-m", "sdc.cli", "run", "--workers", "2"],
+    "Prefect + Dask, 1 worker": ["-m", "sdc.commands.cli", "run", "--workers", "1"],
+    "Prefect + Dask, 2 workers": ["-m", "sdc.commands.cli", "run", "--workers", "2"],
 }
 
 

@@ -25,10 +25,10 @@ import yaml
 from ortools.sat.python import cp_model
 from side_by_side import machine, say
 
-from sdc.build.build import Build, open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
 from sdc.verify.run_folder import verify
 
 SMALL_COUNT = 2

@@ -28,15 +28,16 @@ import hostile
 import yaml
 from side_by_side import machine, say
 
-from sdc import api, cli
-from sdc.build import plan as _plan
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
+from sdc import api
+from sdc.commands import cli
 from sdc.execution import cluster as _cluster
 from sdc.executor import IN_PROCESS
 from sdc.ingest import reading as _reading
 from sdc.ingest.reader import READER
 from sdc.refusal import as_command
+from sdc.stages import plan as _plan
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage import runs as _runs
 from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.verify import run_folder as _verify
@@ -187,7 +188,7 @@ def _start_real(folder: Path) -> int:
         "XDG_STATE_HOME": str(folder / "state"),
         "PREFECT_HOME": str(folder / "prefect"),
     }
-    command = [sys.executable, "-m", "sdc.cli", "run", "c.yaml"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", "c.yaml"]
     path = os.pathsep.join(path for path in sys.path if path)
     with (folder / "said").open("w") as said:
         environment = {**os.environ, **own, "PYTHONPATH": path}

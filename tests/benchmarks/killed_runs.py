@@ -27,7 +27,7 @@ def main() -> None:
     runs = int(sys.argv[1]) if sys.argv[1:] else 20
     seed = int(sys.argv[2]) if sys.argv[2:] else 0
     with tempfile.TemporaryDirectory(prefix="sdc-killed-") as folder:
-        command = [sys.executable, "-m", "sdc.cli", "run", str(write_config(Path(folder)))]
+        command = [sys.executable, "-m", "sdc.commands.cli", "run", str(write_config(Path(folder)))]
         expected, wall = undisturbed(command, new(folder, "undisturbed"))
         say(f"{machine()}; undisturbed {wall:.1f} s, {expected.events} events; {runs} runs, seed {seed}")
         found = []

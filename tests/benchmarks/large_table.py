@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from side_by_side import check, data_file, in_child, machine, peak_mib, require, say, seconds, show
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.ingest.reading import read_table
 

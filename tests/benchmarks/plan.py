@@ -109,7 +109,7 @@ def _row(name: str, projected: float, measured: float, goal: float | None) -> li
 
 def command(verb: str, config: Path) -> Any:
     """What a command prints; ends the benchmark where it refuses."""
-    words = [sys.executable, "-m", "sdc.cli", verb, str(config), "--json"]
+    words = [sys.executable, "-m", "sdc.commands.cli", verb, str(config), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_SECONDS)
     if done.returncode:
         sys.exit(f"{verb}: exit status {done.returncode}\n{done.stderr[-2000:]}")

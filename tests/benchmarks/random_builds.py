@@ -19,12 +19,12 @@ import numpy as np
 import yaml
 from side_by_side import machine, say
 
-from sdc.build.build import Build, open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
 from sdc.model.release import Release
 from sdc.run_format import SEARCH_FILE
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
 from sdc.verify.run_folder import verify
 
 LEAST_CELLS, MOST_CELLS = 257, 1500

@@ -45,7 +45,7 @@ server: {{limits: {{requests_a_minute: 1000000}}}}
 def serving(config: Path) -> Iterator[tuple[str, str, float, psutil.Process]]:
     """URL, operator's key (of the first start), seconds until it listened, and the process."""
     begun = time.perf_counter()
-    command = [sys.executable, "-m", "sdc.cli", "serve", str(config), "--port", "0", "--json"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "serve", str(config), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         assert process.stdout is not None
         try:

@@ -26,7 +26,7 @@ from side_by_side import ROOT, check, data_file, machine, say, show
 
 from sdc.api import best_release
 from sdc.bounds.enumeration import enumerate_tables
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import read_table

@@ -20,7 +20,7 @@ from side_by_side import ROOT, check, data_file, in_turn, machine, say, show
 from width_sweep import SMALL_COUNT, count_all
 
 from sdc.api import best_release
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table

@@ -28,11 +28,11 @@ from sdc.model import subtable as st
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.risk.min_width import MinWidth
-from sdc.server.judge import Judge, one_way, surveyed
-from sdc.server.rules import Rule, rules_of
-from sdc.server.simulation import Queries, replayed
-from sdc.server.state import State
-from sdc.server.trial import DEFAULTS, rule_sets_of
+from sdc.server.desk.judge import Judge, one_way, surveyed
+from sdc.server.desk.rules import Rule, rules_of
+from sdc.server.desk.state import State
+from sdc.server.tryout.simulation import Queries, replayed
+from sdc.server.tryout.trial import DEFAULTS, rule_sets_of
 from sdc.utility.measures import Weights
 
 sys.path.insert(0, str(ROOT))

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import yaml
 from side_by_side import ROOT, check, machine, say, show
 
-from sdc.build.build import open_build
+from sdc.stages.build import open_build
 from sdc.storage.run_folder import folder_digest
 
 sys.path.append(str(ROOT))
@@ -145,7 +145,7 @@ def found_in(place: Path) -> list[object]:
 
 
 def from_a_shell(place: Path, environment: dict[str, str]) -> int:
-    return run(place, environment | with_home(place), "sdc.cli", "sweep", "build.yaml")
+    return run(place, environment | with_home(place), "sdc.commands.cli", "sweep", "build.yaml")
 
 
 def as_a_module(place: Path, environment: dict[str, str]) -> int:

@@ -34,7 +34,7 @@ from side_by_side import (
     show,
 )
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import read_table

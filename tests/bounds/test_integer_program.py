@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sdc.bounds import integer_program, integer_system
-from sdc.bounds.integer_system import IntegerSystem
+from sdc.bounds import integer_program
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.table import Table
+from sdc.solve import integer as integer_system
+from sdc.solve.integer import IntegerSystem
 from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, schema_of
 
 

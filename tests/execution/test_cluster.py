@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution import cluster
 from sdc.execution import slurm as slurm_jobs
 from sdc.execution.cluster import check_cluster, open_executor

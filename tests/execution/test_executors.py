@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from sdc.api import ordered_release
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
 from sdc.execution.connection import software

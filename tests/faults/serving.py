@@ -54,10 +54,10 @@ def written(folder: Path, content: dict[str, Any], **server: Any) -> Path:
 
 def prepare(config: Path) -> None:
     """What `sdc serve --prepare` makes, without a flow."""
-    from sdc.build.build import open_build
-    from sdc.build.stages import SWEEP, run_stage
     from sdc.executor import IN_PROCESS
-    from sdc.server.prepare import prepare as prepare_server
+    from sdc.server.desk.prepare import prepare as prepare_server
+    from sdc.stages.build import open_build
+    from sdc.stages.stages import SWEEP, run_stage
 
     build = open_build(config)
     with build.started([stage.name for stage in SWEEP]):
@@ -73,7 +73,7 @@ class Server:
     """A process of `sdc serve`; `code` is run in it first."""
 
     def __init__(self, config: Path, history: str, code: str = "") -> None:
-        start = f"{code}\nfrom sdc.cli import main\nif __name__ == '__main__':\n    main()\n"
+        start = f"{code}\nfrom sdc.commands.cli import main\nif __name__ == '__main__':\n    main()\n"
         words = ["serve", str(config), "--port", "0", "--json", "--history", history]
         script = config.parent / f"serve{hashlib.sha256(start.encode()).hexdigest()[:8]}.py"
         script.write_text(start)
@@ -383,7 +383,9 @@ def assert_nothing_lost(found: Replayed, told: Told) -> None:
 def audited(config: Path, history: str) -> dict[str, Any]:
     """What `sdc audit` says."""
     words = ["audit", history, "--table", str(config), "--json"]
-    run = subprocess.run([sys.executable, "-m", "sdc.cli", *words], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "sdc.commands.cli", *words], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     found: dict[str, Any] = json.loads(run.stdout)
     return found

@@ -53,7 +53,7 @@ def test_a_build_that_is_to_end_does(
     content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv")}
     content |= {"release": LONG, "output": {"folder": "runs"}}
     (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
-    command = [sys.executable, "-m", "sdc.cli", "run", "build.yaml"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
     own = {"PREFECT_HOME": str(made_home(tmp_path / "prefect")), "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True, start_new_session=True

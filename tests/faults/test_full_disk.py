@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sdc.build.build import open_build
-from sdc.build.stages import STAGES, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
+from sdc.stages.build import open_build
+from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
 
 CONFIGS = Path(__file__).parents[2] / "configs"

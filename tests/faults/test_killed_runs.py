@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from tests.faults.killing import killed, left_behind, made
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -20,10 +20,10 @@ RELEASE = {"method": "decomposable", "annealing": {"steps": 20_000, "rounds": 10
 BUILD = """
 import sys
 from pathlib import Path
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 if __name__ == "__main__":
     with open_executor(ExecutionConfig(workers=2)) as executor:
         run_all(open_build(Path("build.yaml")), executor)

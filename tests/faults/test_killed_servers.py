@@ -14,11 +14,11 @@ from threading import Timer
 
 import pytest
 
-from sdc.build.build import open_build
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
+from sdc.stages.build import open_build
 from tests.faults.killing import left_behind
 from tests.faults.serving import (
     Replayed,
@@ -66,8 +66,8 @@ def test_a_server_killed_at_any_moment(tmp_path: Path) -> None:
 KILLED_AT = """
 import os, signal
 from contextlib import contextmanager
-from sdc.server.database import Database
-from sdc.server.history import Turn
+from sdc.record.database import Database
+from sdc.record.history import Turn
 original, append, kinds = Database.writing, Turn.append, []
 def end(moment):
     if moment == {moment!r} and {kind!r} in kinds:

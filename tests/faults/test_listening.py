@@ -18,8 +18,8 @@ from tests.prefect_home import made_home
 
 BUILD = """
 from pathlib import Path
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.execution.cluster import open_executor
 if __name__ == "__main__":
     build = open_build(Path("build.yaml"))
@@ -64,7 +64,7 @@ def test_a_run_that_is_watched_is_seen_by_whoever_has_the_key_alone(tmp_path: Pa
         return []
 
     home = {"PREFECT_HOME": str(made_home(tmp_path / "prefect")), "PREFECT_API_URL": ""}
-    command = [sys.executable, "-m", "sdc.cli", "run", "build.yaml", "--watch"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml", "--watch"]
     with (
         said.open("w") as stderr,
         subprocess.Popen(

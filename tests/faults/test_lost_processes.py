@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution.cluster import open_executor
 from sdc.execution.dask_executor import DaskExecutor

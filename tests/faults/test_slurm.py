@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
 from sdc.risk.critical_width import critical_widths
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage.results import read_widths
 from tests.conftest import ROOT
 from tests.folders import contents
@@ -65,7 +65,7 @@ class OnSlurm:
             "PREFECT_HOME": str(made_home(self.folder / "prefect")),
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "sdc.cli", command, "build.yaml", *words],
+            [sys.executable, "-m", "sdc.commands.cli", command, "build.yaml", *words],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,

@@ -20,14 +20,14 @@ import psutil
 import pytest
 import yaml
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import _scratch_below, open_executor
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.refusal import FILES
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage.parquet import open_memory_form, write_memory_form
 from tests.listening import status_of
 from tests.prefect_home import served_home
@@ -249,7 +249,7 @@ def test_a_refusal_is_read_by_nobody_else(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,count\nx,1\ny,-918273\n")
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     done = subprocess.run(
-        [sys.executable, "-m", "sdc.cli", "widths", str(tmp_path / "t.csv")],
+        [sys.executable, "-m", "sdc.commands.cli", "widths", str(tmp_path / "t.csv")],
         env=environment, capture_output=True, text=True, umask=0,
     )  # fmt: skip
     (path,) = (tmp_path / "state" / "sdc").glob(FILES)

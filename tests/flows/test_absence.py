@@ -19,11 +19,11 @@ import yaml
 from flows import absence
 from flows.absence import AT_WORK, at_work, refusals_of_the_server, require_server
 from flows.deployments import register
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.events import EventLog, heard, tell
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, SdcError
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.folders import contents
@@ -201,7 +201,7 @@ def events(project: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seconds", ["120", "3"])
 def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectServer, seconds: str) -> None:
     """The build goes on with it, to the same bytes; or ends with one sentence, and the next takes its stages over."""
-    command = [sys.executable, "-m", "sdc.cli", "run", "build.yaml"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
     environment = os.environ | server.environment | {absence.VARIABLE: seconds}
     with (project / "said").open("w") as said:
         build = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=said)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sdc.cli import app
+from sdc.commands.cli import app
 from tests.flows.test_release_build import write_config
 
 FLOWS = Path(__file__).parents[2] / "flows"

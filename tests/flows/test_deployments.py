@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from flows.deployments import Parameters, main, read_deployments, register
-from sdc.build.build import open_build
 from sdc.model.errors import ConfigError, RunFolderError
+from sdc.stages.build import open_build
 from tests.prefect_home import PrefectServer, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -229,7 +229,7 @@ def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from sdc.build.build import open_build
+from sdc.stages.build import open_build
 with open_build(Path("build.yaml")).started([]):
     print("held", flush=True)
     sys.stdin.read()

@@ -17,10 +17,10 @@ import yaml
 
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
-from sdc.build.build import open_build
-from sdc.build.stages import STAGES, SWEEP, run_all
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
+from sdc.stages.build import open_build
+from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
 from tests.prefect_home import made_home
 
@@ -179,7 +179,7 @@ def test_a_faulty_config_is_refused_before_prefect_is_loaded(tmp_path: Path) -> 
         open_build(Path(config))
     code = (
         "import sys; sys.argv = ['sdc', 'run', sys.argv[1]]\n"
-        "from sdc.cli import main\n"
+        "from sdc.commands.cli import main\n"
         "try: main()\n"
         "finally: print('prefect' in sys.modules)"
     )

@@ -22,9 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import connection
 from sdc.execution.cluster import check_cluster, open_executor
@@ -34,6 +32,8 @@ from sdc.execution.slurm import Jobs
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from tests.folders import contents
 
 ROOT = Path(__file__).parents[2]
@@ -279,7 +279,7 @@ def test_the_command_line_says_one_sentence(folder: Path, tls_address: str, tmp_
     content["execution"] = {"cluster": str(cluster_file(folder, tls_address, "ca other-node other-node"))}
     config = tmp_path / "build.yaml"
     config.write_text(yaml.safe_dump(content))
-    command = [sys.executable, "-m", "sdc.cli", "run", str(config)]
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert (done.returncode, done.stdout) == (1, "")
     at_work, told = done.stderr.splitlines()

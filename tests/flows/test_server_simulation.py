@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
-from sdc.server.trial import FACTS, PAGE, STAGE, Trial, opening_of, ordered_sub_tables, tried
+from sdc.server.tryout.trial import FACTS, PAGE, STAGE, Trial, opening_of, ordered_sub_tables, tried
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from tests.flows.test_release_build import write_config
 
 

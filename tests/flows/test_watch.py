@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ConsoleMessage, Page, WebSocket, sync_playwright
 
-from sdc import cli
-from sdc.config import ExecutionConfig
+from sdc.commands import cli
+from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.execution.watch import Watch, require_own_scheduler, watched
 from sdc.executor import Executor

@@ -19,17 +19,17 @@ import yaml
 from distributed import SchedulerPlugin
 from distributed.utils import key_split
 
-from sdc.build.build import Build, open_build
-from sdc.config import ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.execution import cluster
 from sdc.executor import Executor
 from sdc.handbook import pages
 from sdc.model.table import Table
+from sdc.stages.build import Build, open_build
 from sdc.storage.parquet import PartedTable
-from tests.build.test_sharp import config as large
-from tests.build.test_sweep import BYTES
 from tests.flows.test_release_build import write_config
 from tests.flows.test_running_cluster import slurm_file
+from tests.stages.test_sharp import config as large
+from tests.stages.test_sweep import BYTES
 
 __all__ = ["slurm_file"]
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdc.config import ExpectConfig, TableConfig
+from sdc.config.table import ExpectConfig, TableConfig
 from sdc.ingest import reading
 from sdc.ingest.reading import count_records
 from sdc.ingest.source import open_source

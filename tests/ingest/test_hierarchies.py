@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import Release
 from sdc.model.schema import Coarser
 from sdc.model.table import Table
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.verify.run_folder import verify
 
 PLACES = {"p1": "north", "p2": "north", "p3": "south"}

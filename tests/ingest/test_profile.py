@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from sdc.config_file import read_config
+from sdc.config.file import read_config
 from sdc.ingest.profile import config_name, written
 from sdc.ingest.reading import count_records
 from sdc.ingest.source import open_source
@@ -129,7 +129,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_the_command_writes_a_file_once_and_for_its_user_alone(people: Path, tmp_path: Path) -> None:
     def sdc(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sdc.cli", "init", *map(str, arguments)]
+        command = [sys.executable, "-m", "sdc.commands.cli", "init", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     out = tmp_path / "made.yaml"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.config import TableConfig
+from sdc.config.table import TableConfig
 from sdc.ingest.reading import CountedRecords, count_records, read_table
 from sdc.ingest.source import open_source
 from sdc.ingest.vocabulary import Fault

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from moto.server import ThreadedMotoServer
 
-from sdc.build.build import Build, open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.ingest import reading
 from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
 

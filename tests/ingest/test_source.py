@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sdc.config import TableConfig
+from sdc.config.table import TableConfig
 from sdc.ingest import reading, records, source
 from sdc.ingest.reading import count_records, read_table
 from sdc.ingest.source import Source, open_source

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sdc.config import TableConfig
+from sdc.config.table import TableConfig
 from sdc.ingest.reading import count_records, read_table, zeros_of
 from sdc.ingest.source import open_source
 from sdc.ingest.structural_zeros import read_structural_zeros

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from sdc.config import TableConfig
+from sdc.config.table import TableConfig
 from sdc.ingest.reading import CountedRecords, count_records
 from sdc.ingest.source import open_source
 from sdc.ingest.weights import weights_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sdc.config import BuildConfig
-from sdc.config_file import read_config
+from sdc.config.build import BuildConfig
+from sdc.config.file import read_config
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import Schema, Variable

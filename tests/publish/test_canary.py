@@ -15,13 +15,13 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sdc.build.build import Build, open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
 from sdc.publish import catalogue, publication
 from sdc.publish.formats import FORMATS, Format
 from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import CountTable
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
 
 FORMATS_NAMED = ("csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 NAME, CATEGORY, PLACE, KEY, ASIDE = "kanarie", "zeisig", "stieglitz", "girlitz", "dompfaff"

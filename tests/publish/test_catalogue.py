@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.labels import Labels
 from sdc.model.release import Release

@@ -28,7 +28,7 @@ from pyaxis import pyaxis
 from pyjstat import pyjstat
 from pysdmx.io import read_sdmx
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Table
 from sdc.publish.formats.csv import csv, csvw

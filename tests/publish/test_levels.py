@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sdc.api import find_release
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.labels import Labels, VariableLabels

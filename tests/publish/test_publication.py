@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError, RunFolderError
 from sdc.model.labels import Labels, VariableLabels

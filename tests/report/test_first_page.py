@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from sdc.config import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
+from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
 from sdc.model.release import NOTHING
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table

@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from sdc.bounds import method
-from sdc.build.build import open_build
-from sdc.build.stages import run_all
 from sdc.executor import IN_PROCESS
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.storage.parquet import read_written_table
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from typer.testing import CliRunner
 
 import sdc
-from sdc.cli import app
+from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError

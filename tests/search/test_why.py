@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
 
 from sdc.api import assess, why
-from sdc.build.compare import compare
 from sdc.model import subtable as st
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
@@ -19,9 +18,10 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.verdict import Verdict
 from sdc.search.why import Reason
+from sdc.stages.compare import compare
 from sdc.storage.parquet import table_columns, write_csv
-from tests.build.test_earlier import WIDTH, built, config
-from tests.build.test_earlier import conflict as conflict_of
+from tests.stages.test_earlier import WIDTH, built, config
+from tests.stages.test_earlier import conflict as conflict_of
 from tests.strategies import czech, knows, scattered, tables_and_knowledge
 
 CZECH_FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]

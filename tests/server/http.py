@@ -10,10 +10,10 @@ from typing import Any
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from sdc.config import ServerConfig
-from sdc.server.access import Access, Role
-from sdc.server.app import create_app
-from sdc.server.desk import DeskLike
+from sdc.config.server import ServerConfig
+from sdc.server.desk.desk import DeskLike
+from sdc.server.web.access import Access, Role
+from sdc.server.web.app import create_app
 
 SECRET = b"s" * 32
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

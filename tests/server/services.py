@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sdc.config import ServerConfig
+from sdc.config.server import ServerConfig
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
+from sdc.record.history import History
 from sdc.risk.criterion import Effort
 from sdc.risk.min_width import MinWidth
-from sdc.server.history import History
-from sdc.server.judge import Judge, one_way, surveyed
-from sdc.server.levels import levels_of
-from sdc.server.rules import rules_of
-from sdc.server.service import Service
-from sdc.server.state import State
-from sdc.server.workers import Bench, Worker
+from sdc.server.desk.judge import Judge, one_way, surveyed
+from sdc.server.desk.levels import levels_of
+from sdc.server.desk.rules import rules_of
+from sdc.server.desk.service import Service
+from sdc.server.desk.state import State
+from sdc.server.desk.workers import Bench, Worker
 from tests.strategies import knows
 
 CRITERION = MinWidth(2, 6)

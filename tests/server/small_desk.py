@@ -16,9 +16,9 @@ from sdc.publish.publication import NO_TEXTS
 from sdc.risk.criterion import Witness
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.server.desk import Effect, Explained, Moment, Reply, Request
-from sdc.server.judge import one_way
-from sdc.server.state import State, sub_tables
+from sdc.server.desk.desk import Effect, Explained, Moment, Reply, Request
+from sdc.server.desk.judge import one_way
+from sdc.server.desk.state import State, sub_tables
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sdc.config import ServerConfig
+from sdc.config.server import ServerConfig
 from sdc.model import subtable as st
-from sdc.server.answers import FORMATS, Answer, pieces
-from sdc.server.desk import DeskLike
-from sdc.server.pages import pages
+from sdc.server.desk.desk import DeskLike
+from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.server.web.pages import pages
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

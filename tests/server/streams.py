@@ -15,8 +15,8 @@ from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
-from sdc.server.decision import Decider, Decision, Past
-from sdc.server.state import State
+from sdc.server.desk.decision import Decider, Decision, Past
+from sdc.server.desk.state import State
 from tests.strategies import knows
 
 USERS = ("ada", "bob", "cyd")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from itsdangerous import TimestampSigner
 
-from sdc.config import ServerConfig
-from sdc.server.access import (
+from sdc.config.server import ServerConfig
+from sdc.server.web.access import (
     FORM_SECONDS,
     KEY,
     KINDS,

@@ -22,7 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as hs
 from pyjstat import pyjstat
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.labels import Labels, VariableLabels
@@ -30,7 +30,7 @@ from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, TOTAL, in_csv
-from sdc.server.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
+from sdc.server.web.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
 from tests.strategies import dense, schema_of, small_tables
 
 Rows = list[tuple[object, ...]]

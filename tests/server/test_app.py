@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
+from sdc.record.history import HistoryError, HistoryUnavailableError
 from sdc.risk.min_width import MinWidth
-from sdc.server.answers import FORMATS
-from sdc.server.app import waited
-from sdc.server.desk import Reply
-from sdc.server.gateway import HEADERS
-from sdc.server.history import HistoryError, HistoryUnavailableError
+from sdc.server.desk.desk import Reply
+from sdc.server.web.answers import FORMATS
+from sdc.server.web.app import waited
+from sdc.server.web.gateway import HEADERS
 from tests.server.http import Server, server_of
 from tests.server.small_desk import SmallDesk
 
@@ -707,8 +707,8 @@ def test_keys_in_headers(server: Server, client: TestClient) -> None:
 
 def form_of(client: TestClient, path: str = "/nothing") -> str:
     """What a page would put into its form, for this browser."""
-    from sdc.server.access import Signed
-    from sdc.server.gateway import BROWSER, SESSION
+    from sdc.server.web.access import Signed
+    from sdc.server.web.gateway import BROWSER, SESSION
     from tests.server.http import SECRET
 
     client.get(path)

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from sdc import cli
+from sdc.commands import cli
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
@@ -22,10 +22,10 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.record.history import FIRST, Entry, History, HistoryError
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.server.audit import Standard, audit, check_chain
-from sdc.server.history import FIRST, Entry, History, HistoryError
+from sdc.server.desk.audit import Standard, audit, check_chain
 from sdc.storage.known import write_known
 from sdc.storage.parquet import write_table
 from tests import judge
@@ -413,7 +413,7 @@ def test_a_table_of_another_history_judges_nothing(writer: Writer, czech: Table)
 
 @pytest.mark.parametrize("zeros", [NO_ZEROS, EMPTY_CELL])
 def test_what_is_impossible_is_known_to_whoever_judges(zeros: StructuralZeros, czech: Table) -> None:
-    """The published release has a width of 9, and of 6 for whoever knows the cell; see tests/test_cli.py."""
+    """The published release has a width of 9, and of 6 for whoever knows the cell; see tests/commands/test_cli.py."""
     criterion = MinWidth(2, 7)
     told = {**about(czech), "criterion": by(czech, criterion).facts, "structural_zeros": zeros.labels(czech.schema)}
     writer = Writer(cast(History, Kept(told)), czech)

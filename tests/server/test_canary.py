@@ -20,8 +20,8 @@ from sdc.model import subtable as st
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.answers import FORMATS
-from sdc.server.desk import DeskLike
+from sdc.server.desk.desk import DeskLike
+from sdc.server.web.answers import FORMATS
 from tests.server.http import Server, server_of
 from tests.server.services import CRITERION, open_service
 from tests.server.small_desk import SmallDesk

@@ -14,8 +14,8 @@ from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS
-from sdc.server.answers import Answer, Shape
-from sdc.server.chart import MAX_BARS, chart
+from sdc.server.web.answers import Answer, Shape
+from sdc.server.web.chart import MAX_BARS, chart
 from tests.strategies import dense, schema_of
 
 

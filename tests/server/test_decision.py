@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.bounds.enumeration import feasible_tables
-from sdc.config import RuleConfig, ServerConfig
+from sdc.config.server import RuleConfig, ServerConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
@@ -20,12 +20,12 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
-from sdc.server.decision import Decider, Decision, Past
-from sdc.server.effect import effect_of
-from sdc.server.judge import Judge, surveyed
-from sdc.server.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
-from sdc.server.rules import RULES as RULES_THERE_ARE
-from sdc.server.state import State, Status
+from sdc.server.desk.decision import Decider, Decision, Past
+from sdc.server.desk.effect import effect_of
+from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
+from sdc.server.desk.rules import RULES as RULES_THERE_ARE
+from sdc.server.desk.state import State, Status
 from tests import judge as judge_of_all
 from tests.server.streams import BruteForce, decisions, stream
 from tests.strategies import dense, knows, schema_of

@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from sdc.model.errors import ConfigError
-from sdc.server.history import FIRST, OPENED, History, HistoryError, HistoryUnavailableError, Turn, canonical
+from sdc.record.history import FIRST, OPENED, History, HistoryError, HistoryUnavailableError, Turn, canonical
 from tests.server.databases import Cluster, running_cluster
 
 ABOUT = {"table": "0a" * 32, "criterion": {"small_count": 2, "min_width": 6}, "variables": ["A", "B", "C"]}
@@ -68,7 +68,7 @@ def appended(history: History) -> Iterator[Turn]:
 
 def in_process(code: str, *words: str) -> subprocess.Popen[str]:
     """A process of its own that runs this code, with words as its arguments."""
-    lines = "import json, os, sys\nfrom sdc.server.history import History\nABOUT = json.loads(sys.argv[1])\n"
+    lines = "import json, os, sys\nfrom sdc.record.history import History\nABOUT = json.loads(sys.argv[1])\n"
     return subprocess.Popen(
         [sys.executable, "-c", lines + code, json.dumps(ABOUT), *words],
         stdin=subprocess.PIPE,
@@ -347,7 +347,7 @@ def test_migrations_are_what_this_version_knows(history: History, history_url: s
 def test_a_migration_that_is_missing_is_asked_for(
     history: History, history_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from sdc.server import migrations
+    from sdc.record import migrations
 
     history.close()
     newer = tmp_path / "newer 100%"
@@ -475,7 +475,7 @@ def test_a_file_that_is_moved_is_missed(sqlite_url: str) -> None:
 def test_a_file_that_another_program_locks_is_waited_for_and_then_unavailable(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sdc.server.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("sdc.record.database.BUSY_SECONDS", 0.1)
     with closing(History.open(sqlite_url, ABOUT)) as history, engine_of(sqlite_url) as engine:
         with engine.connect() as other:
             other.exec_driver_sql("BEGIN IMMEDIATE")

@@ -17,25 +17,25 @@ import pytest
 from playwright.sync_api import sync_playwright
 from starlette.testclient import TestClient
 
-from sdc.config import ServerConfig
+from sdc.config.server import ServerConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
+from sdc.record.history import History
 from sdc.risk.min_width import MinWidth
-from sdc.server.audit import Standard, audit
-from sdc.server.course import Course
-from sdc.server.decision import Decider, Past
-from sdc.server.effect import effect_of
-from sdc.server.history import History
-from sdc.server.judge import Judge, one_way, surveyed
-from sdc.server.levels import levels_of, schema_told
-from sdc.server.replay import recorded
-from sdc.server.rules import MYOPIC, STEPS, Rule, rules_of, told_of_refusal
-from sdc.server.simulation import Kind, Queries, course
-from sdc.server.state import State, Status, sub_tables
-from sdc.server.trial import rule_sets_of
+from sdc.server.desk.audit import Standard, audit
+from sdc.server.desk.course import Course
+from sdc.server.desk.decision import Decider, Past
+from sdc.server.desk.effect import effect_of
+from sdc.server.desk.judge import Judge, one_way, surveyed
+from sdc.server.desk.levels import levels_of, schema_told
+from sdc.server.desk.rules import MYOPIC, STEPS, Rule, rules_of, told_of_refusal
+from sdc.server.desk.state import State, Status, sub_tables
+from sdc.server.tryout.replay import recorded
+from sdc.server.tryout.simulation import Kind, Queries, course
+from sdc.server.tryout.trial import rule_sets_of
 from sdc.utility.measures import Weights
 from tests import levels
 from tests.server import services

@@ -18,12 +18,12 @@ from typing import Any
 import httpx
 import pytest
 
-from sdc.build.build import open_build
 from sdc.events import read_events
 from sdc.model.errors import ConfigError
-from sdc.server import listen as listening
-from sdc.server.app import serve
-from sdc.server.listen import listen
+from sdc.server.web import listen as listening
+from sdc.server.web.app import serve
+from sdc.server.web.listen import listen
+from sdc.stages.build import open_build
 from tests.conftest import CZECH_YAML
 from tests.prefect_home import made_home
 
@@ -76,7 +76,7 @@ def running(folder: Path) -> Iterator[Running]:
     """Started once: it takes some seconds to prepare."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment["PREFECT_HOME"] = str(made_home(folder / "prefect"))
-    command = [sys.executable, "-m", "sdc.cli", "serve", str(CZECH_YAML), "--port", "0", "--json"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "serve", str(CZECH_YAML), "--port", "0", "--json"]
     with (folder / "errors").open("w") as errors:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True

@@ -15,10 +15,10 @@ from starlette.testclient import TestClient
 
 from sdc.events import FAULTY, SERVER, EventLog, EventText, heard, read_events
 from sdc.model.table import Table
-from sdc.server import database
-from sdc.server.access import KINDS
-from sdc.server.history import HistoryError, HistoryUnavailableError
-from sdc.server.service import Service, _fault_of
+from sdc.record import database
+from sdc.record.history import HistoryError, HistoryUnavailableError
+from sdc.server.desk.service import Service, _fault_of
+from sdc.server.web.access import KINDS
 from tests.server.databases import Cluster
 from tests.server.http import Server, server_of
 from tests.server.services import open_service

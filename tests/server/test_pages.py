@@ -13,15 +13,15 @@ from typing import Literal, NoReturn
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page, sync_playwright
 
-from sdc.config import LimitsConfig, ServerConfig
+from sdc.config.server import LimitsConfig, ServerConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
-from sdc.server.answers import FORMATS, Answer, Shape, pieces
-from sdc.server.desk import Reply
-from sdc.server.state import Status
+from sdc.server.desk.desk import Reply
+from sdc.server.desk.state import Status
+from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from tests.server.small_desk import SmallDesk
 from tests.server.small_site import serving, site
 

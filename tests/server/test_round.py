@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from flows.request_round import KEY, request_round
-from sdc.config import ServerConfig
+from sdc.config.server import ServerConfig
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth

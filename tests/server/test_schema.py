@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 
 from sdc.model.table import Table
 from sdc.risk.min_width import MinWidth
-from sdc.server.access import Role
+from sdc.server.web.access import Role
 from tests.server.http import URL, Server, server_of
 from tests.server.small_desk import SmallDesk
 

@@ -15,23 +15,23 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from sdc.build.build import Build, open_build
-from sdc.build.stages import SWEEP, run_stage
-from sdc.config import ServerConfig
+from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server import serve
-from sdc.server.access import AccessError
-from sdc.server.audit import Standard, audit
-from sdc.server.course import DECISION, REQUEST, Course
-from sdc.server.history import History, HistoryError, HistoryUnavailableError, Turn
-from sdc.server.listen import access_to
-from sdc.server.prepare import prepare
-from sdc.server.service import Service
-from sdc.server.workers import Worker
+from sdc.record.history import History, HistoryError, HistoryUnavailableError, Turn
+from sdc.server.desk.audit import Standard, audit
+from sdc.server.desk.course import DECISION, REQUEST, Course
+from sdc.server.desk.desk import serve
+from sdc.server.desk.prepare import prepare
+from sdc.server.desk.service import Service
+from sdc.server.desk.workers import Worker
+from sdc.server.web.access import AccessError
+from sdc.server.web.listen import access_to
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import SWEEP, run_stage
 from tests.server.services import CRITERION, open_service
 from tests.server.streams import BruteForce, stream
 from tests.strategies import knows
@@ -196,7 +196,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     fault: Exception, told: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.server.services.Worker", Unwilling)
-    monkeypatch.setattr("sdc.server.service.AGAIN", 0.01)
+    monkeypatch.setattr("sdc.server.desk.service.AGAIN", 0.01)
     monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
     service = opened()
     waiting = service.ask(0b11, "ada").result(30)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.api import find_release
-from sdc.config import ServerConfig
+from sdc.config.server import ServerConfig
 from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
@@ -25,12 +25,13 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.report.simulation import render
 from sdc.risk.min_width import MinWidth
-from sdc.server.decision import Decider, Past
-from sdc.server.judge import Judge, surveyed
-from sdc.server.replay import Subject, recorded, replay_into, replays, subject_of
-from sdc.server.rounds import round_of
-from sdc.server.rules import Rule, rules_of
-from sdc.server.simulation import (
+from sdc.server.desk.decision import Decider, Past
+from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.rounds import round_of
+from sdc.server.desk.rules import Rule, rules_of
+from sdc.server.desk.state import State, Status
+from sdc.server.tryout.replay import Subject, recorded, replay_into, replays, subject_of
+from sdc.server.tryout.simulation import (
     ROUND,
     Course,
     Kind,
@@ -42,8 +43,7 @@ from sdc.server.simulation import (
     simulated,
     summary,
 )
-from sdc.server.state import State, Status
-from sdc.server.trial import DEFAULTS, Trial, first_release, requests_of, rule_sets_of
+from sdc.server.tryout.trial import DEFAULTS, Trial, first_release, requests_of, rule_sets_of
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
 from sdc.utility.measures import Weights

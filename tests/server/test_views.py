@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sdc.handbook import pages
 from sdc.model import subtable as st
 from sdc.model.table import Table
-from sdc.server.course import FRONTIERS, Course
-from sdc.server.history import Entry, History, HistoryError
-from sdc.server.replay import recorded
+from sdc.record.history import Entry, History, HistoryError
+from sdc.server.desk.course import FRONTIERS, Course
+from sdc.server.tryout.replay import recorded
 from tests.server.services import open_service
 from tests.server.streams import stream
 

@@ -31,7 +31,7 @@ from sdc.model.weights import UNIT, RoundedTotals, WeightRanges, Weights, rounde
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.server.judge import Judge
+from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_kept
 from sdc.weighted.pairs import Pairs, WeightedCertificate
 from tests.strategies import dense_counts, every_cell, knows

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdc.config import PublicationConfig
+from sdc.config.publication import PublicationConfig
 from sdc.model.errors import ReleaseError
 from sdc.model.keys import KeySpace
 from sdc.model.labels import Labels

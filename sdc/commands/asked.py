@@ -1,0 +1,55 @@
+"""What commands have been asked about: its table, who works on it, and numbers by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sdc.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sdc.executor import Executor
+    from sdc.stages.subject import Subject
+
+
+def read_subject(path: str, variables: str | None, structural_zeros: Path | None, *asked: str) -> Subject:
+    from sdc.stages.subject import Subject
+
+    chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
+    subject = Subject.open(path, chosen, structural_zeros, asked=asked)
+    table = subject.table
+    print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
+    return subject
+
+
+@contextmanager
+def executor_of(path: str, workers: int | None) -> Iterator[Executor]:
+    """Who works on what a command is about: the cluster of a config, unless so many workers here are asked for."""
+    from sdc.config.build import ExecutionConfig
+    from sdc.config.file import read_config
+    from sdc.execution.cluster import open_executor
+    from sdc.progress import Progress, Watched
+
+    if workers is None and path.endswith((".yaml", ".yml")):
+        execution = read_config(path).execution
+    else:
+        execution = ExecutionConfig(cluster="in-process" if workers in (None, 1) else "local", workers=workers or 1)
+    with Progress() as progress, open_executor(execution) as executor:
+        yield Watched(executor, progress)
+
+
+def numbers_by_name(given: list[str], option: str, example: str) -> dict[str, float]:
+    """`age=2` by name; ConfigError for what is not written so, or given twice."""
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        if not name or name in found:
+            raise ConfigError(f"{option} {text}: give a name and a number, such as {example}, and each name once")
+        try:
+            found[name] = float(number)
+        except ValueError as error:
+            raise ConfigError(f"{option} {text}: {number!r} is no number; give one such as {example}") from error
+    return found

@@ -1,0 +1,279 @@
+"""The commands about builds: the whole one and its plan, and what run folders tell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdc.commands.options import (
+    NOT_RELEASABLE,
+    BuildWorkers,
+    ConfigPath,
+    Data,
+    Json,
+    RunFolderPath,
+    RunsPath,
+    Watch,
+    WatchPort,
+    first_of,
+    print_json,
+    print_release,
+    status_of_release,
+)
+from sdc.model.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from sdc.config.build import ExecutionConfig
+
+builds = typer.Typer()
+
+SIZES = {
+    "records": "records",
+    "full table": "full_table_cells",
+    "non-zero cells": "cells",
+    "at-risk cells": "at_risk_cells",
+    "sub-tables": "sub_tables",
+}
+
+
+@builds.command()
+def run(
+    config: ConfigPath,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    watch: Watch = False,
+    watch_port: WatchPort = None,
+    as_json: Json = False,
+) -> None:
+    """The whole build, from microdata to release and audit report."""
+    result = _through_flow("release_build", config, data, workers, watch, watch_port)
+    if as_json:
+        print_json(result)
+        raise typer.Exit(status_of_release(result["release"]))
+    folder = result["run_folder"]
+    print_release(result["release"])
+    print(f"to publish    {folder}/release")
+    print(f"audit report  {folder}/confidential/report.html")
+    raise typer.Exit(status_of_release(result["release"]))
+
+
+@builds.command()
+def sweep(
+    config: ConfigPath,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    watch: Watch = False,
+    watch_port: WatchPort = None,
+    as_json: Json = False,
+) -> None:
+    """The critical widths alone, on the config's cluster.
+
+    A later build takes table and widths over.
+    """
+    result = _through_flow("width_sweep", config, data, workers, watch, watch_port)
+    if as_json:
+        print_json(result)
+        return
+    from sdc.stages.sweep import sweep_lines
+
+    print("\n".join(sweep_lines(result)))
+
+
+def _through_flow(
+    name: str, config: Path, data: str | None, workers: int | None, watch: bool, watch_port: int | None
+) -> dict[str, Any]:
+    """What the flow of this name, in the module of this name, gives."""
+    # before all else: what is imported for a build takes seconds
+    print(f"{config}: reads the config", file=sys.stderr, flush=True)
+    from sdc.execution.cluster import check_cluster
+    from sdc.stages.build import open_build
+
+    build = open_build(config, data, workers)
+    build.check_source()  # refuse what is plainly wrong before a server starts
+    check_cluster(build.config.execution)
+    print(f"{build.config.name}: config and columns are right, Prefect starts", file=sys.stderr, flush=True)
+    # after the refusals, because Prefect takes seconds to start
+    with prefect_server(build.config.execution, watch, watch_port) as await_server:
+        flow = getattr(import_module(f"flows.{name}"), name)
+        await_server()
+        result: dict[str, Any] = flow(str(config), data, workers)
+    return result
+
+
+def prefect_server(
+    execution: ExecutionConfig, watch: bool, port: int | None
+) -> AbstractContextManager[Callable[[], None]]:
+    """The server of a flow, and what waits for it; where it is to be watched, also the pages, and what says where."""
+    if watch or port is not None:
+        from flows.watch import watched_server
+
+        return watched_server(execution, port or 0)
+    from flows.embedded import embedded_server
+
+    return embedded_server()
+
+
+@builds.command()
+def plan(
+    config: ConfigPath,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Try nothing: sizes and memory in seconds, no times.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What a build would run and need, from a short trial. Writes nothing; refuses what does not fit."""
+    from sdc.execution.cluster import open_executor
+    from sdc.executor import IN_PROCESS
+    from sdc.stages.build import open_build
+    from sdc.stages.plan import one_worker, plan_build
+
+    build = open_build(config, data, workers)
+    with nullcontext(IN_PROCESS) if quick else open_executor(one_worker(build.config.execution)) as executor:
+        result = plan_build(build, executor, quick=quick)
+    if as_json:
+        print_json(result)
+        return
+    for name, key in SIZES.items():
+        print(f"{name:20}{result[key]:,}")
+    if result["floor"]:
+        print(f"of the sub-tables only those of critical width {result['floor']} or more are listed")
+    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
+    for stage in result["stages"]:
+        seconds = _span(stage)
+        sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
+    for who, key in ("per worker", "memory"), ("here", "here"):
+        needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
+        print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
+    print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
+    print("time          not tried; leave out --quick" if quick else f"time          about {_span(result)} s")
+
+
+def _span(planned: Mapping[str, Any]) -> str:
+    """From what the trials took to what the budget allows."""
+    least, most = planned["seconds"], planned["seconds_at_most"]
+    if least is None:
+        return "not tried"
+    return f"{least:.0f} to {most:.0f}" if round(most) > round(least) else f"{least:.0f}"
+
+
+@builds.command()
+def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
+    """Checks a build by its table, release and certificate alone.
+
+    What was published before is read again where it can be; else it is said to be as the run folder has it.
+    """
+    from sdc.stages.verified import verify_run
+    from sdc.verify.run_folder import UnreadableError
+
+    try:
+        found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
+    except UnreadableError as error:
+        raise RunFolderError(str(error)) from error
+    if as_json:
+        print_json(
+            {
+                "run_folder": str(run_folder),
+                "verified": found.verified,
+                "at_risk_cells": found.at_risk_cells,
+                "certified_cells": found.certified_cells,
+                "differences": found.differences,
+                "failures": found.failures,
+                "uncertified": found.uncertified,
+                "notes": found.notes,
+                "known": found.known or None,
+            }
+        )
+    else:
+        print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
+        for line in (*found.uncertified, *found.notes):
+            print(f"not certified {line}")
+        if found.known:
+            print(f"known before  {found.known}")
+    if not found.verified:
+        print(f"sdc: {run_folder} is not verified: {first_of(found.failures)}", file=sys.stderr)
+        raise typer.Exit(1)
+    raise typer.Exit(NOT_RELEASABLE if found.uncertified else 0)
+
+
+@builds.command()
+def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
+    """How far a build is, what is at work now, and why it ended."""
+    from sdc.storage.runs import read_run
+
+    facts = read_run(run_folder).status
+    if as_json:
+        print_json(facts)
+        return
+    print(f"{facts['name']} {facts['digest']}: {facts['state']}, started {facts['started']}")
+    print(f"{'stage':14}{'status':8}{'seconds':>9}{'this process':>15}{'largest worker':>17}")
+    for stage in facts["stages"]:
+        seconds = "" if stage["seconds"] is None else f"{stage['seconds']:.1f}"
+        memory = ["" if stage[key] is None else f"{stage[key]} MiB" for key in ("driver_mib", "worker_mib")]
+        print(f"{stage['name']:14}{stage['status']:8}{seconds:>9}{memory[0]:>15}{memory[1]:>17}".rstrip())
+    for name in facts["checkpoints"]:
+        print(f"checkpoint    {name} goes on from where it was")
+    if (now := facts["running"]) is not None:
+        work = now["said"] or now["stage"]
+        print(f"running       process {now['pid']} on {now['host']} since {now['since']}: {work}")
+    for warning in facts["warnings"]:
+        print(warning)
+    if facts["error"]:
+        print(f"ended with    {facts['error']}")
+
+
+@builds.command("list")
+def list_command(folder: RunsPath = Path("runs"), as_json: Json = False) -> None:
+    """The runs in a folder, by name, and what became of each."""
+    from sdc.storage.runs import read_runs
+
+    runs = [run.facts for run in read_runs(folder)]
+    if as_json:
+        print_json({"folder": str(folder), "runs": runs})
+        return
+    print(f"{'name':24}{'digest':18}{'state':12}{'stages':>8}{'size':>12}  started")
+    for run in runs:
+        stages = f"{run['stages_done']} of {run['stages']}"
+        size = _megabytes(run["size_bytes"])
+        print(f"{run['name']:24}{run['digest']:18}{run['state']:12}{stages:>8}{size:>12}  {run['started']}")
+
+
+@builds.command()
+def clean(
+    folder: RunsPath = Path("runs"),
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of the runs with a release keep so many of each name, the newest; else all."),
+    ] = None,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Remove runs without a release also where no later run has one.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Removes runs that a later release supersedes. Those of its name without one; only says which, unless --yes."""
+    from sdc.storage.runs import finish_removals, read_runs, remove, superfluous
+
+    chosen = superfluous(read_runs(folder), keep, unfinished)
+    facts = [run.facts for run in chosen]
+    for run, fact in zip(chosen, facts, strict=True):
+        print(f"{'removing' if yes else 'would remove'} {fact['run_folder']}: {fact['state']}", file=sys.stderr)
+        if yes:
+            remove(run)
+    if yes:
+        finish_removals(folder)
+    size = sum(fact["size_bytes"] for fact in facts)
+    if as_json:
+        print_json({"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size})
+        return
+    print(f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,55 @@
+"""The command line: thin commands over the verbs; one JSON document on standard output, the rest on standard error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sdc import __version__
+from sdc.commands.builds import builds
+from sdc.commands.config import configs
+from sdc.commands.papers import papers
+from sdc.commands.publication import publications
+from sdc.commands.releases import releases
+from sdc.commands.server import served
+from sdc.commands.simulation import simulations
+from sdc.commands.tables import tables
+from sdc.commands.treat import rules
+from sdc.refusal import as_command
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # which would take [a,b] for markup, and print nothing of it
+    help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
+)
+app.add_typer(builds)
+app.add_typer(configs)
+app.add_typer(papers)
+app.add_typer(publications)
+app.add_typer(rules)
+app.add_typer(served)
+app.add_typer(simulations)
+app.add_typer(releases)
+app.add_typer(tables)
+
+
+def main() -> None:
+    """Runs a command; 0 done, 1 refused or failed, 2 wrong usage, 3 nothing that may be released, 130 interrupted."""
+    with as_command("--json" in sys.argv):
+        app()
+
+
+@app.callback()
+def _common(version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+    if version:
+        print(f"sdc {__version__}")
+        raise typer.Exit
+
+
+if __name__ == "__main__":
+    main()

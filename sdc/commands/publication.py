@@ -1,0 +1,165 @@
+"""The commands about what was published: what several publications tell together, and the ledger of all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdc.commands.options import NOT_RELEASABLE, Json, SmallCount, print_json
+from sdc.model.errors import ConfigError
+from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.public.check import Composition
+
+publications = typer.Typer()
+MOST_SHOWN = 20
+
+
+@publications.command()
+def check(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=checked_path, metavar="FOLDER...", help="Published folders or files of tables of counts."
+        ),
+    ],
+    relations: Annotated[
+        Path | None,
+        typer.Option(parser=checked_path, metavar="FILE", help="How they relate: a list as `earlier` of a config is."),
+    ] = None,
+    cells: Annotated[
+        str, typer.Option(help="at-risk: those that may be small; or all that may have records")
+    ] = "at-risk",
+    min_width: Annotated[
+        int | None, typer.Option(min=1, help="Status 3 where a cell that may be small is bounded more narrowly.")
+    ] = None,
+    small_count: SmallCount = None,
+    as_json: Json = False,
+) -> None:
+    """What published tables tell together. Whether they agree, and between which counts each cell must lie."""
+    from sdc.public.check import check as check_published
+    from sdc.public.relation import read_relations
+
+    if cells not in ("at-risk", "all"):
+        raise ConfigError(f"--cells {cells!r}; choose at-risk or all")
+    small = small_count or 2
+    known = () if relations is None else read_relations(relations)
+    found = check_published(folders, known, small_count=small if cells == "at-risk" else None)
+    narrow = _narrow(found, small, min_width)
+    if as_json:
+        print_json({**_facts(found), "min_width": min_width, "narrow_cells": narrow})
+    else:
+        _print(found)
+        if min_width is not None and found.consistent:
+            print(f"{narrow} cells that may have 1 to {small} records have bounds narrower than {min_width}")
+    raise typer.Exit(NOT_RELEASABLE if narrow or not found.consistent else 0)
+
+
+@publications.command()
+def ledger(
+    file: Annotated[Path, typer.Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
+    new: Annotated[bool, typer.Option("--new", help="Make it, with its key beside it; keep both safe.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What was published, entry by entry. Each is chained to the one before; a chain that is broken is refused."""
+    from sdc.record.ledger import new_ledger, read_ledger
+
+    if new:
+        new_ledger(file)
+    entries = read_ledger(file).entries
+    if as_json:
+        print_json({"ledger": str(file), "entries": [entry.facts for entry in entries]})
+        return
+    print(f"{file}: {len(entries)} publications, the chain holds")
+    for entry in entries:
+        tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
+        print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
+        for what, _ in entry.known["foreign"]:
+            print(f"      judged together with {what}")
+        for said in entry.known["declared"]:
+            print(f"      by the word of its config {said}")
+
+
+@publications.command()
+def compare(
+    before: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="A run folder.")],
+    after: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="Another one.")],
+    as_json: Json = False,
+) -> None:
+    """What changed between two runs. In config and table, which sub-tables came and went, and why."""
+    from sdc.stages.compare import compare as compare_runs
+
+    found = compare_runs(before, after)
+    if as_json:
+        print_json({"before": str(before), "after": str(after), **found.facts})
+        return
+    for what, changes in (("config", found.config), ("table", found.table)):
+        for key, (one, other) in changes.items():
+            print(f"{what:8}{key}: {one} -> {other}")
+    print(f"sub-tables: {found.release[0]} -> {found.release[1]}")
+    for sign, rows in (("+", found.came), ("-", found.went)):
+        for names, why in rows:
+            print(f"{sign} {'*'.join(names)}{': ' if why else ''}{why}")
+    if not (found.config or found.table or found.came or found.went):
+        print("nothing differs")
+
+
+@publications.command()
+def docs(
+    context: typer.Context,
+    out: Annotated[
+        Path, typer.Option(parser=checked_path, metavar="FILE", help="The page, a new file or an old one of it.")
+    ] = Path("handbook.html"),
+    as_json: Json = False,
+) -> None:
+    """Writes the handbook, one page of HTML. A page for each feature, all commands and verbs, every key of a config."""
+    from sdc.handbook import handbook
+    from sdc.handbook.lists import lists
+    from sdc.storage.whole_file import replacing
+
+    page = handbook(lists(context.find_root().command))
+    try:
+        with replacing(out) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"--out {out} cannot be written: {error.strerror}; name a file in a folder that is there"
+        ) from error
+    if as_json:
+        print_json({"handbook": str(out), "bytes": len(page.encode())})
+        return
+    print(f"handbook  {out}")
+
+
+def _narrow(found: Composition, small_count: int, min_width: int | None) -> int:
+    return 0 if min_width is None else int((found.at_risk(small_count).width < min_width).sum())
+
+
+def _facts(found: Composition) -> dict[str, Any]:
+    rows = zip(found.cells.tolist(), found.outer.tolist(), found.inner.tolist(), strict=True)
+    return {
+        "consistent": found.consistent,
+        "reason": found.reason,
+        "method": found.method,
+        "cells": [
+            {"cell": found.schema.named(cell), "outer": outer, "inner": inner, "exact": outer == inner}
+            for cell, outer, inner in rows
+        ],
+    }
+
+
+def _print(found: Composition) -> None:
+    if not found.consistent:
+        print(f"they contradict each other: {found.reason}")
+        return
+    print(f"they agree; {len(found.cells)} cells, bounds by {found.method or 'nothing'}, narrowest first")
+    print(f"{'reached':>17} {'within':>17}  cell")
+    first = _facts(found.narrowest_first())["cells"]
+    for row in first[:MOST_SHOWN]:
+        cell = " ".join(f"{name}={category}" for name, category in row["cell"].items())
+        print(f"{row['inner']!s:>17} {row['outer']!s:>17}  {cell}")
+    if len(first) > MOST_SHOWN:
+        print(f"and {len(first) - MOST_SHOWN} more; --json has all")

@@ -1,0 +1,280 @@
+"""Commands that ask of releases: whether one is safe, why a sub-table is not, and which to publish."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdc.commands.options import (
+    NOT_RELEASABLE,
+    Json,
+    MaxAbove,
+    MaxProbability,
+    MinWidth,
+    ReleaseOption,
+    SmallCount,
+    StructuralZeros,
+    SubjectPath,
+    Threshold,
+    Variables,
+    Workers,
+    posterior_limit,
+    print_json,
+    print_release,
+    print_required,
+    status_of_release,
+)
+from sdc.config.capabilities import FORBID, LIMIT, REQUIRE
+from sdc.model.errors import ConfigError
+from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.model.table import Table
+    from sdc.search.best import FoundRelease
+
+from sdc.commands.asked import executor_of, numbers_by_name, read_subject
+
+releases = typer.Typer()
+VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
+
+
+@releases.command()
+def assess(
+    subject: SubjectPath,
+    release: ReleaseOption = None,
+    min_width: MinWidth = None,
+    law: Annotated[str, typer.Option(help="Of the limits: released, uniform, saturated, or [a,b][b,c].")] = "released",
+    threshold: Threshold = 0.5,
+    max_above: MaxAbove = None,
+    max_probability: MaxProbability = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Is a release safe, and which cells say so."""
+    from sdc import api
+    from sdc.model.sharpness import Sharpness
+    from sdc.storage.results import assessment_facts
+
+    limit = posterior_limit(law, threshold, max_above, max_probability)
+    about = read_subject(subject, variables, structural_zeros, "assess", *((LIMIT,) if limit else ()))
+    min_width, limit = about.min_width(min_width), about.limit(limit)
+    data, small_count = about.table, about.small_count(small_count)
+    with executor_of(subject, workers) as executor:
+        answer = api.assess(
+            data,
+            about.public(release),
+            min_width=min_width,
+            small_count=small_count,
+            posterior_limit=limit,
+            executor=executor,
+        )
+    if not release and (own := about.assessed(small_count)) is not None:
+        answer = replace(answer, sharpness=Sharpness.of(*own))
+    facts = assessment_facts(answer, data.schema)
+    if as_json:
+        print_json(facts)
+        raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
+    print(VERDICTS[answer.releasable])
+    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
+    print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
+    if answer.sharpness is not None:
+        print(f"sharp bounds  of the run: {answer.sharpness.text}")
+    if answer.likely is not None:
+        print(f"likely        {answer.likely.text}")
+    for witness in facts["witnesses"]:
+        cell = " ".join(f"{name}={value}" for name, value in witness["cell"].items())
+        print(f"witness       count {witness['count']} outer {list(witness['outer'])} {cell}")
+    raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
+
+
+@releases.command("why")
+def why_command(
+    subject: SubjectPath,
+    sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
+    release: ReleaseOption = None,
+    min_width: MinWidth = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    redesign: Annotated[
+        bool, typer.Option("--redesign", help="Where it is not: at which coarser levels of hierarchies it may be.")
+    ] = False,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Why a sub-table is released or not. Of a table or config without --release, beside the one-way sub-tables."""
+    from sdc import api
+    from sdc.storage.results import reason_facts
+
+    about = read_subject(subject, variables, structural_zeros, "redesign" if redesign else "why")
+    min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
+    held = about.public(release) if release or about.released is not None else about.one_way
+    if held == about.one_way:
+        print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
+    with executor_of(subject, workers) as executor:
+        found = api.why(
+            about.table,
+            held,
+            sub_table,
+            min_width=min_width,
+            small_count=count,
+            posterior_limit=limit,
+            forbid=about.forbid,
+            executor=executor,
+        )
+        instead = None
+        if redesign and not found.released:
+            instead = api.redesign(
+                about.table, held, sub_table, min_width=min_width, small_count=count, executor=executor
+            )
+    facts = reason_facts(found, about.table.schema)
+    if redesign:
+        facts["redesign"] = None if instead is None else instead.facts(about.table.schema)
+    if as_json:
+        print_json(facts)
+        return
+    print(facts["text"])
+    print(f"critical width {facts['critical_width']}, required {min_width}")
+    for what in ("alone", "one_way", "together"):
+        answer = facts[what]
+        print(f"{what:14} {VERDICTS[answer['releasable']]}, min width {list(answer['min_width'])}")
+    if (witness := found.witness) is not None:
+        cell = " ".join(f"{name}={value}" for name, value in about.table.schema.named(witness.cell).items())
+        print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
+    if instead is not None:
+        told = instead.facts(about.table.schema)
+        print(f"instead        {'*'.join(told['sub_table'])}, {told['cells']} cells, {told['lost']} fewer")
+        print(f"to be pasted   {told['config']}")
+    elif redesign and not found.released:
+        print("instead        nothing coarser may go out either; declare hierarchies under table, or merge categories")
+
+
+@releases.command()
+def release(
+    subject: SubjectPath,
+    method: Annotated[
+        str | None,
+        typer.Option(help="ordered, bisection, decomposable, best of two, or simulatable: refusals tell nothing"),
+    ] = None,
+    min_width: MinWidth = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of annealing and draws.")] = None,
+    chains: Annotated[int | None, typer.Option(min=1, max=1024, help="Annealing chains.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Proposals of each annealing chain.")] = None,
+    start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,
+    draws: Annotated[int | None, typer.Option(min=1, help="Tables drawn for each decision of simulatable.")] = None,
+    share: Annotated[float | None, typer.Option(help="Of these draws, how many may break the criterion.")] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SUB_TABLE", help="What the release must have: a*b, all:2, or a*b*c:2; once for each."),
+    ] = None,
+    forbid: Annotated[
+        list[str] | None, typer.Option(metavar="SUB_TABLE", help="What it must not have, nor what contains it.")
+    ] = None,
+    best_subset: Annotated[
+        bool, typer.Option("--best-subset", help="Where the required do not fit together, those worth most.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(parser=checked_path, metavar="FOLDER", help="Publish the release in this new folder.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of what is published; the folder's name by default.")] = None,
+    threshold: Threshold = 0.5,
+    max_above: MaxAbove = None,
+    max_probability: MaxProbability = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Finds a release, and publishes it where a folder is given."""
+    from sdc import api
+    from sdc.search.best import require_method
+    from sdc.stages.describe import describe_round, describe_simulated, say_step
+
+    if method is not None:
+        require_method(method)
+    _require_new(out)
+    weights = numbers_by_name(weight or [], "--weight", "age=2")
+    limit = posterior_limit("released", threshold, max_above, max_probability)
+    wished = {LIMIT: limit, REQUIRE: require, FORBID: forbid}
+    asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
+    about = read_subject(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
+    method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
+    given = {"seed": seed, "chains": chains, "steps": steps, "start": start, "draws": draws, "share": share}
+    named = {"require": require, "forbid": forbid, "best_subset": best_subset or None}
+    settings = about.search(method, {**given, **named}, weights)
+    data, small_count = about.table, about.small_count(small_count)
+    if out is not None and about.build is not None:
+        about.build.check_names(about.known)
+    with executor_of(subject, workers) as executor:
+        found = api.find_release(
+            data,
+            about.known,
+            method,
+            min_width=min_width,
+            small_count=small_count,
+            posterior_limit=limit,
+            **settings,
+            executor=executor,
+            on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
+            on_round=lambda state: print(describe_round(state), file=sys.stderr),
+            on_simulated=lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
+        )
+    facts = _release_facts(data, found, settings["weights"])
+    if out is not None:
+        own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
+        facts["published"] = api.publish_release(data, found, out, **own)
+    if as_json:
+        print_json(facts)
+        raise typer.Exit(status_of_release(facts))
+    print_release(facts)
+    print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
+    if found.assessment.likely is not None:
+        print(f"likely        {found.assessment.likely.text}")
+    print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
+    if found.reason is not None:
+        print(f"reason        {found.reason}")
+    if found.required is not None:
+        print_required(facts["required"])
+    if out is not None:
+        print(f"published     {out}, {facts['published']}")
+    raise typer.Exit(status_of_release(facts))
+
+
+def _require_new(out: Path | None) -> None:
+    """Before the work, what publication will ask after it."""
+    from sdc.api import require_new
+
+    if out is not None:
+        try:
+            require_new(out.absolute())
+        except ConfigError as error:
+            raise ConfigError(f"--out {error}") from error
+
+
+def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float]) -> dict[str, Any]:
+    from sdc.api import weights_of
+    from sdc.stages.assemble import utility_of_release
+    from sdc.storage.results import assessment_facts, graph_facts, release_facts, required_facts
+
+    graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
+    return {
+        "method": found.method,
+        **release_facts(found.release, table.schema),
+        **({} if found.reason is None else {"reason": found.reason}),
+        **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
+        **graph,
+        "utility": utility_of_release(table, found.judgement.knowledge, weights_of(table, weights)).facts,
+        "assessment": assessment_facts(found.assessment, table.schema),
+    }

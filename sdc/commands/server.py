@@ -1,0 +1,201 @@
+"""The commands about table servers: what their histories show."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, first_of, history_url, print_json
+from sdc.model.errors import ConfigError
+from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.model.knowledge import Knowledge
+    from sdc.model.table import Table
+    from sdc.server.desk.audit import Standard
+
+served = typer.Typer()
+
+HistoryName = Annotated[
+    str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL postgresql://...")
+]
+
+
+@served.command()
+def serve(
+    config: ConfigPath,
+    data: Data = None,
+    host: Annotated[str, typer.Option(help="An address of this machine that no other can reach.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where it listens; 0 takes a free one.")] = 8090,
+    history: Annotated[
+        str | None, typer.Option(metavar="URL", help="PostgreSQL or SQLite, instead of the config's.")
+    ] = None,
+    prepare: Annotated[bool, typer.Option("--prepare", help="Only prepare what the server needs.")] = False,
+    workers: BuildWorkers = None,
+    as_json: Json = False,
+) -> None:
+    """The table server. Answers requests for sub-tables one by one, each judged with all earlier ones."""
+    from sdc.server.desk.prepare import folder_of, is_prepared, server_of
+    from sdc.stages.build import open_build
+
+    build = open_build(config, data, workers)
+    server_of(build)
+    build.check_source()
+    if not is_prepared(build):
+        _prepare(config, data, workers)
+    if prepare:
+        folder = str(folder_of(build).path)
+        print_json({"folder": folder}) if as_json else print(f"prepared      {folder}")
+        return
+    from sdc.server.web.listen import listen
+
+    def ready(url: str, keys: Path | None) -> None:
+        if keys is not None:
+            text = f"who had no key has one now, in {keys}, which only you can read; hand it out and delete the file"
+            print(f"sdc: {text}", file=sys.stderr, flush=True)
+        if as_json:
+            print_json({"url": url, "keys": None if keys is None else str(keys)})
+        else:
+            print(f"listens at    {url}")
+        sys.stdout.flush()
+
+    listen(build, host, port, history, ready)
+
+
+def _prepare(config: Path, data: str | None, workers: int | None) -> None:
+    from flows.embedded import embedded_server
+
+    with embedded_server() as await_server:
+        from flows.table_server import prepare_server
+
+        await_server()
+        prepare_server(str(config), data, workers)
+
+
+@served.command()
+def audit(
+    history: HistoryName,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="The config of the server, by whose criterion is judged; or Parquet or CSV, with --small-count and "
+            "--min-width. Of a folder its own table, with these.",
+        ),
+    ] = None,
+    small_count: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
+    min_width: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Checks a server's history. Was an entry changed, and by a table: did every R(t) meet the criterion asked.
+
+    What the history says of its own criterion is not taken for it: where it differs the history is refused.
+    """
+    from sdc.record.history import History
+    from sdc.server.desk.audit import audit as audit_history
+
+    opened = History.read(history_url(history))
+    try:
+        standard = _standard(history, table, small_count, min_width)
+        found = audit_history(opened, standard)
+    finally:
+        opened.close()
+    if as_json:
+        print_json(
+            {
+                "history": opened.name,
+                "entries": found.entries,
+                "head": found.head,
+                "decisions": found.decisions,
+                "releases": found.releases,
+                "criterion": None if standard is None else {**standard.facts, "of": standard.source},
+                "verified": found.verified,
+                "failures": found.failures,
+            }
+        )
+    else:
+        print(f"entries       {found.entries}, the last with the hash {found.head}")
+        print(f"decisions     {found.decisions}, of which {found.releases} released something")
+        if standard is not None:
+            told = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
+            print(f"criterion     {told}, of {standard.source}")
+        if found.verified:
+            print("verified      every R(t) satisfies the criterion")
+        if not found.is_judged:
+            print("not judged    whether every R(t) satisfies a criterion; give the server's config with --table")
+    if found.failures:
+        # not as a refusal, which would be a second document
+        print(f"sdc: {opened.name} is not verified: {first_of(found.failures)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@served.command()
+def migrate(history: HistoryName, as_json: Json = False) -> None:
+    """Brings the history of an older version to this one. No entry is changed."""
+    from sdc.record.history import History
+
+    History.migrate(history_url(history))
+    opened = History.read(history_url(history))
+    opened.close()
+    if as_json:
+        print_json({"history": opened.name})
+        return
+    print(f"{opened.name} is at this version")
+
+
+def _standard(history: str, given: str | None, small_count: int | None, min_width: int | None) -> Standard | None:
+    """By what is judged: a config, or a table, of a server's folder its own, with the options; None by nothing.
+
+    ConfigError for a table without a criterion, a criterion without a table, or two criteria.
+    """
+    from sdc.executor import IN_PROCESS
+    from sdc.model.fact import NO_FACTS
+    from sdc.model.knowledge import Knowledge
+    from sdc.model.release import NOTHING
+    from sdc.risk.min_width import MinWidth
+    from sdc.server.desk.audit import Standard
+    from sdc.stages.build import open_build
+
+    said = [value for value in (small_count, min_width) if value is not None]
+    if given is not None and given.endswith((".yaml", ".yml")):
+        if said:
+            raise ConfigError(f"--table {given} has a criterion; leave out --small-count and --min-width")
+        build = open_build(checked_path(given))
+        build.config.require("audit")
+        counted = build.counted(IN_PROCESS)
+        known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
+        return Standard(counted.table, known, build.criterion, given)
+    own = os.path.join(history, "table")
+    path = given if given is not None or not os.path.isdir(own) else own
+    if not said and given is None:
+        return None
+    if path is None:
+        raise ConfigError("--small-count and --min-width: there is no table to judge by; give it with --table")
+    if small_count is None or min_width is None:
+        raise ConfigError(
+            f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
+            "server's config with --table, or --small-count and --min-width"
+        )
+    return Standard(*_read(path), MinWidth(small_count, min_width), "the options")
+
+
+def _read(path: str) -> tuple[Table, Knowledge]:
+    """A table, and what is known beside what is released of it; of a server's folder as that has it."""
+    from sdc.ingest.reading import read_table
+    from sdc.model.fact import NO_FACTS
+    from sdc.model.knowledge import Knowledge
+    from sdc.model.release import NOTHING
+    from sdc.model.structural_zeros import NO_ZEROS
+    from sdc.run_format import SCHEMA
+    from sdc.storage.known import read_known
+    from sdc.storage.parquet import read_written_table
+
+    if os.path.isfile(os.path.join(path, SCHEMA)):
+        table = read_written_table(path)
+        return table, read_known(Path(path), table)
+    table = read_table(path)
+    return table, Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)

@@ -1,0 +1,109 @@
+"""The commands that try a server's rules: on random streams of requests, and on those of a history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, history_url, print_json
+from sdc.paths import checked_path
+
+simulations = typer.Typer()
+
+Rules = Annotated[
+    str,
+    typer.Option(
+        help="Names with commas between: myopic, one_step, one_step_frontier, biased, value, share, batch, "
+        "simulatable, config; or a YAML file {name: [{rule: ...}, ...]}."
+    ),
+]
+
+
+@simulations.command()
+def simulate(
+    config: ConfigPath,
+    rules: Rules = "myopic,one_step",
+    queries: Annotated[
+        str,
+        typer.Option(help="uniform, popular, greedy-user, or a CSV or JSON lines file with user and variables (A*B)."),
+    ] = "uniform",
+    streams: Annotated[int, typer.Option(min=1, max=100_000, help="The same for each rule.")] = 200,
+    requests: Annotated[
+        int | None,
+        typer.Option(min=1, max=100_000, help="Requests of a stream; default 4 times the sub-tables, 500 at most."),
+    ] = None,
+    users: Annotated[int, typer.Option(min=1, max=10_000, help="Who ask.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Of the streams.")] = 0,
+    data: Data = None,
+    workers: BuildWorkers = None,
+    as_json: Json = False,
+) -> None:
+    """Tries release rules on requests before a server opens."""
+    from sdc.execution.cluster import check_cluster
+    from sdc.server.tryout.trial import PAGE, STAGE, Trial
+    from sdc.stages.build import open_build
+
+    build = open_build(config, data, workers)
+    build.config.require("simulate")
+    build.check_source()  # refuse what is plainly wrong before a server starts
+    check_cluster(build.config.execution)
+    options: dict[str, Any] = {"streams": streams, "users": users, "requests": requests, "seed": seed}
+    Trial.of(build.config.server, rules, queries, **options)
+    from flows.embedded import embedded_server
+
+    with embedded_server() as await_server:
+        from flows.server_simulation import server_simulation
+
+        await_server()
+        result = server_simulation(str(config), rules, queries, **options, data=data, workers=workers)
+    if as_json:
+        print_json(result)
+        return
+    _print_rule_sets(result["simulation"])
+    print(f"page          {result['run_folder']}/{STAGE}/{PAGE}")
+
+
+def _print_rule_sets(facts: dict[str, Any]) -> None:
+    print(f"{'rule set':20}{'released':>10}{'least':>7}{'most':>7}{'answered':>10}{'Gini':>7}{'last release':>14}")
+    for one in facts["rule_sets"]:
+        released, caused, last = one["released"], one["gini_caused"]["mean"], one["saturation"]["mean"]
+        print(
+            f"{one['name']:20}{released['mean']:10.2f}{released['min']:7.0f}{released['max']:7.0f}"
+            f"{one['answered_share']['mean']:10.1%}{caused:7.2f}{last:14.1f}"
+        )
+    print(f"ordered, at once    {facts['ordered_release']:7}")
+
+
+@simulations.command()
+def replay(
+    history: Annotated[str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
+    rules: Rules,
+    table: Annotated[
+        str | None, typer.Option(help="The config of the server's build, or its table with --min-width.")
+    ] = None,
+    min_width: Annotated[int | None, typer.Option(min=1, help="Where a table is given and no config.")] = None,
+    small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Where a table is given and no config.")] = 2,
+    out: Annotated[
+        Path, typer.Option(parser=checked_path, metavar="FOLDER", help="Where replay.html and replay.json go.")
+    ] = Path("replay"),
+    as_json: Json = False,
+) -> None:
+    """Decides a history's requests again under other rules. Draws both courses."""
+    from sdc.record.history import History
+    from sdc.server.tryout.replay import replay_into, subject_of
+
+    subject = subject_of(table, min_width, small_count)
+    opened = History.read(history_url(history))
+    try:
+        facts = replay_into(out, subject, rules, opened.entries())
+    finally:
+        opened.close()
+    if as_json:
+        print_json({"folder": str(out), "replay": facts})
+        return
+    for name, one in {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}.items():
+        told = ", ".join(f"{outcome} {n}" for outcome, n in one["outcomes"].items())
+        print(f"{name:20}{one['released'][-1]:7} sub-tables released; {told}")
+    print(f"page          {out}/replay.html")

@@ -1,0 +1,276 @@
+"""Commands that ask of a table: critical widths, bounds, feasible tables, what is likely."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdc.commands.options import (
+    Floor,
+    Json,
+    ReleaseOption,
+    SmallCount,
+    StructuralZeros,
+    SubjectPath,
+    Variables,
+    Workers,
+    print_bounds,
+    print_json,
+    print_posterior,
+)
+from sdc.config.capabilities import MODEL, is_model
+from sdc.model.errors import ConfigError
+from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    pass
+
+from sdc.commands.asked import executor_of, numbers_by_name, read_subject
+
+tables = typer.Typer()
+UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
+
+
+@tables.command()
+def widths(
+    subject: SubjectPath,
+    floor: Floor = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=checked_path, metavar="FILE", help="Write them to this Parquet or CSV file as well."),
+    ] = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Critical widths of the sub-tables, most dangerous first."""
+    from sdc.model import subtable as st
+    from sdc.risk.critical_width import critical_widths
+
+    _require_suffix(out)
+    about = read_subject(subject, variables, structural_zeros, "widths")
+    data, small_count = about.table, about.small_count(small_count)
+    with executor_of(subject, workers) as executor:
+        found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
+    pairs = list(found.by_sub_table().items())[::-1]
+    if out is not None:
+        _write_widths(out, [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs])
+    if as_json:
+        print_json(
+            {
+                "variables": list(data.schema.names),
+                "records": data.total,
+                "at_risk_cells": len(data.at_risk(small_count)),
+                "widths": [{"sub_table": st.names(t, data.schema), "critical_width": w} for t, w in pairs],
+            }
+        )
+        return
+    print("critical_width  sub_table")
+    for subtable, width in pairs:
+        print(f"{width:14}  {st.label(subtable, data.schema)}")
+
+
+@tables.command()
+def bounds(
+    subject: SubjectPath,
+    release: ReleaseOption = None,
+    cells: Annotated[list[str] | None, typer.Option(help="at-risk, the default, or all")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="auto, the default, with what a run's certificate shows; or a method")
+    ] = None,
+    sharp: Annotated[
+        bool,
+        typer.Option("--sharp", help="Outer and inner ends brought together by all methods, from what a run shows on."),
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option(help="Of a reference core, for --sharp; default the config's, or 600.")
+    ] = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Bounds of each cell, given a release."""
+    from sdc.stages.bounded import bounded
+    from sdc.storage.results import bounds_facts
+
+    which = _once("--cells", cells, "at-risk")
+    _check_sharp(sharp, seconds, method)
+    about = read_subject(subject, variables, structural_zeros, "bounds")
+    held = about.public(release)
+    with executor_of(subject, workers) as executor:
+        found, by = bounded(
+            about,
+            held,
+            which,
+            about.small_count(small_count),
+            method=method or "auto",
+            seconds=about.seconds_to_sharpen(seconds) if sharp else None,
+            executor=executor,
+            say=lambda line: print(line, file=sys.stderr),
+        )
+    facts = bounds_facts(held.release, found, by, about.table.schema)
+    if as_json:
+        print_json(facts)
+    else:
+        print_bounds(facts)
+
+
+@tables.command("enumerate")
+def enumerate_command(
+    subject: SubjectPath,
+    release: ReleaseOption = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop at so many tables, default after some seconds.")
+    ] = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    as_json: Json = False,
+) -> None:
+    """Counts the integer tables that agree with a release. An interrupt ends it with what is known."""
+    from sdc import api
+    from sdc.progress import Nodes
+
+    steps, about = (
+        UNASKED_STEPS if limit is None else None,
+        read_subject(subject, variables, structural_zeros, "enumerate"),
+    )
+    with _ended_by_interrupt() as ended:
+        watch = Nodes(lambda text: print(text, file=sys.stderr, flush=True), ended)
+        held = about.public(release)
+        found = api.enumerate_tables(about.table, held, limit=limit, max_steps=steps, watch=watch)
+    if ended.is_set():
+        print("interrupted: this is what is known so far", file=sys.stderr)
+    elif limit is None and not found.complete:
+        print("the search was left after some seconds; give --limit to have it go on", file=sys.stderr)
+    if as_json:
+        print_json({"feasible_tables": found.feasible_tables, "complete": found.complete})
+        return
+    print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
+
+
+@contextmanager
+def _ended_by_interrupt() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets; the second one is an interrupt like any other."""
+    ended, before = threading.Event(), signal.getsignal(signal.SIGINT)
+
+    def end(number: int, frame: Any) -> None:
+        ended.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@tables.command("posterior")
+def posterior_command(
+    subject: SubjectPath,
+    release: ReleaseOption = None,
+    law: Annotated[
+        str,
+        typer.Option(
+            help="released, uniform, saturated, a model such as [a,b][b,c], or average: of the laws under --prior, by "
+            "their prior and how probable each makes the release."
+        ),
+    ] = "released",
+    alpha: Annotated[float, typer.Option(help="Of the prior, for each cell of the full table.")] = 0.5,
+    prior: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LAW=P", help="A law of an average, with its prior probability; once for each."),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="A cell is identified where its true count is its most probable one, and above this.")
+    ] = 0.9,
+    share: Annotated[
+        float, typer.Option(help="Of a released group: a cell with as much discloses its categories; 1 is all.")
+    ] = 1.0,
+    cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
+    draws: Annotated[int, typer.Option(help="Draws of each chain, where there is no exact law.")] = 1000,
+    chains: Annotated[int, typer.Option(help="Markov chains, where there is no exact law.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the chains.")] = 0,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """What a release makes likely, beside what it leaves possible."""
+    from sdc import api
+    from sdc.intruder.measures import check_share, check_threshold
+    from sdc.storage.results import posterior_facts
+
+    check_threshold(threshold)
+    check_share(share)
+    priors = numbers_by_name(prior or [], "--prior", "saturated=0.5")
+    about = read_subject(
+        subject, variables, structural_zeros, "posterior", *((MODEL,) if any(map(is_model, [law, *priors])) else ())
+    )
+    data, small_count = about.table, about.small_count(small_count)
+    with executor_of(subject, workers) as executor:
+        found = api.posterior(
+            data,
+            about.public(release),
+            law=law,
+            alpha=alpha,
+            priors=priors,
+            cells=cells,
+            small_count=small_count,
+            draws=draws,
+            chains=chains,
+            seed=seed,
+            share=share,
+            executor=executor,
+        )
+        bounded = api.cell_bounds(data, about.public(release), cells=cells, small_count=small_count, executor=executor)
+    facts = posterior_facts(found, bounded, data.schema, threshold)
+    if as_json:
+        print_json(facts)
+        return
+    print_posterior(facts)
+
+
+def _write_widths(path: Path, labels: list[str], values: list[int]) -> None:
+    from sdc.storage.parquet import write_columns, write_csv
+
+    columns: dict[str, list[Any]] = {"sub_table": labels, "critical_width": values}
+    writers = {".parquet": write_columns, ".csv": write_csv}
+    try:
+        writers[path.suffix](path, columns)
+    except OSError as error:
+        raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error
+
+
+def _require_suffix(out: Path | None) -> None:
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"--out {out}: the name must end in .parquet or .csv")
+
+
+def _once(option: str, given: list[str] | None, default: str) -> str:
+    """What is given, or the default; ConfigError where it is given twice."""
+    if len(given or ()) > 1:
+        raise ConfigError(f"{option} is given {len(given or ())} times: {', '.join(given or ())}; give it once")
+    return (given or [default])[0]
+
+
+def _check_sharp(sharp: bool, seconds: float | None, method: str | None) -> None:
+    """ConfigError where options for sharp bounds do not fit each other."""
+    if sharp and method is not None:
+        raise ConfigError(f"--sharp with --method {method}: sharp bounds are by all methods; leave one out")
+    if seconds is not None and not sharp:
+        raise ConfigError(f"--seconds {seconds:g} is for sharp bounds; add --sharp, or leave it out")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise ConfigError(f"--seconds {seconds:g}: sharp bounds have a budget; give a number of seconds above 0")

@@ -1,0 +1,276 @@
+"""The commands about single tables: rounded, with cells withheld, or sums of a column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdc.commands.options import Json, MinWidth, SmallCount, StructuralZeros, SubjectPath, Variables, print_json
+from sdc.model.errors import ConfigError
+from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.model.table import Table
+    from sdc.stages.subject import Subject
+
+rules = typer.Typer()
+SubTableName = Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as age*sex.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(parser=checked_path, metavar="FILE", help="A new file: .csv, .parquet, .json, .px, .xml or .xlsx."),
+]
+OutCsv = Annotated[Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file, .csv.")]
+OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv",)
+ALONE = "it is in no ledger, and was judged beside nothing: beside other tables of these records it may tell more"
+BESIDE, BEFORE = (
+    f"it is in no ledger, and was judged beside {what}; what is released later is not judged together with it"
+    for what in ("the release of this run", "what the config says was published before")
+)
+CHOICE = "which cells were chosen tells more to whoever chooses alike from tables that agree; that is not judged"
+SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
+
+
+@rules.command("round")
+def round_command(
+    subject: SubjectPath,
+    sub_table: SubTableName,
+    base: Annotated[int, typer.Option(min=2, help="Counts become multiples of it.")] = 5,
+    out: Out = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    as_json: Json = False,
+) -> None:
+    """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded.
+
+    By how much cells were moved in all is confidential: whoever has it beside the rounded table and the true total can
+    tell small counts. It is printed, apart from the rest, and is in no file.
+    """
+    from sdc import api
+
+    _require_new(out, OF_TABLES)
+    table = _marginal(_subject(subject, variables, structural_zeros, "round"), sub_table)
+    rounded = api.controlled_rounding(table, base=base)
+    if out is not None:
+        _write_table(out, api.rounded_table(table, rounded, title=f"{sub_table}"))
+    names = _names(table)
+    margins = ["*".join(names[axis] for axis in axes) or "(total)" for axes in rounded.margins]
+    if as_json:
+        print_json(
+            {
+                "sub_table": names,
+                "base": base,
+                "margins": margins,
+                "cells": rounded.cells(table),
+                **_judged(ALONE),
+                "confidential": {"moved": rounded.moved},
+            }
+        )
+        return
+    print(f"rounded to multiples of {base}")
+    print(f"rounded margins that cells add up to: {', '.join(margins)}")
+    print(ALONE)
+    print(f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this")
+
+
+@rules.command()
+def suppress(
+    subject: SubjectPath,
+    sub_table: SubTableName,
+    min_width: MinWidth = None,
+    out: OutCsv = None,
+    variables: Variables = None,
+    structural_zeros: StructuralZeros = None,
+    small_count: SmallCount = None,
+    as_json: Json = False,
+) -> None:
+    """Which cells of a sub-table to withhold. The least records and cells; of a run, beside its release.
+
+    Its margins are public, and so are structural zeros: what they and the cells that stay add up to pins no small
+    count. Which cells were chosen is not judged: whoever chooses alike from each table that agrees may rule some out.
+    Whether fewer would do helps with that, and is confidential.
+    """
+    from sdc import api
+    from sdc.model import subtable as st
+
+    _require_new(out, OF_ROWS)
+    about = _subject(subject, variables, structural_zeros, "suppress")
+    table, is_run = _marginal(about, sub_table), about.released is not None
+    is_before = about.known.facts or about.known.release.variables
+    beside = BESIDE if is_run else BEFORE if is_before else ALONE
+    found = api.suppress(
+        about.table,
+        about.public(None) if is_run else about.known,
+        sub_table,
+        small_count=about.small_count(small_count),
+        min_width=about.min_width(min_width),
+        posterior_limit=about.limit(None),
+        budget=about.budget,
+    )
+    rows = found.rows(table)
+    if out is not None:
+        _write_rows(out, rows)
+    withheld, schema = int(found.withheld.sum()), table.schema
+    margins = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
+    if as_json:
+        print_json(
+            {
+                "sub_table": _names(table),
+                "public_margins": margins,
+                "withheld_cells": withheld,
+                "withheld_records": found.weight,
+                "cells": rows,
+                **_judged(beside, CHOICE),
+                "confidential": {"optimal": found.optimal},
+            }
+        )
+        return
+    print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
+    print(f"public with it, and judged so: {', '.join(margins)}, what these add up to, and structural zeros")
+    print(f"{beside}\n{CHOICE}")
+    fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
+    print(f"confidential  {fewer}; do not publish this")
+
+
+@rules.command()
+def magnitude(
+    table: Annotated[
+        Path, typer.Argument(parser=checked_path, metavar="TABLE", help="One CSV or Parquet file of records.")
+    ],
+    value: Annotated[str, typer.Option(help="The column that is summed.")],
+    by: Annotated[
+        list[str], typer.Option(help="The variables, such as region*size; once for each table, judged together.")
+    ],
+    contributors: Annotated[
+        int | None, typer.Option(help="At least so many contribute to each cell; who has 0 does not.")
+    ] = None,
+    dominance: Annotated[str | None, typer.Option(help="n:p, the n largest hold no more than p per cent.")] = None,
+    percent: Annotated[
+        str | None, typer.Option(help="p, without the two largest at least p per cent of the largest are left.")
+    ] = None,
+    contributor: Annotated[str | None, typer.Option(help="The column that says whose a record is.")] = None,
+    unique: Annotated[bool, typer.Option("--unique", help="Refuse a contributor that has several records.")] = False,
+    hierarchy: Annotated[
+        list[str] | None, typer.Option(help="variable=column,column: coarser columns, the finest first.")
+    ] = None,
+    negative: Annotated[str, typer.Option(help="refuse or split")] = "refuse",
+    out: OutCsv = None,
+    as_json: Json = False,
+) -> None:
+    """Sums of a column, where every cell passes the rules. Coarser along hierarchies until they do, else nothing.
+
+    Tables of several --by are judged together, by the sums of all their variables. Those of another command are not:
+    what was published of the same records by other groupings is not known here, and a difference may fail the rules.
+    """
+    from sdc import api
+    from sdc.treat.magnitude import ALL
+
+    _require_new(out, OF_ROWS)
+    if negative not in ("refuse", "split"):
+        raise ConfigError(f"--negative {negative!r}; choose refuse or split")
+    if table.suffix in (".yaml", ".yml"):
+        from sdc.config.file import read_config
+
+        read_config(table).require("magnitude")
+    found = api.magnitude_table(
+        table,
+        value,
+        by[0].split("*"),
+        also=[one.split("*") for one in by[1:]],
+        contributors=contributors,
+        dominance=None if dominance is None else _dominance(dominance),
+        percent=percent,
+        contributor=contributor,
+        unique=unique,
+        hierarchies=dict(map(_hierarchy, hierarchy or [])),
+        negative=negative,
+    )
+    rows = [{**row, **({"part": one.part} if one.part else {})} for one in found for row in one.rows]
+    if out is not None:
+        _write_rows(out, rows)
+    used = zip(found[0].variables, *(one.levels for one in found), strict=True)
+    levels = {name: next((level for level in own if level != ALL), ALL) for name, *own in used}
+    if as_json:
+        print_json({"value": value, "by": by, "levels": levels, "cells": rows, **_judged(ALONE, SUMS)})
+        return
+    print(f"every cell passes; {', '.join(f'{name} as {level}' for name, level in levels.items())}")
+    for row in rows:
+        print("  ".join(f"{name}={text}" for name, text in row.items()))
+    if len(by) > 1:
+        print(f"the tables by {', '.join(by)} were judged together")
+    print(f"{ALONE}\n{SUMS}")
+
+
+def _names(table: Table) -> list[str]:
+    """Of the variables that the table is by; of an axis and its levels the axis."""
+    from sdc.model import subtable as st
+
+    return st.names(st.full(len(table.schema)), table.schema)
+
+
+def _judged(beside: str, *notes: str) -> dict[str, Any]:
+    """What a document says of it."""
+    return {"in_ledger": False, "judged_beside_release": beside == BESIDE, "note": "; ".join([beside, *notes])}
+
+
+def _dominance(text: str) -> tuple[int, str]:
+    number, _, share = text.partition(":")
+    if not number.isdecimal() or not share:
+        raise ConfigError(f"--dominance {text!r} is not n:p; write it such as 1:70")
+    return int(number), share
+
+
+def _hierarchy(text: str) -> tuple[str, list[str]]:
+    name, mark, columns = text.partition("=")
+    if not name or not mark or not columns:
+        raise ConfigError(f"--hierarchy {text!r} is not variable=column,column; write it such as region=country")
+    return name, columns.split(",")
+
+
+def _subject(path: str, variables: str | None, zeros: Path | None, verb: str) -> Subject:
+    from sdc.stages.subject import Subject
+
+    return Subject.open(path, variables.split(",") if variables else None, zeros, asked=[verb])
+
+
+def _marginal(subject: Subject, sub_table: str) -> Table:
+    """The sub-table; ConfigError where the config forbids it."""
+    from sdc.model import subtable as st
+    from sdc.search.wishes import Wishes
+
+    schema = subject.table.schema
+    asked = st.parse(sub_table, schema)
+    if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
+        raise ConfigError(f"{sub_table} is forbidden by release.forbid of {subject.name}; choose another, or allow it")
+    return subject.table.marginal(asked)
+
+
+def _write_table(out: Path, table: Any) -> None:
+    from sdc.publish.formats import FORMATS
+    from sdc.storage.whole_file import replacing
+
+    suffixes = {suffix: write for one in FORMATS.values() for suffix, write in one.of_table.items()}
+    suffixes[".xlsx"] = lambda one: FORMATS["xlsx"].of_all["tables.xlsx"]([one])
+    with replacing(out) as temporary, temporary.open("wb") as into:
+        into.writelines(suffixes[out.suffix](table))
+
+
+def _write_rows(out: Path, rows: list[dict[str, Any]]) -> None:
+    from sdc.run_format import in_csv
+    from sdc.storage.parquet import write_csv
+
+    texts = [{name: in_csv(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
+    write_csv(out, {name: ["" if row[name] is None else row[name] for row in texts] for name in (texts or [{}])[0]})
+
+
+def _require_new(out: Path | None, suffixes: tuple[str, ...]) -> None:
+    """ConfigError, before any work, for a file that would not be written."""
+    if out is None:
+        return
+    if out.suffix not in suffixes:
+        raise ConfigError(f"--out {out}: choose a file that ends in {' or '.join(suffixes)}")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}; make it")
+    if out.exists():
+        raise ConfigError(f"--out {out} exists already; name a file that does not")

@@ -1,0 +1,136 @@
+"""The sections of a config about what is found out beside the release."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StrictInt
+
+from sdc.config.values import CurveMethod, NotNegative, Positive, Section, Share, Text, Weight
+
+
+def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("it is empty")
+    return values
+
+
+class CurveConfig(Section):
+    """The risk-utility curve: the best release of each method for every width and small count."""
+
+    min_width: Annotated[
+        tuple[Positive, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of minimum widths, each at least 1"),
+    ]
+    small_count: Annotated[
+        Annotated[tuple[Positive, ...], AfterValidator(_not_empty)] | None,
+        Field(description="a list of small counts, each at least 1; default that of the build"),
+    ] = None
+    methods: Annotated[
+        tuple[CurveMethod, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of ordered, bisection, decomposable and best"),
+    ] = ("ordered", "decomposable")
+    max_above: Annotated[
+        tuple[Share, ...],
+        Field(
+            description="a list of fractions of at-risk cells whose true count may be above the threshold, each at "
+            "least 0 and below 1: the decomposable release of the build's min_width under each, and under none; "
+            "default none of these"
+        ),
+    ] = ()
+    threshold: Annotated[Share, Field(gt=0, description="of the probability of a true count, between 0 and 1")] = 0.5
+
+
+class WeightedConfig(Section):
+    """Totals of survey weights, beside or instead of the counts that are published."""
+
+    publish: Annotated[
+        Literal["beside", "instead"],
+        Field(
+            description="beside the counts, or instead of them; the counts decide, and are taken to be known, in both"
+        ),
+    ] = "beside"
+    round: Annotated[
+        Annotated[StrictInt, Field(ge=1, le=10**9)],
+        Field(
+            description="totals are rounded to multiples of this whole number; the coarser, the more totals can go out"
+        ),
+    ] = 1000
+    programs: Annotated[
+        NotNegative,
+        Field(description="most small linear programs that are solved for it; totals not judged by then are withheld"),
+    ] = 200_000
+
+
+class RemediesConfig(Section):
+    """Recodes that are tried on what stopped the release."""
+
+    variables: Annotated[
+        Positive,
+        Field(
+            description="of how many variables, the most promising first, a merge of two categories and leaving the "
+            "variable out are tried, at least 1"
+        ),
+    ] = 6
+
+
+class PosteriorConfig(Section):
+    """What an intruder may hold likely of the release, for the report."""
+
+    laws: Annotated[
+        tuple[Text, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of released, uniform, saturated, and models such as '[a,b][b,c]'"),
+    ] = ("released",)
+    alpha: Annotated[
+        tuple[Weight, ...],
+        AfterValidator(_not_empty),
+        Field(description="a list of numbers more than 0, of the prior for each cell of the full table"),
+    ] = (0.5,)
+    threshold: Annotated[
+        float,
+        Field(
+            ge=0,
+            lt=1,
+            strict=True,
+            description="a cell is identified where its true count is its most probable one and more so than this, at "
+            "least 0 and below 1",
+        ),
+    ] = 0.9
+    share: Annotated[
+        float,
+        Field(
+            gt=0.5,
+            le=1,
+            strict=True,
+            description="the share of a released group in one cell that discloses the others' categories, above 0.5 up "
+            "to 1, which is all",
+        ),
+    ] = 1.0
+    draws: Annotated[
+        Positive, Field(ge=20, description="the draws of each chain where there is no exact law, at least 20")
+    ] = 1000
+    chains: Annotated[
+        Positive, Field(le=1024, description="the Markov chains where there is no exact law, from 1 to 1024")
+    ] = 4
+    seed: Annotated[NotNegative, Field(description="the seed of the chains, at least 0")] = 0
+    refusals: Annotated[
+        NotNegative,
+        Field(
+            le=100_000,
+            description="where no more tables than this agree with the release, each is built again, for what an "
+            "intruder learns who knows the settings; 0: never",
+        ),
+    ] = 0
+
+
+class WidthsConfig(Section):
+    floor: Annotated[
+        NotNegative | None,
+        Field(
+            description="only sub-tables whose critical width reaches this; default all, above 20 variables those that "
+            "reach the least min_width"
+        ),
+    ] = None

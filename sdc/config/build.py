@@ -1,0 +1,214 @@
+"""The typed config of a build."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StrictStr, model_validator
+
+from sdc.config.analysis import CurveConfig, PosteriorConfig, RemediesConfig, WeightedConfig, WidthsConfig
+from sdc.config.capabilities import (
+    BEFORE,
+    CAPABILITIES,
+    METHODS,
+    SETTINGS_OF,
+    refusal,
+    refusals,
+    require_together,
+    unused,
+)
+from sdc.config.earlier import EarlierConfig
+from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
+from sdc.config.release import ReleaseConfig, RiskConfig
+from sdc.config.server import ServerConfig
+from sdc.config.table import FILES, TableConfig
+from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Section, Text, Workers
+from sdc.model.sharpness import SHARP_SECONDS
+
+
+def _cluster(value: str) -> str:
+    if value not in EMBEDDED_CLUSTERS and not value.endswith((".yaml", ".yml")):
+        raise ValueError("it is neither of these nor a path to a YAML file")
+    return value
+
+
+def _here(path: str) -> str:
+    if "://" in path:
+        raise ValueError("it is a URL, and run folders are on this machine; copy release/ there afterwards")
+    return path
+
+
+class ExecutionConfig(Section):
+    cluster: Annotated[
+        Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
+    ] = "local"
+    workers: Annotated[
+        Workers, Field(description="the number of workers, from 1 to 1024; a cluster's YAML file has its own")
+    ] = 2
+    memory_per_worker: Annotated[
+        Memory,
+        Field(
+            description="a size such as 4GiB, or auto: the machine's memory shared by the workers and this process; a "
+            "cluster's YAML file has its own"
+        ),
+    ] = "auto"
+
+
+class OutputConfig(Section):
+    folder: Annotated[
+        Text,
+        AfterValidator(_here),
+        Field(description="where run folders go, on this machine, relative to the current directory"),
+    ] = "runs"
+
+
+class BuildConfig(Section):
+    """One build. `name` is the folder of its runs; every section but `table` and `risk` has defaults."""
+
+    name: Annotated[
+        StrictStr,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+            description="letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first",
+        ),
+    ]
+    table: Annotated[TableConfig, Field(description="a section with a path at least")]
+    risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
+    release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
+    publication: Annotated[PublicationConfig, Field(description="a section of settings")] = PublicationConfig()
+    labels: Annotated[LabelsConfig, Field(description="a section with variables or a code_list")] = LabelsConfig()
+    report: Annotated[AuditConfig, Field(description="a section with purpose, prepared_by, date")] = AuditConfig()
+    weighted: Annotated[
+        WeightedConfig | None,
+        Field(description="a section of settings; without it those of its defaults, where table.weight is given"),
+    ] = None
+    earlier: Annotated[
+        tuple[EarlierConfig, ...],
+        Field(
+            description="a list of sections with a folder or an entry; what is published is judged together with all"
+        ),
+    ] = ()
+    ledger: Annotated[
+        Text | None,
+        Field(description="a file that sdc ledger made, relative to the config; each publication is recorded there"),
+    ] = None
+    widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
+    assessment: Annotated[
+        Literal["proven", "sharp"],
+        Field(
+            description="how far bounds of at-risk cells go once the release is found: proven, as a proof needs them, "
+            "or sharp: outer and inner ends are brought together, on the workers; that may refute what was undecided"
+        ),
+    ] = "proven"
+    sharp_seconds: Annotated[
+        Seconds | None,
+        Field(
+            description="for sharp bounds of all at-risk cells, in seconds of a reference core, more than 0; cells "
+            "that are not sharp then are bracketed; default 600"
+        ),
+    ] = None
+    curve: Annotated[
+        CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
+    ] = None
+    remedies: Annotated[
+        RemediesConfig | None, Field(description="a section of settings; default no recode is tried")
+    ] = None
+    posterior: Annotated[PosteriorConfig | None, Field(description="a section of settings; default no posterior")] = (
+        None
+    )
+    execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
+    output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
+    server: Annotated[ServerConfig | None, Field(description="a section of settings, of the table server")] = None
+
+    @property
+    def totals(self) -> WeightedConfig | None:
+        """How totals of weights are published; None where records have none."""
+        return None if self.table.weight is None else self.weighted or WeightedConfig()
+
+    @property
+    def seconds_to_sharpen(self) -> float | None:
+        """What sharp bounds may take; None where none are asked for."""
+        return (self.sharp_seconds or SHARP_SECONDS) if self.assessment == "sharp" else None
+
+    @model_validator(mode="after")
+    def _seconds_are_for_sharp_bounds(self) -> BuildConfig:
+        if self.sharp_seconds is not None and self.assessment != "sharp":
+            raise ValueError("sharp_seconds is given, and assessment is not sharp; set it to sharp, or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _weights_are_named(self) -> BuildConfig:
+        if self.weighted is not None and self.table.weight is None:
+            raise ValueError("weighted is given, and table.weight names no column; name it, or leave the section out")
+        return self
+
+    @model_validator(mode="after")
+    def _entries_have_a_ledger(self) -> BuildConfig:
+        if named := [str(one.entry) for one in self.earlier if one.entry is not None and self.ledger is None]:
+            raise ValueError(f"earlier has entry {named[0]}, and no ledger is named; name the ledger")
+        return self
+
+    @model_validator(mode="after")
+    def _works_together(self) -> BuildConfig:
+        if said := "; ".join(refusals(self.asked)):
+            raise ValueError(said)
+        return self
+
+    @model_validator(mode="after")
+    def _settings_are_of_a_search(self) -> BuildConfig:
+        default = dict(ReleaseConfig())
+        given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
+        if said := unused(self.release.method, given, () if self.curve is None else self.curve.methods):
+            raise ValueError(said)
+        return self
+
+    @model_validator(mode="after")
+    def _curves_know_what_was_published(self) -> BuildConfig:
+        if self.curve is None:
+            return self
+        methods = (*self.curve.methods, *(["decomposable"] if self.curve.max_above else []))
+        before = [name for name in BEFORE if getattr(self, name)]
+        if said := [why for method in methods for name in before if (why := refusal(method, name)) is not None]:
+            raise ValueError(f"curve: {'; '.join(dict.fromkeys(said))}")
+        return self
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of all capabilities that it asks for, see `search.capabilities`."""
+        return tuple(one.name for one in CAPABILITIES.values() if any(one.is_asked(self._at(key)) for key in one.keys))
+
+    def require(self, *asked: str) -> None:
+        """ConfigError where a verb, or a method instead of its own, does not work with all that it asks for."""
+        replaced = METHODS if set(METHODS) & set(asked) else ()
+        require_together(*asked, *(name for name in self.asked if name not in (*replaced, *asked)))
+
+    def _at(self, key: str) -> Any:
+        """The value at a key, None where a section on the way is not there."""
+        value: Any = self
+        for name in key.split("."):
+            value = getattr(value, name, None)
+        return value
+
+
+def section_digest(config: BuildConfig, *sections: str) -> str:
+    """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
+
+    `FILES` are left out: the data are named by their content, see `sdc.ingest.source.Source.digest`.
+    """
+    if unknown := set(sections) - set(BuildConfig.model_fields):
+        raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
+    # of the validated config, with all defaults: what is written out and what is left to its default are the same build
+    content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES, "ledger": True})
+    if "publication" in content:  # which key it is, the stage that signs knows
+        content["publication"]["signing_key"] = content["publication"]["signing_key"] is not None
+    for one in content.get("earlier", ()):
+        one["folder"] = None  # by what is in it, see `build.earlier`
+        if one["key"] is not None:
+            one["key"]["records"] = None
+    for recode in content.get("table", {}).get("recodes", {}).values():
+        # of groups the order is that of the categories, and counts
+        recode["groups"] = recode["groups"] and list(recode["groups"].items())
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

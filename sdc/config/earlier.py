@@ -1,0 +1,93 @@
+"""The sections of a config about what was published before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StrictBool, model_validator
+
+from sdc.config.values import Category, Groups, Positive, Section, Text
+from sdc.run_format import TOTAL
+
+
+class RelatedVariableConfig(Section):
+    """How a variable of an earlier publication is one of the table: by its name, and which categories are in each."""
+
+    of: Annotated[Text | None, Field(description="the variable of the table, where it is not called the same")] = None
+    groups: Annotated[
+        Groups | None,
+        Field(description='its category: [categories of the table]; "*" for all others in one at most'),
+    ] = None
+
+
+class RecordKeyConfig(Section):
+    """What shows that records are others: a column that names them, in the table's file and in that of the others."""
+
+    column: Annotated[Text, Field(description="the column of record identifiers, called so in both")]
+    records: Annotated[
+        Text, Field(description="the records that the publication is of: a file, a folder of parts, a glob or a URL")
+    ]
+
+
+class EarlierConfig(Section):
+    """A publication that readers have already, and how its records relate to those of the table."""
+
+    folder: Annotated[
+        Text | None,
+        Field(description="a published folder or file, relative to the config, as CSV, Parquet, JSON-stat or PX"),
+    ] = None
+    entry: Annotated[
+        Positive | None, Field(description="the number of an entry of the ledger, instead of a folder")
+    ] = None
+    variables: Annotated[
+        dict[Text, RelatedVariableConfig],
+        Field(description="by name in the publication: of and groups, where name or categories differ"),
+    ] = {}
+    where: Annotated[
+        dict[Text, Annotated[tuple[Category, ...], Field(min_length=1)]],
+        Field(description="variable: [categories]; it is of the records that have these alone, default of all"),
+    ] = {}
+    disjoint: Annotated[
+        StrictBool,
+        Field(
+            description="true or false: it is of other records, none of which is in the table; refused where its total "
+            "or its margins are those of the table or of one category, unless a key shows it"
+        ),
+    ] = False
+    key: Annotated[
+        RecordKeyConfig | None,
+        Field(description="a section with column and records, which shows that a disjoint publication is of others"),
+    ] = None
+    total: Annotated[
+        Category, Field(description="the category that stands for all others of a variable, which is passed over")
+    ] = TOTAL
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> EarlierConfig:
+        if (self.folder is None) == (self.entry is None):
+            raise ValueError("give one of folder and entry")
+        if self.disjoint and (self.where or self.variables):
+            raise ValueError("disjoint is of other records; leave where and variables out")
+        if self.key is not None and not self.disjoint:
+            raise ValueError("key shows that records are others; say disjoint: true too, or leave it out")
+        return self
+
+    @property
+    def label(self) -> str:
+        """As messages name it."""
+        return f"entry {self.entry}" if self.folder is None else self.folder
+
+    @property
+    def words(self) -> str:
+        """What is said of its records and categories; nothing where it is of all records, as they are."""
+        said = ["of other records, none of which is in this table"] if self.disjoint else []
+        if self.key is not None:
+            said.append(f"tested by the column {self.key.column}")
+        if self.where:
+            chosen = (f"{name} = {' or '.join(own)}" for name, own in self.where.items())
+            said.append(f"of the records with {' and '.join(chosen)} alone")
+        for name, told in self.variables.items():
+            groups = "" if told.groups is None else f", grouped as {', '.join(told.groups)}"
+            said.append(f"its {name} is {told.of or name}{groups}")
+        return f"{Path(self.label).name}: {'; '.join(said)}" if said else ""

@@ -1,0 +1,319 @@
+"""Reads a config from its YAML file, and says of every fault in one sentence: key, value and what is allowed."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import math
+import reprlib
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from sdc.config.build import BuildConfig
+from sdc.config.code_list import with_code_list
+from sdc.config.earlier import EarlierConfig
+from sdc.config.publication import LabelsConfig
+from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
+from sdc.model.errors import ConfigError, SdcError
+from sdc.paths import checked_path, shown
+
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_BYTES, MAX_LEVELS, MAX_VALUES = 1 << 26, 50, 1_000_000
+MAX_BITS = 1024  # of an integer: a setting can say of one that is too large for it what is allowed
+
+
+def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildConfig:
+    """The config in a YAML file, with the files it names relative to its folder made absolute.
+
+    data  the table to read instead of `table.path`
+
+    ConfigError, one message with every fault: the key, its value and what is allowed.
+    """
+    path = Path(path)
+    settings = load_yaml(path, "config", ConfigError)
+    # before it is validated, so that a faulty path in the file does not matter where another is given
+    table = settings.get("table") if isinstance(settings, dict) else None
+    if data is not None and isinstance(table, dict):
+        settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd(), "data = ")}}
+    return _resolved(validated(BuildConfig, settings, path), path)
+
+
+def validated(model: type[Model], content: Any, path: Path, place: str = "") -> Model:
+    """The content of a file as a model; ConfigError, one message with every fault: the key, its value, what is allowed.
+
+    place  where in the file it stands, for the message
+    """
+    if not isinstance(content, dict):
+        what = "is empty" if content is None else f"is a {type(content).__name__}"
+        raise ConfigError(f"{path}{place} {what}, not a mapping; it has the keys {', '.join(_names(model))}")
+    try:
+        return model.model_validate(content, context={"folder": path.absolute().parent})
+    except ValidationError as error:
+        raise ConfigError(f"{path}{place}: {faults_of(error, model)}") from error
+
+
+def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
+    checked_path(config.output.folder, f"{path}: output.folder = ")
+    files = {"path": _placed(config.table.path, path.absolute().parent, f"{path}: table.path = ")}
+    if config.table.structural_zeros is not None:
+        files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
+    config = config.model_copy(update={"table": config.table.model_copy(update=files)})
+    if isinstance(config.release.demand, str):
+        # what it says is part of the config, not where it lies
+        demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
+        config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
+    if (key := config.publication.signing_key) is not None:
+        publication = config.publication.model_copy(
+            update={"signing_key": _existing(path, "publication.signing_key", key)}
+        )
+        config = config.model_copy(update={"publication": publication})
+    folder = path.absolute().parent
+    earlier = tuple(_earlier_placed(one, folder, path) for one in config.earlier)
+    named = [one.label for one in earlier]
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise ConfigError(f"{path}: earlier names {twice[0]} twice; name each publication once")
+    ledger = None if config.ledger is None else _placed(config.ledger, folder, f"{path}: ledger = ")
+    config = config.model_copy(update={"earlier": earlier, "ledger": ledger})
+    if config.labels.code_list is not None:
+        config = config.model_copy(update={"labels": _labels(config.labels, config.labels.code_list, path)})
+    if config.execution.cluster in EMBEDDED_CLUSTERS:
+        return config
+    cluster = _existing(path, "execution.cluster", config.execution.cluster)
+    return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
+
+
+def read_demand(path: Path) -> dict[str, float]:
+    """How often each sub-table is asked for, from a CSV file with the columns sub_table and frequency.
+
+    ConfigError where it cannot be read, or where a row has no sub-table, or a frequency that is not more than 0. Rows
+    of one sub-table add up.
+    """
+    found: dict[str, float] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if rows.fieldnames is None or not {"sub_table", "frequency"} <= set(rows.fieldnames):
+                raise ConfigError(f"{path} has no columns sub_table and frequency; name them in its first line")
+            for row in rows:
+                name, frequency = (row["sub_table"] or "").strip(), _number(row["frequency"])
+                if not name or not 0 < frequency < math.inf:
+                    raise ConfigError(
+                        f"{path}, line {rows.line_num}: give a sub-table such as age*sex and a frequency above 0"
+                    )
+                found[name] = found.get(name, 0.0) + frequency
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read as CSV: {error}; give a file in UTF-8") from error
+    return found
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return math.nan
+
+
+def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
+    file = Path(_existing(path, "labels.code_list", code_list))
+    try:
+        return with_code_list(labels, file)
+    except ValidationError as error:
+        raise ConfigError(f"code list {file}: {faults_of(error, BuildConfig, 'labels')}") from error
+
+
+def _placed(path: str, folder: Path, setting: str) -> str:
+    """A path relative to the folder made absolute; a URL stays as it is."""
+    return path if "://" in path else str(checked_path(folder / path, setting).resolve())
+
+
+def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConfig:
+    place = None if one.folder is None else _placed(one.folder, folder, f"{path}: earlier.folder = ")
+    key = one.key
+    if key is not None:
+        records = _placed(key.records, folder, f"{path}: earlier.key.records = ")
+        key = key.model_copy(update={"records": records})
+    return one.model_copy(update={"folder": place, "key": key})
+
+
+def _existing(path: Path, key: str, value: str) -> str:
+    """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
+    file = checked_path(path.absolute().parent / value, f"{path}: {key} = ").resolve()
+    if not file.is_file():
+        raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
+    return str(file)
+
+
+# YAML
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which in addition refuses what no setting can be, and what would exhaust whoever reads it.
+
+    That is a key that is given twice, more than MAX_LEVELS within each other, aliases within what they name or of more
+    than MAX_VALUES in all, an integer beyond MAX_BITS, text with a NUL or without a UTF-8 form, and what is not as its
+    tag says.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._level, self._values = 0, dict[yaml.Node, int]()
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        self._level += 1
+        if self._level > MAX_LEVELS:
+            raise _wrong(f"more than {MAX_LEVELS} levels", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        if is_alias and node not in self._values:
+            raise _wrong("an alias within what it names", None if node is None else node.start_mark)
+        if node is not None and not is_alias:
+            self._values[node] = self._count(node)
+        return node
+
+    def _count(self, node: yaml.Node) -> int:
+        """How many values it comes to with what its aliases name; each of these has been counted once."""
+        pairs = node.value if isinstance(node, yaml.CollectionNode) else []
+        within = [part for pair in pairs for part in (pair if isinstance(pair, tuple) else (pair,))]
+        values = 1 + sum(self._values[part] for part in within)
+        if values > MAX_VALUES:
+            raise _wrong(f"more than {MAX_VALUES} values, most of them by aliases", node.start_mark)
+        return values
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise _wrong(f"{shown(node.value)} is no {kind}", node.start_mark) from error
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _wrong(f"an integer of more than {MAX_BITS} bits", node.start_mark)
+        if isinstance(value, str) and not _is_text(value):
+            raise _wrong(f"{shown(value)} has a character that no text has", node.start_mark)
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        # YAML itself would let the last one win without a word
+        for key in (key for key, _ in pairs if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise yaml.constructor.ConstructorError(problem=f"line {line} gives {key.value!r} a second time")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _wrong(what: str, mark: yaml.Mark | None) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(problem=what, problem_mark=mark)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _numeral(loader: _Loader, node: yaml.ScalarNode) -> Numeral:
+    return Numeral.of(loader.construct_yaml_int(node), node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _numeral)
+
+
+class TextLoader(_Loader):
+    """Reads every scalar as the text that is written there: no is a category, and 01 is not 1."""
+
+    yaml_implicit_resolvers = {}  # the library's own attribute
+
+
+def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Loader] = _Loader) -> Any:
+    """The content of a YAML file; `refusal`, whose message begins with what it is, where it cannot be read."""
+    try:
+        return yaml.load(_text_of(checked_path(path)), loader)
+    except FileNotFoundError as error:
+        raise refusal(f"{what} {path} does not exist; give a YAML file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal(f"{what} {path} cannot be read: {error}; give a YAML file in UTF-8") from error
+    except yaml.YAMLError as error:
+        raise refusal(f"{what} {path} is not valid YAML: {_where(error)}; correct it there") from error
+
+
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:  # a device never ends
+        raise OSError(f"it has more than {MAX_BYTES} bytes")
+    return content.decode("utf-8")
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return place + str(getattr(error, "problem", None) or str(error).splitlines()[0])
+
+
+# One sentence a fault
+
+
+def faults_of(error: ValidationError, model: type[BaseModel], *section: str) -> str:
+    """What pydantic found in a model, or in this section of it: key, value and what is allowed of each."""
+    return "; ".join(_fault(model, {**e, "loc": (*section, *e["loc"])}) for e in error.errors(include_url=False))
+
+
+def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
+    keys = [str(key) for key in error["loc"]]
+    name = ".".join(keys)
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(model, keys, name)
+    if error["type"] == "missing":
+        return f"{name} is missing; add it ({_allowed(model, keys)})"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if not keys:
+        return str(reason)
+    return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(model, keys)})"
+
+
+def _unknown_key(model: type[BaseModel], keys: Sequence[str], name: str) -> str:
+    known = _names(_section(model, keys[:-1])[0])
+    near = difflib.get_close_matches(keys[-1], known, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{name} is an unknown key; {meant}allowed: {', '.join(known)}"
+
+
+def _names(section: type[BaseModel]) -> list[str]:
+    """The keys of a section as they are written in a file."""
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
+    """The description of the setting at these keys, or around them."""
+    while len(keys) > 1 and keys[-1].isdecimal():
+        keys = keys[:-1]
+    section, rest = _section(model, keys)
+    outer, key = (section, rest[0]) if rest else (_section(model, keys[:-1])[0], keys[-1])
+    field = outer.model_fields.get(key)
+    return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
+
+
+def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
+    """The innermost section at these keys of a model, and the keys that are left within it."""
+    section = model
+    by_name = False
+    for depth, key in enumerate(keys):
+        if by_name or (key.isdecimal() and section is not model):  # the key of a mapping to sections, a place in a list
+            by_name = False
+            continue
+        field = section.model_fields.get(key)
+        kinds = [field.annotation, *get_args(field.annotation)] if field else []
+        within = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if not within:
+            return section, keys[depth:]
+        section, by_name = within[0], get_origin(kinds[0]) is dict
+    return section, ()

@@ -1,0 +1,242 @@
+"""The sections of a config about risk and the search for a release."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
+
+from sdc.config.values import (
+    Names,
+    NotNegative,
+    Positive,
+    SearchMethod,
+    Seconds,
+    Section,
+    Share,
+    Temperature,
+    Text,
+    Weight,
+)
+
+
+class PosteriorLimitConfig(Section):
+    """How much of the at-risk cells' true counts a release may make likely; not monotone."""
+
+    law: Annotated[
+        Literal["released"],
+        Field(description="released, the one law that is exact of every decomposable release"),
+    ] = "released"
+    threshold: Annotated[Share, Field(gt=0, description="of the probability of a true count, between 0 and 1")] = 0.5
+    max_above: Annotated[
+        Share | None,
+        Field(
+            description="the largest fraction of at-risk cells whose true count is more probable than the threshold, "
+            "be another count more so or not, at least 0 and below 1; default any"
+        ),
+    ] = None
+    max_probability: Annotated[
+        Share | None,
+        Field(gt=0, description="the largest probability of any one's true count, between 0 and 1; default any"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _limits(self) -> PosteriorLimitConfig:
+        if self.max_above is None and self.max_probability is None:
+            raise ValueError("it limits nothing; give max_above or max_probability")
+        return self
+
+
+class RiskConfig(Section):
+    min_width: Annotated[
+        Positive, Field(description="the smallest width allowed of the bounds of an at-risk cell, at least 1")
+    ]
+    small_count: Annotated[
+        Positive, Field(description="cells of 1 up to this count are at risk, an integer of at least 1")
+    ] = 2
+    undecided: Annotated[
+        Literal["refuse", "outer"],
+        Field(description="refuse what is not proven safe, or outer: accept what no outer bound refutes"),
+    ] = "refuse"
+    posterior: Annotated[
+        PosteriorLimitConfig | None,
+        Field(description="a section with max_above or max_probability, for method decomposable; default no limit"),
+    ] = None
+
+
+class AnnealingConfig(Section):
+    """Chains over decomposable graphs. A value that does not fit another one is the fault of the later one."""
+
+    model_config = ConfigDict(validate_default=True)
+
+    chains: Annotated[Positive, Field(le=1024, description="the number of chains, from 1 to 1024")] = 4
+    steps: Annotated[Positive, Field(description="the proposals of each chain, at least 1")] = 200_000
+    rounds: Annotated[
+        Positive, Field(description="the parts of a chain, between which chains are compared and saved, at least 1")
+    ] = 20
+    patience: Annotated[
+        NotNegative,
+        Field(description="stop after so many rounds in which all chains had the same best value; 0: never"),
+    ] = 8
+    seed: Annotated[NotNegative, Field(description="the seed of all chains, at least 0")] = 0
+    schedule: Annotated[
+        Literal["geometric", "linear"], Field(description="how the temperature falls, geometric or linear")
+    ] = "geometric"
+    start_temperature: Annotated[
+        Temperature, Field(gt=0, description="in units of utility, more than 0; what costs this much is often accepted")
+    ] = 30.0
+    end_temperature: Annotated[
+        Temperature,
+        Field(description="in units of utility, at most the start temperature; 0 is for the linear schedule only"),
+    ] = 0.5
+    cycles: Annotated[
+        Positive, Field(description="how often the cooling is run through, at least 1 and at most the steps")
+    ] = 1
+    tempering: Annotated[
+        StrictBool,
+        Field(description="true or false: chains keep temperatures of their own and exchange; needs 2 chains or more"),
+    ] = False
+    start: Annotated[
+        Text | None, Field(description="the graph to start from, by its cliques, as '[a,b] [b,c]'; default no edges")
+    ] = None
+
+    @field_validator("end_temperature")
+    @classmethod
+    def _cools(cls, value: float, info: ValidationInfo) -> float:
+        start = info.data.get("start_temperature", value)
+        if value > start:
+            raise ValueError(f"it is above the start temperature {start}")
+        if value == 0 and info.data.get("schedule") == "geometric":
+            raise ValueError("geometric cooling never gets there; give more than 0, or the linear schedule")
+        return value
+
+    @field_validator("cycles")
+    @classmethod
+    def _fits(cls, value: int, info: ValidationInfo) -> int:
+        if value > info.data.get("steps", value):
+            raise ValueError(f"there are {info.data['steps']} steps, and each cycle needs one")
+        return value
+
+    @field_validator("tempering")
+    @classmethod
+    def _exchanges(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("chains") == 1:
+            raise ValueError("there is 1 chain, and nothing to exchange with; give at least 2 chains")
+        if value and info.data.get("end_temperature") == 0:
+            raise ValueError("the end temperature is 0, at which nothing is exchanged; give more than 0")
+        return value
+
+
+class SimulatableConfig(Section):
+    """Decisions from tables drawn given what is released already; the true table is asked in the end."""
+
+    draws: Annotated[Positive, Field(le=100_000, description="tables drawn for each decision, at least 1")] = 100
+    share: Annotated[
+        Share,
+        Field(
+            description="a candidate is refused where more than this share of the draws would break the criterion with "
+            "it, at least 0 and below 1"
+        ),
+    ] = 0.05
+    seed: Annotated[NotNegative, Field(description="the seed of all draws, at least 0")] = 0
+
+
+class WeightsConfig(Section):
+    variables: Annotated[
+        dict[Text, Weight],
+        Field(
+            description="a number more than 0 for each variable that does not count 1; a sub-table has their product"
+        ),
+    ] = {}
+    sub_tables: Annotated[
+        dict[Text, Weight],
+        Field(description="a number more than 0 for sub-tables such as a*b that have a value of their own"),
+    ] = {}
+
+
+class PatternConfig(Section):
+    """Sub-tables named by how many variables they have."""
+
+    all: Annotated[Positive | None, Field(le=63, description="every sub-table of so many variables")] = None
+    of: Annotated[Names | None, Field(description="a list of variables")] = None
+    up_to: Annotated[Positive | None, Field(le=63, description="of these, every so many; default all at once")] = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> PatternConfig:
+        if (self.all is None) == (self.of is None):
+            raise ValueError("give one of all, and of")
+        if self.all is not None and self.up_to is not None:
+            raise ValueError("up_to goes with of; give one of all and up_to")
+        return self
+
+
+PatternLike: TypeAlias = Text | PatternConfig
+
+
+class ReleaseConfig(Section):
+    method: Annotated[
+        SearchMethod,
+        Field(
+            description="how the release is searched: ordered: grown along the list by critical width; bisection: the "
+            "longest prefix of that list; decomposable: by annealing; best: the better of ordered and decomposable; or "
+            "simulatable: by decisions that tell nothing of the table"
+        ),
+    ] = "ordered"
+    require: Annotated[
+        tuple[PatternLike, ...],
+        Field(
+            description="a list of sub-tables that the release must have: a*b, {all: 2} for every pair, or {of: [a, b, "
+            "c], up_to: 2}"
+        ),
+    ] = ()
+    forbid: Annotated[
+        tuple[PatternLike, ...],
+        Field(description="a list of sub-tables, as in require; none, and nothing that contains one, is released"),
+    ] = ()
+    conflicts: Annotated[
+        Literal["refuse", "best_subset"],
+        Field(
+            description="where the required sub-tables do not fit together: refuse, or release the best_subset, "
+            "that of the largest weight"
+        ),
+    ] = "refuse"
+    demand: Annotated[
+        dict[Text, Weight] | Text,
+        Field(
+            description="how often each sub-table is asked for, which is added to its weight: a CSV file with the "
+            "columns sub_table and frequency, relative to the config file, or a section"
+        ),
+    ] = {}
+    breadth: Annotated[
+        NotNegative | None,
+        Field(
+            le=63,
+            description="sub-tables of up to so many variables come before all others, in ordered and best; default 2, "
+            "or 1 where more than 100000 cells are at risk; with 1 more sub-tables and fewer pairs may go out, sooner",
+        ),
+    ] = None
+    questions: Annotated[
+        Positive | None,
+        Field(
+            description="the most releases that an ordered search asks about, what is left then is not released; "
+            "default 200, or 2000 with a breadth of 1"
+        ),
+    ] = None
+    refute_cells: Annotated[
+        NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
+    ] = 16
+    seconds_per_cell: Annotated[
+        Seconds, Field(description="search for a cell's feasible tables, in seconds of a reference core, more than 0")
+    ] = 5.0
+    seconds: Annotated[
+        Seconds, Field(description="search for all feasible tables, in seconds of a reference core, more than 0")
+    ] = 1200.0
+    cells_per_slice: Annotated[
+        Positive,
+        Field(
+            description="the most cells that a search for feasible tables holds; larger tables are searched in slices"
+        ),
+    ] = 2_000_000
+    annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
+    simulatable: Annotated[SimulatableConfig, Field(description="a section of settings")] = SimulatableConfig()
+    weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()

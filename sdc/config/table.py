@@ -1,0 +1,217 @@
+"""The sections of a config about the table: where it is, how it is written, its categories and recodes."""
+
+from __future__ import annotations
+
+import codecs
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_validator, model_validator
+
+from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
+from sdc.model.schema import MAX_CATEGORIES
+
+FILES = {"path", "structural_zeros"}
+"""Settings of the table that name a file: what is in it counts, not where it lies."""
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+"""Of parts; hidden names and those that begin with _ are none."""
+
+
+def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple[float | None, float | None]]:
+    """Bins that follow each other without gap or overlap, open only at the ends; ascending, in whatever order given."""
+    for label, (start, below) in bins.items():
+        if start is not None and below is not None and start >= below:
+            raise ValueError(f"the bin {label!r} goes from {start:g} to below {below:g}, and holds nothing")
+    # the order of the categories; a manifest, whose keys are sorted, gives them in another
+    bins = dict(sorted(bins.items(), key=lambda one: (one[1][0] is not None, one[1][0] or 0.0)))
+    labels, edges = list(bins), list(bins.values())
+    for (one, other), ((_, below), (start, _)) in zip(pairwise(labels), pairwise(edges), strict=True):
+        if below is None or start is None or below > start:
+            raise ValueError(f"the bins {one!r} and {other!r} overlap")
+        if below < start:
+            raise ValueError(f"there is a gap between the bins {one!r} and {other!r}")
+    return bins
+
+
+class RecodeConfig(Section):
+    """From the values of a column to fewer categories: bins, groups, or codes at the ends."""
+
+    column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
+    bins: Annotated[
+        Annotated[dict[Category, tuple[Edge | None, Edge | None]], Field(min_length=1), AfterValidator(_bins)] | None,
+        Field(description="label: [from, below], null at the first or last end, in any order"),
+    ] = None
+    groups: Annotated[
+        Groups | None,
+        Field(
+            description='label: [values]; "*" for all others in one group at most, beside which every value that is '
+            "named must be there, so that none is misspelt"
+        ),
+    ] = None
+    top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
+    bottom: Annotated[StrictInt | None, Field(description="a whole number below top; it and less become one")] = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> RecodeConfig:
+        ends = self.top is not None or self.bottom is not None
+        if [self.bins is not None, self.groups is not None, ends].count(True) != 1:
+            raise ValueError("give one of bins, groups, and top or bottom")
+        if self.top is not None and self.bottom is not None and self.bottom >= self.top:
+            raise ValueError(f"bottom {self.bottom} is not below top {self.top}")
+        return self
+
+
+def _encoding(name: str) -> str:
+    try:
+        ",;".encode(name)
+        return codecs.lookup(name).name
+    except (LookupError, UnicodeError) as error:
+        raise ValueError("it is no encoding of text") from error
+
+
+class CsvConfig(Section):
+    """How text files are written."""
+
+    delimiter: Annotated[
+        Literal[",", ";", "|", "\t"], Field(description="what separates the columns, one of , ; | and a tab, in quotes")
+    ] = ","
+    encoding: Annotated[
+        Text, AfterValidator(_encoding), Field(description="such as utf-8, latin-1, cp1252 or utf-16")
+    ] = "utf-8"
+    decimal: Annotated[
+        Literal[".", ","], Field(description="the decimal sign of numbers, one of . and , in quotes")
+    ] = "."
+
+    @model_validator(mode="after")
+    def _tells_apart(self) -> CsvConfig:
+        if self.decimal == self.delimiter:
+            raise ValueError(f"{self.decimal!r} separates the columns and is the decimal sign too; name the delimiter")
+        return self
+
+
+class ExpectConfig(Section):
+    """What must be there of a delivery; one that is not whole is refused."""
+
+    parts: Annotated[Positive | None, Field(description="the number of parts, at least 1; default any")] = None
+    records: Annotated[
+        tuple[NotNegative, Positive] | None,
+        Field(description="a list of the least and the most records, those set aside among them; default any"),
+    ] = None
+    marker: Annotated[
+        Text | None,
+        Field(
+            description="the name of a file that is written beside the parts when all are there, such as _SUCCESS; "
+            "default none"
+        ),
+    ] = None
+
+    @field_validator("records")
+    @classmethod
+    def _ascending(cls, records: tuple[int, int] | None) -> tuple[int, int] | None:
+        if records is not None and records[0] > records[1]:
+            raise ValueError(f"the least, {records[0]}, is more than the most, {records[1]}")
+        return records
+
+    @field_validator("marker")
+    @classmethod
+    def _beside(cls, marker: str | None) -> str | None:
+        if marker is not None and ("/" in marker or marker in (".", "..")):
+            raise ValueError("it is no name of a file; it is looked for beside the parts")
+        if marker is not None and marker.lower().endswith(SUFFIXES) and not marker.startswith((".", "_")):
+            raise ValueError("it would be a part itself; give it another suffix, or a name that begins with _")
+        return marker
+
+    @model_validator(mode="after")
+    def _asks(self) -> ExpectConfig:
+        if self == ExpectConfig.model_construct():
+            raise ValueError("it expects nothing; give parts, records or marker")
+        return self
+
+
+class TableConfig(Section):
+    path: Annotated[
+        Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
+    ]
+    variables: Annotated[
+        tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
+    ] = None
+    columns: Annotated[
+        dict[Text, Text], Field(description="the column of each variable that is not called as its column")
+    ] = {}
+    csv: Annotated[CsvConfig, Field(description="a section with delimiter, encoding and decimal, of text files")] = (
+        CsvConfig()
+    )
+    categories: Annotated[
+        dict[Text, tuple[Category, ...]],
+        Field(description="a list of category names for each variable, in order; write no, yes and 01 in quotes"),
+    ] = {}
+    missing: Annotated[
+        dict[Text, Category], Field(description="a category name for the missing values of each variable")
+    ] = {}
+    recodes: Annotated[
+        dict[Text, RecodeConfig],
+        Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
+    ] = {}
+    weight: Annotated[
+        Text | None,
+        Field(
+            description="the column of a record's survey weight, a positive number; counts decide what goes out, and "
+            "rounded totals of weights go with them, see weighted; default none"
+        ),
+    ] = None
+    bad_records: Annotated[
+        Literal["refuse", "set_aside"],
+        Field(
+            description="refuse a table with records that have a missing value without a category, a value outside the "
+            "categories, or one that no bin or group covers; or set_aside: leave these records out and count them"
+        ),
+    ] = "refuse"
+    expect: Annotated[
+        ExpectConfig | None,
+        Field(
+            description="a section with parts, records and marker: a table that lacks any of these is refused before "
+            "it is read, by its records as soon as they are known; default nothing"
+        ),
+    ] = None
+    structural_zeros: Annotated[
+        Text | None, Field(description="a YAML file of impossible patterns, relative to the config file; default none")
+    ] = None
+    hierarchies: Annotated[
+        dict[Text, tuple[Text, ...]],
+        Field(
+            description="variables that are levels of one, a list from the coarsest to the finest under a name; in "
+            "which coarser category each category is, is taken to be public; categories of theirs that no record has "
+            "are left out"
+        ),
+    ] = {}
+    max_categories: Annotated[
+        StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
+    ] = 256
+    partitions: Annotated[
+        Positive,
+        Field(
+            description="the number of Parquet parts written, at least 1; a worker that cannot hold the table finds "
+            "critical widths with one of them at a time"
+        ),
+    ] = 1
+
+    @field_validator("columns")
+    @classmethod
+    def _one_name(cls, columns: dict[str, str]) -> dict[str, str]:
+        named = list(columns.values())
+        if twice := next((column for column in named if named.count(column) > 1), None):
+            raise ValueError(f"the column {twice!r} is there twice; one variable is of it, others by recodes")
+        return columns
+
+    @field_validator("recodes")
+    @classmethod
+    def _name_variables(cls, recodes: dict[str, RecodeConfig], info: ValidationInfo) -> dict[str, RecodeConfig]:
+        variables = info.data.get("variables")
+        for name in recodes:
+            if variables is not None and name not in variables:
+                raise ValueError(f"{name!r} is not among the variables; add it there or drop its recode")
+            if name in info.data.get("categories", {}):
+                raise ValueError(f"{name!r} has categories too; its recode gives them, drop one of the two")
+            if recodes[name].column is not None and name in info.data.get("columns", {}):
+                raise ValueError(f"{name!r} has a column under columns too; drop one of the two")
+        return recodes

@@ -1,0 +1,107 @@
+"""Values of settings: numbers within limits, texts, names, categories as YAML has them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+
+from sdc.model.labels import NOT_PLAIN
+from sdc.model.schema import is_plain
+from sdc.model.table import MAX_TOTAL
+
+EMBEDDED_CLUSTERS = ("in-process", "local")
+OTHERS = ("*",)
+"""The values of the group that has all that no other group has."""
+
+
+def size_in_bytes(value: str) -> int:
+    """The bytes of a size such as 512MiB or 4GB; ValueError for what is none."""
+    match = re.fullmatch(r"([0-9]{1,9})([KMGT]i?B)", value)
+    if not match or not int(match[1]):
+        raise ValueError("it is no size; write a whole number and a unit, such as 512MiB or 4GB")
+    base, power = 1024 if "i" in match[2] else 1000, "KMGT".index(match[2][0]) + 1
+    return int(match[1]) * int(base**power)
+
+
+def _memory(value: str) -> str:
+    if value != "auto":
+        size_in_bytes(value)
+    return value
+
+
+def _readable(text: str) -> str:
+    if not is_plain(text):
+        raise ValueError(NOT_PLAIN)
+    return text
+
+
+class Numeral(int):
+    """An integer of a YAML file, which knows how it is written there: 01 and 0x1 are 1 too, and other categories."""
+
+    written: str = ""
+
+    @classmethod
+    def of(cls, value: int, written: str) -> Numeral:
+        """The integer as it is written."""
+        numeral = cls(value)
+        numeral.written = written
+        return numeral
+
+
+def _category(value: Any) -> Any:
+    """An integer is the category of its decimal numeral; whatever else YAML makes of a name is no name."""
+    if isinstance(value, bool):
+        raise ValueError("YAML reads yes, no, on, off, true and false as truth values; write it in quotes")
+    if not isinstance(value, int):
+        return value
+    if isinstance(value, Numeral) and value.written != str(int(value)):
+        raise ValueError(f"{value.written} is {int(value)} to YAML; write it in quotes")
+    return str(int(value))
+
+
+Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
+Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
+Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+CurveMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best"]
+Format: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
+SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "simulatable"]
+Text = Annotated[StrictStr, Field(min_length=1)]
+Category = Annotated[Text, BeforeValidator(_category)]
+PlainText = Annotated[Text, AfterValidator(_readable)]
+Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
+Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Memory = Annotated[Text, AfterValidator(_memory)]
+Workers = Annotated[StrictInt, Field(ge=1, le=1024)]
+Names = Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of a file of settings: what it does not name is refused, and nothing changes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _groups(groups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Groups of which none has a value of another, and one at most has all others."""
+    first: dict[str, str] = {}
+    for label, values in groups.items():
+        for value in values:
+            if value in first:
+                raise ValueError(f"the value {value!r} is in {first[value]!r} and again in {label!r}")
+            first[value] = label
+    return groups
+
+
+def _others(values: Any) -> Any:
+    return OTHERS if values == "*" else values
+
+
+Groups = Annotated[
+    dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
+    Field(min_length=1),
+    AfterValidator(_groups),
+]

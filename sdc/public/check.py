@@ -1,0 +1,173 @@
+"""What published tables tell together: whether they agree, and between which counts each cell must lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.in_units import bounds_in_units
+from sdc.config.earlier import EarlierConfig
+from sdc.executor import IN_PROCESS, Executor
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.table import Codes, Counts, Table
+from sdc.public.joined import joined_table
+from sdc.public.published import Published, read_published
+from sdc.public.relation import Related, refinement, related
+from sdc.public.shared_view import require_agreement
+from sdc.public.system import InconsistentError, System
+from sdc.solve import integer as integer_system
+from sdc.solve.integer import IntegerSystem, UndecidedError
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """What published tables tell of the cells of their common refinement.
+
+    reason   why no counts agree with all of them; empty where some do
+    cells    (n, variables) codes of the cells that were asked about
+    outer    (n, 2) proven bounds; inner (n, 2) reached by counts that agree with all; equal where exact
+    method   what gave the bounds
+    """
+
+    schema: Schema
+    reason: str
+    cells: Codes
+    outer: npt.NDArray[np.int64]
+    inner: npt.NDArray[np.int64]
+    method: str
+
+    @property
+    def consistent(self) -> bool:
+        """Whether counts were found that agree with all of them."""
+        return not self.reason
+
+    @property
+    def width(self) -> npt.NDArray[np.int64]:
+        """(n,) of the outer bounds."""
+        return self.outer[:, 1] - self.outer[:, 0]
+
+    def _rows(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Composition:
+        return replace(self, cells=self.cells[rows], outer=self.outer[rows], inner=self.inner[rows])
+
+    def at_risk(self, small_count: int) -> Composition:
+        """Of the cells that may have 1 up to so many records."""
+        return self._rows((self.outer[:, 1] >= 1) & (self.outer[:, 0] <= small_count))
+
+    def narrowest_first(self) -> Composition:
+        """In order of width; of equal ones in that of the cells."""
+        return self._rows(np.argsort(self.width, kind="stable"))
+
+
+def check(
+    sources: Sequence[str | Path],
+    relations: Sequence[EarlierConfig] = (),
+    *,
+    small_count: int | None = 2,
+    executor: Executor = IN_PROCESS,
+) -> Composition:
+    """Reads what was published and bounds every cell of the common refinement, with no confidential table.
+
+    sources      folders or files; a relation whose folder is one of them says how its records and categories relate
+    small_count  only cells that may have 1 up to so many records; None for all that may have any
+
+    InputError where a table cannot be read, or cannot be expressed beside the others.
+    """
+    by_folder = {relation.folder: relation for relation in relations}
+    if unknown := set(by_folder) - {str(source) for source in sources}:
+        raise InputError(f"a relation is of {min(map(str, unknown))!r}, which is not checked; name one of the folders")
+    tables = [
+        (published, relation)
+        for source in sources
+        for relation in [by_folder.get(str(source)) or EarlierConfig(folder=str(source))]
+        if not relation.disjoint
+        for published in read_published(Path(source), relation.total)
+    ]
+    if not tables:
+        raise InputError("every table is of other records; there is nothing to check together")
+    found = composition(tables, small_count, executor)
+    return found if small_count is None else found.at_risk(small_count)
+
+
+def composition(
+    tables: Sequence[tuple[Published, EarlierConfig]], small_count: int | None = None, executor: Executor = IN_PROCESS
+) -> Composition:
+    """What tables tell, each with how it relates to the others, in whatever order. Errors as `check`."""
+    tables = sorted(tables, key=lambda one: (one[0].source, one[0].label, one[0].table.digest))
+    schema = refinement(tables)
+    known = [related(published, relation, schema) for published, relation in tables]
+    try:
+        require_agreement(schema, known)
+        system = System.of(schema, known)
+        system.require_bounded()
+        if all(table.is_exact for table in known):
+            return _of_marginals(schema, known, system, small_count, executor)
+        return _of_system(schema, system, small_count)
+    except InconsistentError as error:
+        return _nothing(schema, str(error))
+
+
+def _nothing(schema: Schema, reason: str = "") -> Composition:
+    """Without a cell."""
+    none = np.zeros((0, 2), np.int64)
+    return Composition(schema, reason, np.zeros((0, len(schema)), np.uint16), none, none, "")
+
+
+def _of_marginals(
+    schema: Schema, known: Sequence[Related], system: System, small_count: int | None, executor: Executor
+) -> Composition:
+    """Marginals of one table: any that agrees has their bounds, and the engine finds what structure there is."""
+    release = Release.of(st.of(table.variables) for table in known)
+    table = joined_table(schema, known, release) or _found(schema, system)
+    knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
+    asked = _asked(system, small_count)
+    if not len(asked):
+        return _nothing(schema)
+    bounds = bounds_in_units(table, knowledge, asked, "auto", executor)
+    return Composition(schema, "", bounds.cells, bounds.outer, bounds.inner, bounds.method)
+
+
+def _of_system(schema: Schema, system: System, small_count: int | None) -> Composition:
+    truth, asked = _solution(system), np.flatnonzero(_may_be_asked(system, small_count))
+    program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
+    found = program.bounds(system.cells[asked], asked)
+    return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
+
+
+def _asked(system: System, small_count: int | None) -> Codes:
+    return system.cells[_may_be_asked(system, small_count)]
+
+
+def _may_be_asked(system: System, small_count: int | None) -> npt.NDArray[np.bool_]:
+    """All that may have records; with a small count those whose published counts do not show them to be larger."""
+    return np.ones(len(system.cells), np.bool_) if small_count is None else ~system.above(small_count)
+
+
+def _solution(system: System) -> Counts:
+    if len(system.cells) > integer_system.MAX_CELLS:
+        raise InputError(
+            f"the tables have {len(system.cells)} cells together that may have records, at most "
+            f"{integer_system.MAX_CELLS} are solved for at once; check fewer tables or variables"
+        )
+    try:
+        found = IntegerSystem(np.zeros_like(system.upper), system.upper, system.equations).solution()
+    except UndecidedError as error:
+        raise InputError(
+            "no counts were found that agree with all tables, and none excluded; check fewer tables at once"
+        ) from error
+    if found is None:
+        raise InconsistentError("no counts agree with all of them, though every two agree on what both count")
+    return found
+
+
+def _found(schema: Schema, system: System) -> Table:
+    return Table.of(schema, system.cells, _solution(system))

@@ -1,0 +1,406 @@
+"""What was published before: related to the table of a build, so that a new release is judged together with it.
+
+A marginal of the same table joins what is released. One on coarser, overlapping or other categories is one over levels
+of its variables: these are added to the schema. One of some of the records is a fact: all cells of a universe are told,
+and no other. Levels that are added are judged like all else, and never published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.config.build import BuildConfig
+from sdc.config.earlier import EarlierConfig
+from sdc.ingest.source import open_source
+from sdc.model import subtable as st
+from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderError
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Coarser, Schema, Variable, with_refinements
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.public.disjoint import looks_the_same
+from sdc.public.published import Published, read_published
+from sdc.public.relation import Related, is_renaming, related
+from sdc.record.ledger import Entry, Ledger, read_ledger
+from sdc.run_format import KNOWN, METADATA, SHA256
+from sdc.storage.known import read_told
+
+Names: TypeAlias = tuple[str, ...]
+INSIDE, OUTSIDE = "among them", "not among them"
+OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run notes of where that is from which is known of its table; what that is, its `Knowledge` says.
+
+    hidden   levels that were added to the table for it, by name, and are never published
+    sources  what was published, for people
+    declared what the config says of records and categories of each publication, which nothing but its word shows
+    foreign  of what no ledger has: what it is, for people, and the digest of its table
+    table    digest of the table without the hidden levels
+    """
+
+    hidden: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    foreign: tuple[tuple[str, str], ...] = ()
+    table: str = ""
+
+    def hides(self, schema: Schema) -> SubTable:
+        """The hidden levels, as bits."""
+        return st.of(map(schema.index, self.hidden))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a document has it."""
+        return asdict(self)
+
+    def entered(self, known: Knowledge, ledger: Ledger) -> dict[str, Any]:
+        """As an entry of the ledger has it, by names: all that counts for the next release of this table."""
+        schema = known.schema
+        hidden = [schema.variables[schema.index(name)] for name in self.hidden]
+        return {
+            "release": [st.names(element, schema) for element in known.release.frontier if element],
+            "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
+            "facts": [_named(fact, schema) for fact in known.facts],
+            "sources": self.sources,
+            "declared": self.declared,
+            "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
+            "table": ledger.keyed(self.table),
+        }
+
+
+def read_origin(folder: Path) -> Origin:
+    """What the table's stage has noted; RunFolderError where it has not."""
+    facts = read_told(folder)
+    try:
+        hidden, sources, declared = (tuple(facts[part]) for part in ("hidden", "sources", "declared"))
+        foreign = tuple((what, digest) for what, digest in facts["foreign"])
+        return Origin(hidden, sources, declared, foreign, facts["table"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFolderError(f"{folder / KNOWN} does not say where it is from; run the build again") from error
+
+
+def _named(fact: Fact, schema: Schema) -> dict[str, Any]:
+    chosen = ((schema.variables[v], codes) for v, codes in fact.universe)
+    universe = {variable.name: [variable.categories[code] for code in codes] for variable, codes in chosen}
+    return {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
+
+
+@dataclass(frozen=True)
+class Publications:
+    """What a config and its ledger say was published before.
+
+    name       of the build's table, for messages
+    relations  each publication that was read, and how its records relate to those of the table
+    ledger     up to the last entry that counts for this build; None where the config names none
+    """
+
+    name: str
+    relations: tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
+    ledger: Ledger | None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Those that count for this build."""
+        return () if self.ledger is None else self.ledger.entries
+
+    @property
+    def digest(self) -> list[str]:
+        """Of all of it."""
+        told = [
+            f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {_key_digest(relation)} "
+            f"{[one.table.digest for one in tables]}"
+            for relation, tables in self.relations
+        ]
+        return [*(hashlib.sha256(text.encode()).hexdigest() for text in told), *(entry.hash for entry in self.entries)]
+
+
+_ELSEWHERE: dict[str, Any] = {"folder": True, "key": {"records"}}  # by what is in it
+
+
+def _key_digest(relation: EarlierConfig) -> str:
+    return "" if relation.key is None else open_source(relation.key.records).digest()
+
+
+def read_publications(config: BuildConfig, base: str) -> Publications:
+    """All that is named, read; `base` is the build's digest without it, by which it knows its own entry.
+
+    InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
+    """
+    ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
+    if ledger is not None:
+        # a rerun of what was published is judged as it was: with what came before it
+        before = takewhile(lambda entry: entry.build != base, ledger.entries)
+        ledger = replace(ledger, entries=tuple(before))
+    return _publications(config, ledger)
+
+
+def publications_at(config: BuildConfig, head: str | None) -> Publications:
+    """All that is named, read anew, of the ledger up to this head of its chain. Errors as `read_publications`."""
+    ledger = None if config.ledger is None else read_ledger(Path(config.ledger)).up_to(head or "")
+    return _publications(config, ledger)
+
+
+def _publications(config: BuildConfig, ledger: Ledger | None) -> Publications:
+    relations = tuple((one, _read(one, () if ledger is None else ledger.entries)) for one in config.earlier)
+    return Publications(config.table.path, relations, ledger)
+
+
+def check_publications(config: BuildConfig) -> None:
+    """Errors as `read_publications`, of what can be read before any record is."""
+    for one in config.earlier:
+        if one.folder is not None:
+            _read(one, ())
+        if one.key is not None:
+            open_source(one.key.records)
+    if config.ledger is not None:
+        read_ledger(Path(config.ledger))
+
+
+def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published, ...]:
+    if relation.folder is not None:
+        return tuple(read_published(Path(relation.folder), relation.total))
+    entry = next((entry for entry in entries if entry.number == relation.entry), None)
+    if entry is None:
+        raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
+    if relation.disjoint and not entry.sub_tables:
+        return ()  # its total alone, which is that of this table or tells nothing of it
+    metadata = Path(entry.folder, METADATA)
+    try:
+        found = SHA256 + hashlib.sha256(metadata.read_bytes()).hexdigest()
+    except OSError as error:
+        raise AbsentError(
+            f"entry {entry.number} was published in {entry.folder}, which cannot be read; put it back, or name its "
+            "folder"
+        ) from error
+    if found != entry.metadata:
+        raise InputError(f"{metadata} was changed after entry {entry.number} was published; take what was published")
+    return tuple(read_published(Path(entry.folder), relation.total))
+
+
+def with_earlier(table: Table, zeros: StructuralZeros, publications: Publications) -> tuple[Table, Knowledge, Origin]:
+    """The table with the levels that publications need, what is known of it with cells that cannot be, and from where.
+
+    InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
+    """
+    sources, foreign = list[str](), dict[tuple[str, str], None]()
+    _require_related(table, publications)
+    _require_others(table, publications)
+    told = _Told(table)
+    for entry in _of_this_table(table, publications):
+        told.again(entry)
+        sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
+        sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
+    for relation, tables in publications.relations:
+        for published in () if relation.disjoint else tables:
+            one = related(published, relation, table.schema)
+            _require_counts(table, one)
+            what = f"{published.label} of {Path(relation.label).name}"
+            told.add(one, what)
+            sources.append(what)
+            if relation.entry is None:
+                foreign[what, published.table.digest] = None
+    declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
+    hidden = told.table.schema.names[len(table.schema) :]
+    return told.table, told.known(zeros), Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest)
+
+
+def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfig, head: str | None) -> None:
+    """Reads what is known of a run's table from all that its config names, up to this head of the ledger.
+
+    Whoever may write a run folder may write there that nothing was published before. InputError where what it has
+    noted, or what it has added to the table, is not so.
+    """
+    kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
+    own = table.marginal(kept) if noted.hidden else table
+    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications_at(config, head))
+    if (found.digest, anew, origin.hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
+        raise InputError(
+            "the table's stage says something else of what was published before than what the config names says now; "
+            "remove the run folder and run again"
+        )
+
+
+def _of_this_table(table: Table, publications: Publications) -> Iterable[Entry]:
+    ledger = publications.ledger
+    return [] if ledger is None else [e for e in ledger.entries if e.table == ledger.keyed(table.digest)]
+
+
+def _require_others(table: Table, publications: Publications) -> None:
+    """InputError where what is called disjoint looks like the same records, and no key says otherwise."""
+    for relation, tables in publications.relations:
+        if not relation.disjoint or relation.key is not None:
+            continue
+        if same := [one for one in tables if looks_the_same(table, one.table)]:
+            raise InputError(
+                f"earlier says that {relation.label} is of other records than {publications.name}, and its "
+                f"{same[0].label} has the total of all records there, or the margins of those of one category; take "
+                "disjoint out, or show by key that no record is in both"
+            )
+
+
+def _require_related(table: Table, publications: Publications) -> None:
+    """InputError for an entry of another table of which nothing says how its records relate, or what is not so."""
+    own = {entry.number for entry in _of_this_table(table, publications)}
+    named = {relation.entry: relation for relation, _ in publications.relations if relation.entry is not None}
+    for entry in publications.entries:
+        relation = named.get(entry.number)
+        if entry.number in own and relation is not None and relation.disjoint:
+            raise InputError(
+                f"earlier says that entry {entry.number} is of other records, and it is of this very table; take it out"
+            )
+        if entry.number not in own and relation is None:
+            universe = ", ".join(f"{key} {value}" for key, value in entry.universe.items()) or "nothing said of it"
+            raise InputError(
+                f"entry {entry.number} of the ledger, {entry.name}, is of another table ({universe}); say in earlier "
+                f"how its records relate: {{entry: {entry.number}, disjoint: true}} where none of them is in this "
+                "table, or where and variables where some are. A corrected table cannot be published beside the one it "
+                "corrects: their difference tells who was corrected"
+            )
+        if entry.number not in own and relation is not None and not relation.disjoint:
+            _require_named(entry, publications)
+
+
+def _require_named(entry: Entry, publications: Publications) -> None:
+    """InputError where an entry that tells of these records was judged with what the config does not name."""
+    ledger = publications.ledger
+    assert ledger is not None  # it has the entry
+    tables = (one for relation, tables in publications.relations if relation.folder is not None for one in tables)
+    named = {ledger.keyed(one.table.digest) for one in tables}
+    lacking = [what for what, digest in entry.known["foreign"] if digest not in named]
+    if lacking:
+        raise InputError(
+            f"entry {entry.number} of the ledger, {entry.name}, was judged together with {'; '.join(lacking)}, which "
+            "earlier does not name; name it there too, with how its records relate, or as disjoint"
+        )
+
+
+def _require_counts(table: Table, one: Related) -> None:
+    """InputError where the table has other counts than were published."""
+    inside = one.holds(table.columns)
+    if not inside.any():
+        raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
+    codes, own = one.codes(table.columns[inside]), one.published.table
+    within = (codes < np.array(own.schema.sizes)).all(axis=1)
+    counts = Table.of(own.schema, codes[within], table.counts[inside][within])
+    same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)
+    if not same:
+        raise InputError(
+            f"{one.published.source} is not of these records: the table has other counts of {one.published.label}. Say "
+            "by where which records it is of, by disjoint that it is of others, or build from the table that it is of; "
+            "of a table that was corrected since, nothing more can be published beside it"
+        )
+
+
+class _Told:
+    """What was published, by names, and the table with the levels that tell it, each added once.
+
+    The table's own variables come first, and keep their numbers.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._marginals = list[Names]()
+        self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
+
+    def known(self, zeros: StructuralZeros) -> Knowledge:
+        """All of it; errors as `Knowledge.of`."""
+        schema = self.table.schema
+        facts = []
+        for names, universe, source in self._parts:
+            pattern = tuple((schema.index(name), codes) for name, codes in universe.items())
+            facts.append(Fact(st.named((*names, *universe), schema), pattern, None, source))
+        return Knowledge.of(self.table, Release.of(st.named(one, schema) for one in self._marginals), zeros, facts)
+
+    def add(self, one: Related, source: str) -> None:
+        """A publication that was related to the table's own variables."""
+        names = tuple(filter(None, (self._name_of(one, place) for place in range(len(one.variables)))))
+        universe = {}
+        for v, flags in one.where.items():
+            own = self.table.schema
+            if flags.all():
+                continue
+            inside, name = flags[own.groups(v)], own.names[v]
+            # a level tells it where the sub-table has not the variable itself
+            if not st.has(st.named(names, own), v):
+                label = f"{name} of records published before"
+                name = self._level(own.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
+            universe[name] = self._codes(name, inside)
+        self._note(names, universe, source)
+
+    def again(self, entry: Entry) -> None:
+        """What an earlier release of this table published, and was judged together with."""
+        own, known = self.table.schema, entry.known
+        variables, same = {v.name: v for v in own.variables}, dict[str, str]()
+        for told in known["hidden"]:
+            name, of = told["name"], Coarser(told["axis"], tuple(told["groups"]))
+            variables[name] = Variable(name, tuple(told["categories"]), of)
+            same[name] = self._level(own.index(of.axis), np.array(of.groups), variables[name].categories, name)
+        self._marginals += [*entry.sub_tables, *(_renamed(names, same) for names in known["release"])]
+        for fact in known["facts"]:
+            universe = {}
+            for name, categories in fact["universe"].items():
+                chosen = np.isin(np.array(variables[name].categories, object), categories)
+                level = variables[name].of
+                inside = chosen if level is None else chosen[np.array(level.groups)]
+                universe[same.get(name, name)] = self._codes(same.get(name, name), inside)
+            self._note(_renamed(fact["view"], same), universe, fact["source"])
+
+    def _note(self, names: Names, universe: dict[str, tuple[int, ...]], source: str) -> None:
+        if universe:
+            self._parts.append((names, universe, source))
+        else:
+            self._marginals.append(names)
+
+    def _name_of(self, one: Related, place: int) -> str:
+        """The variable that tells one of a published table's; none where that tells nothing."""
+        v, coding, schema = one.variables[place], one.codings[place], self.table.schema
+        if is_renaming(coding):
+            return schema.names[v]
+        own = one.published.table.schema.variables[place]
+        labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]
+        name = f"{own.name}, published before"
+        return self._level(schema.axis_of[v], coding[schema.groups(v)], tuple(dict.fromkeys(labels)), name)
+
+    def _codes(self, name: str, inside: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+        """The codes of a variable that tells which categories of its axis are inside, of those that are."""
+        groups = self.table.schema.groups(self.table.schema.index(name))
+        return tuple(np.unique(groups[inside]).tolist())
+
+    def _level(self, axis: int, coding: npt.NDArray[np.integer], labels: Names, name: str) -> str:
+        """A level of an axis by the group of each of its categories, or what tells the same; none of one group."""
+        schema, used = self.table.schema, np.unique(coding)
+        if len(used) == 1:
+            return ""
+        groups = np.searchsorted(used, coding)
+        for v in st.members(schema.of_axis[axis]):
+            if schema.is_same_level(v, groups):
+                return schema.names[v]
+        of = Coarser(schema.names[axis], tuple(groups.tolist()))
+        level = Variable(_free(name, schema.names), tuple(labels[code] for code in used), of)
+        self.table = Table(with_refinements([*schema.variables, level]), self.table.codes, self.table.counts)
+        return level.name
+
+
+def _renamed(names: Sequence[str], same: Mapping[str, str]) -> Names:
+    return tuple(filter(None, (same.get(name, name) for name in names)))
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """A name as variables may have it, with a number where it is taken."""
+    name = name.translate({ord("*"): "-", ord(","): ";"})
+    numbered = (name if number == 1 else f"{name} {number}" for number in range(1, len(taken) + 2))
+    return next(one for one in numbered if one not in taken)

@@ -1,0 +1,330 @@
+"""Published tables of counts, read back from a release folder or from CSV, Parquet, JSON-stat or PX."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sdc.model.errors import AbsentError, InputError
+from sdc.model.keys import KeySpace
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
+from sdc.public.px import read_px
+from sdc.run_format import (
+    CATALOGUE,
+    COUNT,
+    DICTIONARY,
+    GUIDE,
+    INDEX,
+    METADATA,
+    OF_ALL_TABLES,
+    OF_SUMS,
+    RELEASE_FORMAT,
+    ROUNDED_COUNT,
+    SDMX_CSV,
+    SHA256,
+    SUB_TABLE,
+    TOTAL,
+    WEIGHTED_TOTAL,
+    is_formula,
+)
+from sdc.storage.parquet import read_columns
+
+MOST_BYTES = 1 << 30  # of a file
+NO_TABLES = (METADATA, DICTIONARY, CATALOGUE, GUIDE, INDEX, *OF_SUMS)
+SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # what has a table that stands beside it, or is about it
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """A published table of counts.
+
+    source    the file, or what else it comes from, for messages
+    table     its cells with records; one that is not listed has none
+    is_whole  whether its categories are all there are; of a bare list of cells they are those that have records
+    """
+
+    source: str
+    table: Table
+    is_whole: bool
+
+    @property
+    def label(self) -> str:
+        """Its variables, as messages name them."""
+        return "*".join(self.table.schema.names)
+
+
+def read_published(path: Path, total: str = TOTAL) -> list[Published]:
+    """The tables of a release folder, of every file in another folder, or of one file; those of totals alone left out.
+
+    total  the category that stands for all others of a variable; cells that have it are left out
+
+    InputError where there is no table, where a file is not what its folder says or is no table of counts, and where
+    anything else is published there too: nothing is passed over.
+    """
+    try:
+        return _tables_of(path, total)
+    except PermissionError as error:
+        raise AbsentError(f"{path} may not be read here ({error.strerror}); have it given to you") from error
+
+
+def _tables_of(path: Path, total: str) -> list[Published]:
+    if path.is_file():
+        return [_of_file(path, total)]
+    if not path.is_dir():
+        raise AbsentError(f"{path} is no file or folder; name what was published")
+    if (path / METADATA).is_file():
+        found = _of_release(path, total)
+    else:
+        files = [one for one in sorted(path.iterdir()) if not _is_about(one.name)]
+        found = [_of_file(one, total) for one in files]
+    if not found:
+        raise InputError(f"{path} has no table of counts as CSV, Parquet, JSON-stat or PX; name a folder that has some")
+    return found
+
+
+def _of_release(folder: Path, total: str) -> list[Published]:
+    """Each sub-table once, from the first of its files that can be read, all files being what the metadata says."""
+    content = _json(folder / METADATA)
+    try:
+        version, resources = content.get("format", RELEASE_FORMAT), content["resources"]
+        if version != RELEASE_FORMAT:
+            raise InputError(
+                f"{folder / METADATA} has the format {version!r}, this version reads {RELEASE_FORMAT}; read it with "
+                "the version that wrote it"
+            )
+        _require_counts_alone(folder, content)
+        return [
+            _of_resource(folder, resource, resources, total)
+            for resource in _first_of_each(resources)
+            if resource[SUB_TABLE]
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{folder / METADATA} is not the metadata of a release ({error!r}); publish it again"
+        ) from error
+
+
+def _is_about(name: str) -> bool:
+    """Whether a file is no table, or one that stands beside it in another format; hidden files are none."""
+    return name in NO_TABLES or name.startswith(".") or name.endswith(SAME_AGAIN)
+
+
+def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
+    """InputError, by name, for what a release has beside counts of its sub-tables, and what it does not list."""
+    resources = content["resources"]
+    fields = {field["name"] for one in resources for field in one.get("schema", {}).get("fields", ())}
+    if content.get("weighted") is not None or WEIGHTED_TOTAL in fields:
+        raise InputError(f"{folder} {OF_WEIGHTS}")
+    tables = [one for one in resources if SUB_TABLE in one]
+    readable = {tuple(one[SUB_TABLE]) for one in tables if one["format"] in READ_FIRST}
+    if lacking := [one["path"] for one in tables if tuple(one[SUB_TABLE]) not in readable]:
+        raise InputError(f"{folder} has {lacking[0]} in no format that is read; publish it as {', '.join(READ_FIRST)}")
+    listed = {*(Path(one["path"]).name for one in tables), *OF_ALL_TABLES}
+    if others := sorted(p.name for p in folder.iterdir() if p.name not in listed and not _is_about(p.name)):
+        raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is no part of it")
+
+
+READ_FIRST = ("parquet", "csv", "json-stat", "px")
+OF_WEIGHTS = (
+    "publishes totals of weights, which cannot be judged together with counts; publish what is still to go out in one "
+    "build with them, by table.weight, and leave out earlier"
+)
+
+
+def _first_of_each(resources: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    tables = [one for one in resources if SUB_TABLE in one and one["format"] in READ_FIRST]
+    chosen: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for resource in sorted(tables, key=lambda one: READ_FIRST.index(one["format"])):
+        chosen.setdefault(tuple(resource[SUB_TABLE]), resource)
+    return sorted(chosen.values(), key=lambda one: str(one["path"]))
+
+
+def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mapping[str, Any]], total: str) -> Published:
+    path = folder / Path(resource["path"]).name
+    try:
+        sha = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} is listed in {METADATA} and cannot be read: {error}; publish it again") from error
+    if SHA256 + sha != resource["hash"]:
+        raise InputError(f"{path} was changed after it was published; take what was published")
+    same = [one for one in all_ if one.get(SUB_TABLE) == resource[SUB_TABLE] and "schema" in one]
+    fields = [field for one in same for field in one["schema"]["fields"] if "constraints" in field]
+    known = {field["name"]: field["constraints"]["enum"] for field in fields}
+    found = _of_file(path, total, known)
+    if set(found.table.schema.names) != set(resource[SUB_TABLE]):
+        raise InputError(
+            f"{path} is of {found.label}, {METADATA} says {'*'.join(resource[SUB_TABLE])}; publish it again"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them."""
+
+    columns: Mapping[str, Sequence[str]]
+    counts: Sequence[int]
+    categories: Mapping[str, Sequence[str]]
+
+
+def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None = None) -> Published:
+    read = _reader(path.name)
+    if read is None:
+        raise InputError(
+            f"{path} is no CSV, Parquet, JSON-stat or PX file; name tables by .csv, .parquet, .json or .px, and keep "
+            "nothing else in their folder"
+        )
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path} has more than {MOST_BYTES} bytes; name a smaller table")
+        listed = read(path)
+    except PermissionError:
+        raise
+    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException, RecursionError) as error:
+        raise InputError(f"{path} cannot be read ({type(error).__name__}); name a published table of counts") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} is not a table of counts as its name says ({error}); publish it again") from error
+    return _published(path, listed, known or {}, total)
+
+
+def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], total: str) -> Published:
+    if not listed.columns:
+        raise InputError(f"{path} has no variable beside {COUNT}; name a table of at least one")
+    categories = {**{name: list(own) for name, own in listed.categories.items()}, **known}
+    names = list(listed.columns)
+    kept = [row for row, cell in enumerate(zip(*listed.columns.values(), strict=True)) if total not in cell]
+    counts = [listed.counts[row] for row in kept]
+    if bad := [count for count in counts if isinstance(count, bool) or not isinstance(count, int) or count < 0]:
+        raise InputError(f"{path} has {len(bad)} cells that are no counts of records; name a table of whole counts")
+    if sum(counts) > MAX_TOTAL:
+        raise InputError(f"{path}: the counts sum to more than {MAX_TOTAL}; name a table of counts")
+    variables, columns = [], list[Counts]()
+    for name in names:
+        texts = [listed.columns[name][row] for row in kept]
+        own = tuple(c for c in categories.get(name, sorted(set(texts))) if c != total)
+        if not own:
+            raise InputError(f"{path} names no category of {name!r}; name a table that lists a cell")
+        place = {category: code for code, category in enumerate(own)}
+        if unknown := set(texts) - set(place):
+            raise InputError(
+                f"{path}: {len(unknown)} categories of {name!r} are not among those it names; publish it again"
+            )
+        variables.append(Variable(name, own))
+        columns.append(np.array([place[text] for text in texts], np.int64))
+    schema = Schema(tuple(variables))
+    codes = np.stack(columns, axis=1)
+    if len(schema.keys.distinct(codes.astype(np.uint16))[0]) < len(codes):
+        raise InputError(f"{path} lists a cell twice; name a table that has each once")
+    return Published(str(path), Table.of(schema, codes, np.array(counts, np.int64)), set(names) <= set(categories))
+
+
+def _reader(name: str) -> Callable[[Path], Listed] | None:
+    """By the end of a file's name; none where it is no table."""
+    if _is_about(name):
+        return None
+    readers = {".csv": _csv, ".parquet": _parquet, ".json": _json_stat, ".jsonstat": _json_stat, ".px": _px}
+    return readers.get(Path(name).suffix.lower())
+
+
+def _csv(path: Path) -> Listed:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header, *rows = csv.reader(file, strict=True)
+    _require_count_alone(header, path)
+    if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
+        raise ValueError("its rows have not one value a column")
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
+    counts = [int(text) for text in columns.pop(COUNT)]
+    return Listed({name: [_as_it_was(text) for text in column] for name, column in columns.items()}, counts, {})
+
+
+def _require_count_alone(columns: Iterable[str], path: Path) -> None:
+    """An error where a table has no counts, or other numbers besides: every other column is a variable."""
+    if COUNT not in columns:
+        raise ValueError(f"it has no column {COUNT}")
+    if WEIGHTED_TOTAL in columns:
+        raise InputError(f"{path} {OF_WEIGHTS}")
+    if rounded := [name for name in columns if name.startswith(ROUNDED_COUNT)]:
+        raise ValueError(f"its numbers are also {rounded[0]}, and not exact")
+
+
+def _as_it_was(text: str) -> str:
+    """A category without the apostrophe that keeps spreadsheets from running it; see `run_format.in_csv`."""
+    return text[1:] if text.startswith("'") and is_formula(text) else text
+
+
+def _parquet(path: Path) -> Listed:
+    columns = {name: list(column) for name, column in read_columns(path)[0].items()}
+    _require_count_alone(columns, path)
+    counts = [int(count) for count in columns.pop(COUNT)]
+    if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
+        raise ValueError(f"a category of {bad[0]!r} is missing or no text")
+    return Listed(columns, counts, {})
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read as JSON ({type(error).__name__}); publish it again") from error
+
+
+def _json_stat(path: Path) -> Listed:
+    """JSON-stat 2.0. In a list each cell has a value; in an object a cell without one has no records."""
+    content = _json(path)
+    if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
+        raise ValueError("it is no dataset of JSON-stat 2.0")
+    if (measure := content.get("extension", {}).get("measure", COUNT)) != COUNT:
+        raise ValueError(f"its numbers are {measure}, and not exact")
+    if content.get("role", {}).get("metric"):
+        raise ValueError(f"it has several measures, by {', '.join(content['role']['metric'])}; name a table of counts")
+    if content.get("status"):
+        raise ValueError("it marks cells by a status, which may say that their numbers are no exact counts")
+    names, sizes = content["id"], [int(size) for size in content["size"]]
+    categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
+    if [len(categories[name]) for name in names] != sizes:
+        raise ValueError("its categories are not as many as its sizes say")
+    values, space = content["value"], KeySpace(tuple(sizes))
+    if isinstance(values, list):
+        if len(values) != space.cells:
+            raise ValueError(f"it has {len(values)} values of {space.cells} cells")
+        listed = dict(enumerate(values))
+    else:
+        listed = {int(key): value for key, value in values.items()}
+    if any(value is None for value in listed.values()):
+        raise ValueError("it has cells without a value; what is suppressed cannot be read as a count")
+    keys = np.array(list(listed), np.int64)
+    if len(keys) and not (keys.min() >= 0 and keys.max() < space.cells):
+        raise ValueError("it numbers a cell that it does not have")
+    return _numbered(categories, space.unpack(keys), list(listed.values()))
+
+
+def _categories(category: Mapping[str, Any]) -> list[str]:
+    index = category.get("index") or list(category["label"])
+    return list(index) if isinstance(index, list) else sorted(index, key=index.__getitem__)
+
+
+def _px(path: Path) -> Listed:
+    found = read_px(path.read_bytes())
+    if found.cells is None:
+        space = KeySpace(tuple(map(len, found.categories.values())))
+        if len(found.counts) != space.cells:
+            raise ValueError(f"it has {len(found.counts)} numbers of {space.cells} cells")
+        return _numbered(found.categories, space.unpack(np.arange(space.cells)), found.counts)
+    columns = zip(*found.cells, strict=True) if found.cells else ([] for _ in found.categories)
+    return Listed(dict(zip(found.categories, map(list, columns), strict=True)), found.counts, found.categories)
+
+
+def _numbered(categories: Mapping[str, Sequence[str]], codes: Codes, counts: Sequence[Any]) -> Listed:
+    """From the codes of cells; a number that is whole is a count, however it is written."""
+    columns = {name: [own[code] for code in codes[:, v].tolist()] for v, (name, own) in enumerate(categories.items())}
+    whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in counts]
+    return Listed(columns, whole, categories)

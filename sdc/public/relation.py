@@ -1,0 +1,204 @@
+"""How published tables relate: which variables are one, which categories are within others, and whose records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
+from sdc.config.file import faults_of, load_yaml
+from sdc.config.values import OTHERS
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema, Variable
+from sdc.public.published import Published
+
+Coding: TypeAlias = npt.NDArray[np.int64]
+"""(categories of the refinement,) the code that each has in a published table."""
+SAME = RelatedVariableConfig()
+
+
+@dataclass(frozen=True, eq=False)
+class Related:
+    """A published table on the variables of the common refinement.
+
+    variables  of each of its variables the one that it is
+    codings    of each the category that holds each category of the refinement
+    where      by variable of the refinement, (categories,) flags: it is of the records that have all of them
+    """
+
+    published: Published
+    variables: tuple[int, ...]
+    codings: tuple[Coding, ...]
+    where: Mapping[int, npt.NDArray[np.bool_]]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a marginal of the refinement: all records, and its categories one by one, in any order."""
+        sizes = self.published.table.schema.sizes
+        pairs = zip(self.codings, sizes, strict=True)
+        return not self.where and all(size <= len(c) and is_renaming(c) for c, size in pairs)
+
+    def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """(n, its variables) codes in it of (n, variables) cells of the refinement."""
+        pairs = zip(self.variables, self.codings, strict=True)
+        return np.stack([coding[cells[:, v]] for v, coding in pairs], axis=1)
+
+    def holds(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether records of the cell are among its records."""
+        inside = np.ones(len(cells), np.bool_)
+        for v, flags in self.where.items():
+            inside &= flags[cells[:, v]]
+        return inside
+
+
+def is_renaming(coding: Coding) -> bool:
+    """Whether each category of the refinement is one of its own."""
+    return np.array_equal(np.sort(coding), np.arange(len(coding)))
+
+
+def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
+    """A list of sections as `earlier` of a config has them; ConfigError as for a config."""
+    from sdc.model.errors import ConfigError
+
+    content = load_yaml(path, "relations", ConfigError)
+    try:
+        found = TypeAdapter(tuple[EarlierConfig, ...]).validate_python(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {faults_of(error, EarlierConfig)}") from error
+    if any(one.key is not None for one in found):
+        raise ConfigError(f"{path}: a key is looked for in the records, which only a build has; leave key out")
+    return found
+
+
+def related(published: Published, relation: EarlierConfig, schema: Schema) -> Related:
+    """A table on the variables of a schema; InputError, with the reason, where it cannot be expressed there."""
+    names = published.table.schema.names
+    variables, codings = list[int](), list[Coding]()
+    for own in published.table.schema.variables:
+        told = relation.variables.get(own.name, SAME)
+        name = told.of or own.name
+        if name not in schema.names:
+            raise InputError(
+                f"{published.source} has the variable {own.name!r}, which the table has not; say which it is of by "
+                f"variables: {{{own.name}: {{of: ...}}}}, or take it into the table ({', '.join(schema.names)})"
+            )
+        variables.append(schema.index(name))
+        codings.append(_coding(published, own, told, schema.variables[variables[-1]]))
+    if len(set(variables)) < len(variables):
+        raise InputError(
+            f"{published.source}: two of its variables {', '.join(names)} are one of the table; name each once"
+        )
+    where = {schema.index(name): _flags(published, schema, name, chosen) for name, chosen in relation.where.items()}
+    return Related(published, tuple(variables), tuple(codings), where)
+
+
+def _flags(published: Published, schema: Schema, name: str, chosen: Sequence[str]) -> npt.NDArray[np.bool_]:
+    categories = schema.variables[schema.index(name)].categories
+    if unknown := set(chosen) - set(categories):
+        raise InputError(
+            f"{published.source}: where names {len(unknown)} categories that {name!r} has not; name its own",
+            f"categories {sorted(unknown)}",
+        )
+    return np.isin(np.array(categories, object), list(chosen))
+
+
+def _coding(published: Published, own: Variable, told: RelatedVariableConfig, finer: Variable) -> Coding:
+    """Which category of the published variable holds each of the finer ones."""
+    place = {category: code for code, category in enumerate(own.categories)}
+    if told.groups is None:
+        return _same(published, own, finer, place)
+    groups, found = told.groups, np.full(len(finer.categories), -1, np.int64)
+    codes = {category: code for code, category in enumerate(finer.categories)}
+    places = dict(place)
+    for label, values in groups.items():
+        if values == OTHERS:
+            continue
+        if unknown := set(values) - set(codes):
+            raise InputError(
+                f"{published.source}: groups of {own.name!r} name {len(unknown)} categories that {finer.name!r} has "
+                "not; name those of the table",
+                f"categories {sorted(unknown)}",
+            )
+        # a group that is not in the table has no record there
+        found[[codes[value] for value in values]] = places.setdefault(label, len(places))
+    rest = next((label for label, values in groups.items() if values == OTHERS), None)
+    if rest is not None:
+        found[found < 0] = places.setdefault(rest, len(places))
+    if unplaced := int((found < 0).sum()):
+        raise InputError(
+            f"{published.source}: {unplaced} categories of {finer.name!r} are in no group of {own.name!r}; name them "
+            'in one, or give a group "*"'
+        )
+    if unknown := set(place) - set(groups):
+        raise InputError(
+            f"{published.source}: {len(unknown)} categories of {own.name!r} have no group; name what is in each"
+        )
+    return found
+
+
+def _same(published: Published, own: Variable, finer: Variable, place: Mapping[str, int]) -> Coding:
+    """Of categories that are called the same; those that a bare list of cells lacks have no record there."""
+    others = set(own.categories) - set(finer.categories)
+    lacking = set(finer.categories) - set(own.categories)
+    if len(others) == len(lacking) and {*map(_folded, others)} == {*map(_folded, lacking)} and others:
+        raise InputError(
+            f"{published.source}: {len(others)} categories of {own.name!r} differ from those elsewhere by case or "
+            "spaces alone; write them the same, or say by groups which are within each",
+            f"categories {sorted(others)}",
+        )
+    if others or (lacking and published.is_whole):
+        raise InputError(
+            f"{published.source}: {own.name!r} has other categories than {finer.name!r} elsewhere; say by groups which "
+            f"are within each: variables: {{{own.name}: {{of: {finer.name}, groups: {{...}}}}}}",
+            f"categories {sorted(others or lacking)}",
+        )
+    places = dict(place)
+    return np.array([places.setdefault(category, len(places)) for category in finer.categories], np.int64)
+
+
+def _folded(category: str) -> str:
+    return " ".join(category.casefold().split())
+
+
+def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
+    """The variables of all tables, each with its finest categories."""
+    found: dict[str, Variable] = {}
+    whole: set[str] = set()
+    for published, relation in sorted(tables, key=lambda one: not one[0].is_whole):
+        for own in published.table.schema.variables:
+            told = relation.variables.get(own.name, SAME)
+            if told.groups is not None:
+                continue
+            name = told.of or own.name
+            known = found.get(name)
+            if known is None or (name not in whole and set(own.categories) > set(known.categories)):
+                found[name] = Variable(name, own.categories)
+            if published.is_whole:
+                whole.add(name)
+    for published, relation in tables:
+        for own in published.table.schema.variables:
+            told = relation.variables.get(own.name, SAME)
+            name = told.of or own.name
+            if told.groups is not None and name not in found:
+                found[name] = Variable(name, _atoms(tables, name))
+    return Schema(tuple(found.values()))
+
+
+def _atoms(tables: Sequence[tuple[Published, EarlierConfig]], name: str) -> tuple[str, ...]:
+    """All categories that groups of a variable name, where no table has them as they are."""
+    values = [
+        value
+        for _, relation in tables
+        for own, told in relation.variables.items()
+        if (told.of or own) == name and told.groups is not None
+        for group in told.groups.values()
+        if group != OTHERS
+        for value in group
+    ]
+    return tuple(dict.fromkeys(values))

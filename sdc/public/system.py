@@ -1,0 +1,122 @@
+"""One integer system of several tables: a cell of the common refinement a number, a published count an equation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.errors import InputError
+from sdc.model.schema import Schema
+from sdc.model.table import Counts
+from sdc.public.relation import Related
+from sdc.solve.equations import Equations
+
+MOST_CELLS = 1 << 22  # of the common refinement, while cells without records are taken out
+
+
+class InconsistentError(Exception):
+    """No table of counts agrees with all that was published; the message says where that shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """What is known of the cells that may have records; all others have none.
+
+    cells      (n, variables) codes of the refinement, in C order
+    equations  each published cell with records: the cells of the refinement within it, and its count
+    """
+
+    schema: Schema
+    cells: npt.NDArray[np.uint16]
+    equations: Equations
+
+    @staticmethod
+    def of(schema: Schema, tables: Sequence[Related]) -> System:
+        """InputError where the cells are too many; InconsistentError where a published count has no cell for it."""
+        cells = _candidates(schema, tables)
+        return System(schema, cells, Equations.joined([_equations(table, cells) for table in tables]))
+
+    @cached_property
+    def upper(self) -> Counts:
+        """(n,) the least published count that each cell is within."""
+        return self.equations.least(len(self.cells))
+
+    def require_bounded(self) -> None:
+        """InputError where a cell is in no published count, so that nothing bounds it."""
+        if len(self.cells) and self.upper.max() == np.iinfo(np.int64).max:
+            raise InputError("some cells are in no published table, and nothing bounds them; add one of all records")
+
+    def above(self, count: int) -> npt.NDArray[np.bool_]:
+        """(n,) whether a cell is alone in a published cell of more records."""
+        sizes, first = np.diff(self.equations.start), self.equations.members[self.equations.start[:-1]]
+        found = np.zeros(len(self.cells), np.bool_)
+        found[first[(sizes == 1) & (self.equations.low > count)]] = True
+        return found
+
+
+def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uint16]:
+    """Cells that no table shows to be empty; each table is looked at as soon as all of its variables are there."""
+    needed = [set(table.variables) | set(table.where) for table in tables]
+    cells, known = np.zeros((1, len(schema)), np.uint16), set[int]()
+    waiting = list(range(len(tables)))
+    while waiting:
+        # next what brings the fewest new cells
+        nearest = min(waiting, key=lambda t: (_growth(schema, needed[t] - known), t))
+        for v in sorted(needed[nearest] - known):
+            cells = _times(schema, cells, v)
+            known.add(v)
+        for t in [t for t in waiting if needed[t] <= known]:
+            cells = cells[_possible(tables[t], cells)]
+            waiting.remove(t)
+    if lacking := set(range(len(schema))) - known:
+        raise InputError(f"no table has {schema.names[min(lacking)]!r}; leave it out")
+    order = np.lexsort(cells.T[::-1])
+    return cells[order]
+
+
+def _growth(schema: Schema, variables: set[int]) -> int:
+    size = 1
+    for v in variables:
+        size *= schema.sizes[v]
+    return size
+
+
+def _times(schema: Schema, cells: npt.NDArray[np.uint16], variable: int) -> npt.NDArray[np.uint16]:
+    size = schema.sizes[variable]
+    if len(cells) * size > MOST_CELLS:
+        raise InputError(
+            f"the tables have more than {MOST_CELLS} cells together that may have records; check fewer tables at once"
+        )
+    grown = np.repeat(cells, size, axis=0)
+    grown[:, variable] = np.tile(np.arange(size, dtype=np.uint16), len(cells))
+    return grown
+
+
+def _possible(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
+    """(n,) whether the table has a record in the cell's cell, or is of other records."""
+    return ~table.holds(cells) | (_place(table, cells) >= 0)
+
+
+def _place(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
+    own = table.published.table
+    codes = table.codes(cells)
+    inside = (codes < np.array(own.schema.sizes)).all(axis=1)
+    found = np.full(len(cells), -1, np.int64)
+    found[inside] = own.schema.keys.matching(own.codes.astype(np.int64), codes[inside])
+    return found
+
+
+def _equations(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
+    of, totals = np.where(table.holds(cells), _place(table, cells), -1), table.published.table.counts
+    lacking = np.setdiff1d(np.arange(len(totals)), of)
+    if len(lacking):
+        own = table.published.table
+        raise InconsistentError(
+            f"{table.published.source} counts records of {own.schema.written(own.codes[lacking[0]])}, and the other "
+            "tables have none there"
+        )
+    return Equations.by_place(of, totals)

@@ -1,0 +1,347 @@
+"""The audit of a history: from it, the table and the criterion, that nothing was changed and every R(t) kept it.
+
+The server's word is not taken: R(t) follows from the first frontier and the releases since, and is judged anew, by a
+criterion that somebody else says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Any
+
+from sdc.bounds.method import is_small
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import MAX_VARIABLES, Schema, Variable
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.record.history import FIRST, OPENED, Entry, History, HistoryError, broken_links, canonical
+from sdc.risk.criterion import Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.run_format import STRUCTURAL_ZEROS
+from sdc.server.desk.levels import LEVELS, schema_told
+from sdc.server.desk.rules import is_of_another_rule
+
+OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
+
+_NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """What a history is held against; `source` is who says so, such as the path of a config.
+
+    known  what is known of the table beside what was released
+    """
+
+    table: Table
+    known: Knowledge
+    criterion: MinWidth
+    source: str
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """The criterion, as a server writes it into its history."""
+        return {"small_count": self.criterion.small_count, "min_width": self.criterion.min_width}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    head       hash of the last entry: whoever has it from an earlier audit sees that none after it is gone
+    variables  names, by whose places `released` numbers them
+    released   the last R(t)
+    is_judged  whether the releases were held against the criterion; else only chain and versions were checked
+    failures   what is wrong, each with the number of its entry
+    """
+
+    entries: int
+    decisions: int
+    releases: int
+    head: str
+    variables: tuple[str, ...]
+    released: Release
+    is_judged: bool
+    failures: tuple[str, ...]
+
+    @property
+    def verified(self) -> bool | None:
+        """True, False, or None where nothing is wrong and no table was there to judge by."""
+        return False if self.failures else self.is_judged or None
+
+
+def check_chain(entries: Iterable[Entry]) -> list[str]:
+    """What shows that entries were changed, removed or put between: nothing, where none was."""
+    return list(_broken_links(entries))
+
+
+def _broken_links(entries: Iterable[Entry]) -> Iterator[str]:
+    seq, previous = 0, FIRST
+    for entry in entries:
+        yield from broken_links(entry, seq, previous)
+        seq, previous = entry.seq, entry.hash
+
+
+def audit(history: History, standard: Standard | None = None, effort: Effort | None = None) -> Audit:
+    """Checks the chain and the versions, and against a standard that every R(t) satisfied its criterion.
+
+    effort  what each judgement may cost
+
+    The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
+    found by bisection. Of small tables, whose bounds are exact, each sub-table recorded as unreleasable is judged too.
+    HistoryError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
+    for a criterion with a limit on the posterior.
+    """
+    if standard is not None and not standard.criterion.monotone:
+        raise ConfigError(
+            f"{standard.source}: the criterion {standard.criterion} has a limit on the posterior, so that the last "
+            "release does not tell of those before it; leave the limit out"
+        )
+    entries = history.entries()
+    about = entries[0].body.get("about") if entries and entries[0].kind == OPENED else None
+    replay = _Replay.of(about, standard)
+    for entry in entries:
+        replay.take(entry)
+    replay.end()
+    failures, is_judged = check_chain(entries) + replay.failures, False
+    if not isinstance(about, dict):
+        failures.append("entry 1 does not say of which table and criterion the history is")
+    elif standard is not None:
+        _require_criterion(standard, about, history.name)
+        differences = _differences(standard, about, replay)
+        is_judged = not differences
+        inquiry = Inquiry(standard.table, standard.known, standard.criterion, effort=effort or Effort())
+        failures += differences or replay.unproven(inquiry)
+    return Audit(
+        entries=len(entries),
+        decisions=replay.decisions,
+        releases=max(0, len(replay.versions) - 1),
+        head=entries[-1].hash if entries else FIRST,
+        variables=tuple(replay.numbers),
+        released=replay.released,
+        is_judged=is_judged,
+        failures=tuple(failures),
+    )
+
+
+@dataclass(frozen=True)
+class _Version:
+    """R(t) from the entry of this number on, which released `added`."""
+
+    seq: int
+    added: SubTable
+    released: Release
+
+
+@dataclass
+class _Replay:
+    """A history told again, entry by entry; what does not follow from what was before is a failure.
+
+    schema        what tells what: of the table, else as the history says; with room for names of none
+    numbers       of the variables by name, as the table has them or as they come
+    versions      R(0), R(1), ...
+    version       the last number that an entry gave
+    unreleasable  the frontier as recorded
+    claims        each sub-table recorded as unreleasable, with R(t) at that time and the entry
+    unrecorded    the last release, until its frontier is recorded
+    """
+
+    schema: Schema
+    numbers: dict[str, int]
+    versions: list[_Version] = field(default_factory=list)
+    version: int = 0
+    recorded: set[SubTable] = field(default_factory=set)
+    unreleasable: set[SubTable] = field(default_factory=set)
+    claims: list[_Version] = field(default_factory=list)
+    unrecorded: Entry | None = None
+    decisions: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(about: Any, standard: Standard | None) -> _Replay:
+        """Of a history that is about this, against a standard where there is one."""
+        try:
+            told = standard.table.schema if standard else schema_told(about) if isinstance(about, dict) else None
+        except _NOT_AS_WRITTEN:
+            return _Replay(_with_room(()), {}, failures=[f"entry 1 does not say its {LEVELS} as a server writes them"])
+        variables = told.variables if told else ()
+        return _Replay(_with_room(variables), {variable.name: v for v, variable in enumerate(variables)})
+
+    @property
+    def released(self) -> Release:
+        """R(t) so far."""
+        return self.versions[-1].released if self.versions else Release.of([])
+
+    def take(self, entry: Entry) -> None:
+        """Goes on by one entry."""
+        steps = {"decision": self._decide, "frontier": self._record}
+        try:
+            if entry.kind in steps:
+                steps[entry.kind](entry)
+        except _NOT_AS_WRITTEN:
+            self._fail(entry, f"is no {entry.kind} as a server writes it")
+        if entry.kind == OPENED and entry.seq != 1:
+            self._fail(entry, "begins a history again")
+
+    def end(self) -> None:
+        """What must have come by now."""
+        if self.unrecorded is not None:
+            self._fail(self.unrecorded, "releases a sub-table, and no entry records the frontier after it")
+        self.unrecorded = None
+
+    def _decide(self, entry: Entry) -> None:
+        self.decisions += 1
+        body, outcome = entry.body, entry.body["outcome"]
+        sub_table = self._sub_table(body["sub_table"])
+        if set(entry.subject.split("*")) != (set(body["sub_table"]) or {"(total)"}):
+            self._fail(entry, f"is about {entry.subject} and decides on {self._label(sub_table)}")
+        if outcome not in OUTCOMES:
+            self._fail(entry, f"has the unknown outcome {outcome!r}")
+        if not self.versions:
+            self._fail(entry, "decides before the first frontier is recorded")
+        self._require_version(entry, self.version + (outcome == "released"))
+        rule = str(body.get("rule"))
+        if outcome == "refused" and is_of_another_rule(rule, self.released, sub_table, self.schema):
+            self._fail(entry, f"refuses {self._label(sub_table)} by the rule {rule}, which had nothing against it")
+        if outcome == "answered" and sub_table not in self.released:
+            self._fail(entry, f"answers {self._label(sub_table)}, which was not public")
+        if outcome == "released":
+            self._release(entry, sub_table)
+
+    def _release(self, entry: Entry, sub_table: SubTable) -> None:
+        self.end()
+        for element in sorted(self.unreleasable):
+            if st.is_within(element, sub_table):
+                within = f"which contains {self._label(element)}, recorded as unreleasable"
+                self._fail(entry, f"releases {self._label(sub_table)}, {within}")
+        self.versions.append(_Version(entry.seq, sub_table, self.released.add(sub_table)))
+        self.unrecorded = entry
+
+    def _record(self, entry: Entry) -> None:
+        """Takes the changes of both frontiers; the first entry of the kind has R(0)."""
+        self._require_version(entry, self.version)
+        self.recorded = self._changed(self.recorded, entry.body, "released")
+        if not self.versions:
+            first = Release.of(self._sub_tables(entry.body["released"]))
+            self.versions.append(_Version(entry.seq, st.GRAND_TOTAL, first))
+        self.unrecorded = None
+        # the grand total is public anyway, written or not
+        due = set(self.released.frontier) - {st.GRAND_TOTAL}
+        if wrong := (self.recorded - {st.GRAND_TOTAL}) ^ due:
+            some = self._label(min(wrong))
+            self._fail(entry, f"does not record the released frontier of version {self.version}; {some} is wrong")
+        self.recorded = due
+        self._record_unreleasable(entry)
+
+    def _record_unreleasable(self, entry: Entry) -> None:
+        before = self.unreleasable
+        self.unreleasable = self._changed(before, entry.body, "unreleasable")
+        for element in sorted(self.unreleasable - before):
+            self.claims.append(_Version(entry.seq, element, self.released))
+            if element in self.released:
+                self._fail(entry, f"records {self._label(element)} as unreleasable, which is public")
+        for element in sorted(before - self.unreleasable):
+            # what breaks the criterion once does so for good, alone or within something smaller
+            if not any(st.is_within(smaller, element) for smaller in self.unreleasable):
+                self._fail(entry, f"records {self._label(element)} as unreleasable no more")
+
+    def _changed(self, known: set[SubTable], body: Mapping[str, Any], name: str) -> set[SubTable]:
+        """A frontier, written whole or by what is added and removed."""
+        if name in body:
+            return set(self._sub_tables(body[name]))
+        added, removed = (self._sub_tables(body.get(f"{name}_{how}", [])) for how in ("added", "removed"))
+        return known - set(removed) | set(added)
+
+    def _require_version(self, entry: Entry, due: int) -> None:
+        found = entry.body["version"]
+        if type(found) is not int:  # True is 1, and no version
+            raise TypeError(found)
+        if found != due:
+            self._fail(entry, f"has version {found}, and {due} was due")
+        self.version = found
+
+    def _sub_tables(self, lists: Any) -> list[SubTable]:
+        return [self._sub_table(names) for names in _list_of(list, lists)]
+
+    def _sub_table(self, names: Any) -> SubTable:
+        found = [self.numbers.setdefault(name, len(self.numbers)) for name in _list_of(str, names)]
+        if len(self.numbers) > MAX_VARIABLES:
+            raise ValueError(names)
+        return self.schema.closed(st.of(found))
+
+    def _label(self, sub_table: SubTable) -> str:
+        names = list(self.numbers)
+        return "*".join(names[v] for v in st.members(self.schema.telling(sub_table))) or "(total)"
+
+    def _fail(self, entry: Entry, what: str) -> None:
+        self.failures.append(f"entry {entry.seq} {what}")
+
+    # Against the table
+
+    def unproven(self, inquiry: Inquiry) -> Iterator[str]:
+        """The first version that is not proven to satisfy the criterion, and whatever is wrongly unreleasable."""
+        versions = self.versions
+        if versions and not _is_safe(inquiry, versions[-1]):
+            first = versions[bisect_left(versions, True, key=lambda version: not _is_safe(inquiry, version))]
+            answer = inquiry.anew().ask(first.released).assessment
+            does = "breaks the criterion" if answer.verdict is Verdict.UNSAFE else "is not proven to keep the criterion"
+            (low, high), number = answer.min_width, versions.index(first)
+            done = f"releases {self._label(first.added)}" if number else "begins"
+            yield (
+                f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
+                f"min width {low} to {high}, required {answer.min_width_required}"
+            )
+        # of larger tables bounds may be too wide to tell, and what a server found by luck an audit may not find
+        for claim in self.claims if is_small(inquiry.table.schema) else []:
+            if inquiry.anew().ask(claim.released.add(claim.added)).verdict is not Verdict.UNSAFE:
+                yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
+
+
+def _with_room(variables: Iterable[Variable]) -> Schema:
+    """The variables, and as many others as a history may name at most."""
+    given = tuple(variables)
+    names = {variable.name for variable in given}
+    others = (Variable(name, ("",)) for name in map(str, count()) if name not in names)
+    return Schema((*given, *islice(others, MAX_VARIABLES - len(given))))
+
+
+def _list_of(kind: type, found: Any) -> list[Any]:
+    # a string is a sequence of strings too
+    if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
+        raise TypeError(found)
+    return found
+
+
+def _is_safe(inquiry: Inquiry, version: _Version) -> bool:
+    # each with a budget of its own, whatever was asked before
+    return inquiry.anew().ask(version.released).verdict is Verdict.SAFE
+
+
+def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) -> None:
+    own, asked = (canonical(found) for found in (about.get("criterion"), standard.facts))
+    if own != asked:
+        raise HistoryError(
+            f"the history {name} says that its criterion is {own[:200]}, and that of {standard.source} is {asked}; a "
+            "history is judged by the criterion that its server had: name the config of that, or look who changed it"
+        )
+
+
+def _differences(standard: Standard, about: Mapping[str, Any], replay: _Replay) -> list[str]:
+    """Why the table cannot judge the history."""
+    found, table = list[str](), standard.table
+    if about.get("table") != table.digest:
+        of, given = str(about.get("table"))[:12], table.digest[:12]
+        found.append(f"entry 1 says that the history is of the table {of}, given is {given}")
+    if canonical(about.get(STRUCTURAL_ZEROS, [])) != canonical(standard.known.zeros.labels(table.schema)):
+        found.append("entry 1 says that the history is of other structural zeros than are given")
+    if unknown := list(replay.numbers)[len(table.schema) :]:
+        found.append(f"the history names the variable {unknown[0]}, which the table does not have")
+    return found

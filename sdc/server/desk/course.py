@@ -1,0 +1,224 @@
+"""The course of a server: what its history comes to, entry by entry. The same entries give the same course."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.record.history import FIRST, Entry, HistoryError, broken_links
+from sdc.server.desk.decision import Decision, Past
+from sdc.server.desk.desk import Moment, Outcome, Request
+from sdc.server.desk.rules import NOT_RELEASED, is_of_another_rule, is_rule, told_of_refusal
+from sdc.server.desk.state import State
+
+REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
+FRONTIERS = ("released", "unreleasable", "undecided")
+STARTED = "started"
+PENDING: Literal["pending"] = "pending"
+ANSWERED, RELEASED, REFUSED, WAITING = "answered", "released", "refused", "waiting"
+IN_PROGRESS = "in-progress"
+MESSAGES = {
+    "already-released": "This table is public already.",
+    "released": "This table is public from now on.",
+    IN_PROGRESS: "This request is not decided yet; ask again later under its number.",
+    "next-round": "This request waits for the next round, in which many are decided together.",
+}
+"""What anybody is told, by the code; of a refusal see `told_of_refusal`."""
+
+
+@dataclass(eq=False)
+class Course:
+    """What is public, and what was asked; `apply` takes every entry of the history, in order.
+
+    seq, head  number and hash of the last entry
+    state     R(t) and U(t)
+    requests  by their number, which is that of their entry
+    rules     of any server so far, by name
+    pending   numbers of requests without a decision, in order; `waiting` those for the next round
+    """
+
+    schema: Schema
+    seq: int = 0
+    head: str = FIRST
+    state: State = field(init=False)
+    first: int = 0
+    requests: dict[int, Request] = field(default_factory=dict)
+    pending: dict[int, None] = field(default_factory=dict)
+    waiting: dict[int, None] = field(default_factory=dict)
+    moments: list[Moment] = field(default_factory=list)
+    interest: Counter[SubTable] = field(default_factory=Counter)
+    caused: Counter[str] = field(default_factory=Counter)
+    rules: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.state = State(self.schema, Release.of([]), ())
+
+    @property
+    def past(self) -> Past:
+        return Past(self.first, self.interest, self.caused)
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.moments)
+
+    def apply(self, entry: Entry) -> None:
+        """HistoryError where the entry does not follow from those before, or was changed since it was written."""
+        if broken := next(broken_links(entry, self.seq, self.head), ""):
+            raise HistoryError(f"the history is not as it was written: {broken}; restore it")
+        try:
+            match entry.kind:
+                case "request":
+                    self._ask(entry)
+                case "decision":
+                    self._decide(entry)
+                case "frontier":
+                    self._move(entry)
+                case "started":
+                    self.rules |= {self._known(entry, str(rule["rule"])) for rule in entry.body["rules"]}
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryError(
+                f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}"
+            ) from error
+        self.seq, self.head = entry.seq, entry.hash
+
+    def _ask(self, entry: Entry) -> None:
+        subtable = self._of([entry.body["sub_table"]])[0]
+        said = PENDING, IN_PROGRESS, MESSAGES[IN_PROGRESS]
+        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, *said, -1)
+        self.pending[entry.seq] = None
+        self.interest[subtable] += 1
+
+    def _decide(self, entry: Entry) -> None:
+        number, outcome = int(entry.body["request"]), str(entry.body["outcome"])
+        request, version = self.requests[number], int(entry.body["version"])
+        if outcome == RELEASED:
+            self._release(request)
+        if version != self.state.version:
+            raise HistoryError(
+                f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
+            )
+        told, code = told_of(outcome)
+        rule = self._known(entry, str(entry.body["rule"]))
+        message = MESSAGES.get(code) or self._refusal(rule, request.sub_table)
+        self.requests[number] = replace(request, decision=told, code=code, message=message, version=version)
+        self.pending.pop(number, None)
+        self.waiting.pop(number, None)
+        if outcome == WAITING:
+            self.waiting[number] = None
+
+    def _known(self, entry: Entry, rule: str) -> str:
+        if not is_rule(rule):
+            raise HistoryError(
+                f"entry {entry.seq} of the history names the rule {rule[:80]!r}, which this version of sdc does not "
+                "know; use the version that wrote it"
+            )
+        return rule
+
+    def _refusal(self, rule: str, subtable: SubTable) -> str:
+        # an earlier version's rule of the same name had another reason
+        is_other = is_of_another_rule(rule, self.state.released, subtable, self.schema)
+        return NOT_RELEASED if is_other else told_of_refusal(rule, self.rules, self.schema)
+
+    def _release(self, request: Request) -> None:
+        before = self.state.released.sub_tables(self.schema)
+        self.state = self.state.releasing(request.sub_table)
+        self.caused[request.who] += self.state.released.sub_tables(self.schema) - before
+        self._note(request.at, request.sub_table)
+
+    def _move(self, entry: Entry) -> None:
+        body = entry.body
+        if not self.has_begun:
+            released = Release.of(self._of(body["released"]))
+            state = State.first(self.schema, released)
+            self.state, self.first = state.knowing(self._of(body["unreleasable"])), released.sub_tables(self.schema)
+            self._note(entry.at, None)
+            return
+        unreleasable, undecided = (self._of(body.get(f"{name}_added", ())) for name in FRONTIERS[1:])
+        self.state = self.state.knowing(unreleasable, undecided)
+        for name, frontier in zip(FRONTIERS, _frontiers(self.state), strict=True):
+            came, left = (set(self._of(body[f"{name}_{what}"])) for what in ("added", "removed"))
+            if body["version"] != self.state.version or not came <= set(frontier) or left & set(frontier):
+                raise HistoryError(
+                    f"entry {entry.seq} of the history does not lead to the {name} frontier that follows from what was "
+                    "released; restore it"
+                )
+        last = self.moments[-1]
+        self.moments[-1] = replace(last, unreleasable=self.state.unreleasable)
+
+    def _note(self, at: str, cause: SubTable | None) -> None:
+        state = self.state
+        frontier, count = state.released.frontier, state.released.sub_tables(self.schema)
+        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count))
+
+    def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
+        return [st.named(names, self.schema) for names in named]
+
+
+def told_of(outcome: str) -> tuple[Outcome, str]:
+    """What users are told of an outcome, and its code."""
+    told: Mapping[str, tuple[Outcome, str]] = {
+        ANSWERED: ("answered", "already-released"),
+        RELEASED: ("released", "released"),
+        REFUSED: ("refused", "not-released"),
+        # nobody can tell what is undecided from what is refused
+        "undecided": ("refused", "not-released"),
+        "held": ("pending", IN_PROGRESS),
+        WAITING: ("pending", "next-round"),
+    }
+    return told[outcome]
+
+
+def beginning(state: State, schema: Schema) -> dict[str, Any]:
+    """The body of the first frontier entry."""
+    return {"version": 0, "released": _named(state.released.frontier, schema)} | {
+        name: _named(getattr(state, name), schema) for name in FRONTIERS[1:]
+    }
+
+
+def movement(old: State, new: State, schema: Schema) -> dict[str, Any] | None:
+    """The body of a frontier entry: what came to each frontier, and what left it; None where nothing did."""
+    changes: dict[str, Any] = {}
+    for name, was, will in zip(FRONTIERS, _frontiers(old), _frontiers(new), strict=True):
+        changes[f"{name}_added"] = _named([t for t in will if t not in was], schema)
+        changes[f"{name}_removed"] = _named([t for t in was if t not in will], schema)
+    return {"version": new.version, **changes} if any(changes.values()) else None
+
+
+def _frontiers(state: State) -> tuple[tuple[SubTable, ...], ...]:
+    return state.released.frontier, state.unreleasable, state.undecided
+
+
+def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema, milliseconds: float) -> dict[str, Any]:
+    """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took."""
+    finding = decision.finding
+    witness = finding.witness if finding and decision.outcome != RELEASED else None
+    return {
+        "request": number,
+        "sub_table": st.names(subtable, schema),
+        "outcome": decision.outcome,
+        "rule": decision.rule,
+        "why": decision.why,
+        "verdict": finding.verdict.name.lower() if finding else None,
+        "min_width": list(finding.min_width) if finding else None,
+        "witness": None
+        if witness is None
+        else {
+            "cell": schema.named(list(witness.cell)),
+            "count": witness.count,
+            "outer": list(witness.outer),
+            "inner": list(witness.inner),
+            "method": witness.method,
+        },
+        "version": decision.state.version,
+        "milliseconds": round(milliseconds, 1),
+    }
+
+
+def _named(subtables: Iterable[SubTable], schema: Schema) -> list[list[str]]:
+    return [st.names(subtable, schema) for subtable in subtables]

@@ -1,0 +1,163 @@
+"""One decision: a request against what is public, the rules and the criterion. Pure but for what the judge learns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import log2
+from typing import Literal
+
+from sdc.config.capabilities import DRAWING, HIERARCHIES, ZEROS, require_together
+from sdc.executor import IN_PROCESS, Executor
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Verdict
+from sdc.search.simulatable import SimulatableSearch, Simulation
+from sdc.server.desk.effect import Effect, effect_of
+from sdc.server.desk.judge import Finding, Judge, surveyed
+from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
+from sdc.server.desk.state import State, Status
+from sdc.utility.ipf import Stop
+from sdc.utility.measures import Weights, reconstruction, weighted_sub_tables
+
+Outcome = Literal["answered", "released", "refused", "undecided", "held", "waiting"]
+RECONSTRUCTION, LEAST_ERROR = Stop(max_sweeps=50), 1e-12
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a request, why, and what is public after it.
+
+    outcome  answered: public already; released; refused; undecided: nothing proves either in the time given; held: the
+             rule simulatable would let it out and the criterion not; waiting: for the next round
+    rule     that decided; why  in words for operators
+    finding  of the criterion, where it was asked
+    """
+
+    outcome: Outcome
+    rule: str
+    why: str
+    state: State
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True)
+class Past:
+    """What was asked and caused so far, as far as rules look at it.
+
+    first  sub-tables that were public when the server began
+    """
+
+    first: int
+    interest: Mapping[SubTable, int] = field(default_factory=Counter)
+    caused: Mapping[str, int] = field(default_factory=Counter)
+
+
+def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision | None:
+    """The decision on what is public, or proven never to be; None where somebody has to look.
+
+    A rule that looks at nothing but what is public comes before what is known of the table: whether it refuses then
+    tells nothing.
+    """
+    if subtable in state.released:
+        return Decision("answered", MYOPIC, "it is public", state)
+    if any(rule.is_public for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
+        return None
+    return Decision("refused", MYOPIC, "with it the criterion would be broken, which was known before", state)
+
+
+@dataclass(frozen=True)
+class Decider:
+    """Decides one request after the other by the same rules.
+
+    ConfigError for simulatable and structural zeros, or hierarchies.
+
+    seconds  what the criterion's judgement may take at once, in seconds of a reference core
+    weights  what sub-tables are worth, 1 each without
+    """
+
+    judge: Judge
+    rules: tuple[Rule, ...] = ()
+    seconds: float = 0.2
+    executor: Executor = IN_PROCESS
+    weights: Weights | None = None
+
+    def __post_init__(self) -> None:
+        if not any(isinstance(rule, Simulatable) for rule in self.rules):
+            return
+        if self.judge.known.zeros:
+            require_together(ZEROS, DRAWING)
+        if self.judge.known.facts:
+            require_together("earlier", DRAWING)
+        if not self.judge.table.schema.is_flat:
+            require_together(HIERARCHIES, DRAWING)
+
+    def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
+        """The decision on a request; of one that is released the judge asks about more from then on."""
+        if (known := at_once(self.rules, state, subtable)) is not None:
+            return known
+        question = self._question(state, past, subtable, who)
+        for rule in self.rules:
+            if rule.is_public and (why := rule.objection(question)) is not None:
+                return Decision("refused", rule.name, why, state)
+        if any(isinstance(rule, Batch) for rule in self.rules):
+            return Decision("waiting", Batch.name, "it waits for the next round", state)
+        return self._by_criterion(question)
+
+    def _by_criterion(self, question: Question) -> Decision:
+        state, subtable = question.state, question.sub_table
+        status, finding = state.status(subtable), None
+        if status is Status.OPEN:
+            finding = self.judge.ask(state.released, subtable, self.seconds)
+            if finding.verdict is Verdict.UNSAFE:
+                state = state.knowing([subtable])
+        if status is Status.UNDECIDED or (finding and finding.verdict is Verdict.UNDECIDED):
+            return self._not_released("undecided", "nothing proves it to be safe or unsafe", state, finding)
+        if finding is None or finding.verdict is Verdict.UNSAFE:
+            return self._not_released("refused", "with it the criterion would be broken", state, finding)
+        for rule in self.rules:
+            if not rule.is_public and (why := rule.objection(question)) is not None:
+                return Decision("refused", rule.name, why, state, finding)
+        state = state.releasing(subtable)
+        self.judge.settle(state.released)
+        return Decision("released", MYOPIC, "it is safe", surveyed(self.judge, state), finding)
+
+    def _not_released(self, outcome: Outcome, why: str, state: State, finding: Finding | None) -> Decision:
+        # to refuse would tell of the table what the drawn ones do not
+        if any(isinstance(rule, Simulatable) for rule in self.rules):
+            return Decision("held", Simulatable.name, f"drawn tables would let it out, but {why}", state, finding)
+        return Decision(outcome, MYOPIC, why, state, finding)
+
+    def _question(self, state: State, past: Past, subtable: SubTable, who: str) -> Question:
+        def effect() -> Effect:
+            return effect_of(self.judge, state, subtable)
+
+        def weight() -> float:
+            schema, larger = state.schema, state.released.add(subtable)
+            weights = self.weights or Weights.equal(len(schema))
+            return weighted_sub_tables(larger, weights, schema) - weighted_sub_tables(state.released, weights, schema)
+
+        def gain() -> float:
+            table, known = self.judge.table, self.judge.known.plus(state.released)
+            return _log_error(table, known) - _log_error(table, known.plus(Release.of([subtable])))
+
+        return Question(
+            state, subtable, who, past.first, past.interest, past.caused, effect, self._breaking, weight, gain
+        )
+
+    def _breaking(self, simulation: Simulation, released: Release, larger: Release) -> int:
+        judge, effort = self.judge, Effort(executor=self.executor)
+        inquiry = Inquiry(judge.table, judge.known, judge.criterion, effort=effort)
+        return SimulatableSearch(inquiry, simulation).breaking(released, larger)
+
+
+@lru_cache(maxsize=64)
+def _log_error(table: Table, known: Knowledge) -> float:
+    """Of the reconstruction by IPF, log2 of its mean squared error a cell; InputError where the table is too large."""
+    return log2(max(reconstruction(table, known, stop=RECONSTRUCTION).mean_squared_error, LEAST_ERROR))

@@ -1,0 +1,141 @@
+"""The desk: requests one by one, each judged with all that was answered before, to anybody."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.publish.publication import Texts
+from sdc.server.desk.effect import Effect as Effect
+from sdc.server.desk.state import State
+
+Outcome = Literal["answered", "released", "refused", "pending"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a user is told; nothing in it depends on what is confidential, but whether it was released.
+
+    code        stable: already-released, released, not-released, in-progress, next-round
+    message     a plain sentence
+    projection  of a request that is not answered the largest parts of it that are public, which can be had
+    job         the number under which to ask again, of one that is pending
+    """
+
+    decision: Outcome
+    code: str
+    message: str
+    sub_table: SubTable
+    version: int
+    projection: tuple[SubTable, ...] = ()
+    job: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request and what became of it, as its user may see it; `decided` is None while it is pending."""
+
+    number: int
+    at: str
+    who: str
+    sub_table: SubTable
+    decision: Outcome
+    code: str
+    message: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Why a request was decided as it was; for operators and auditors alone.
+
+    rule     that decided; verdict  of the criterion, where it was asked; min_width  (lo, hi)
+    witness  the cell that shows it: {"cell": {"A": "no"}, "count": 1, "outer": [0, 2], "inner": [1, 1]}
+    """
+
+    request: Request
+    rule: str
+    why: str
+    verdict: str | None
+    min_width: tuple[int, int] | None
+    witness: dict[str, Any] | None
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The frontiers at one version, with the size of R(t); `cause` is what was released."""
+
+    version: int
+    at: str
+    cause: SubTable | None
+    released: tuple[SubTable, ...]
+    unreleasable: tuple[SubTable, ...]
+    sub_tables: int
+
+
+class DeskLike(Protocol):
+    """What app and pages ask; all but `ask` and `effect` answer at once.
+
+    HistoryUnavailableError from anything where the database is down or read-only.
+    """
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def texts(self) -> Texts:
+        """Labels, and what the table is of; public."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def public_id(self) -> str: ...
+
+    @property
+    def rules(self) -> tuple[str, ...]: ...
+
+    @property
+    def state(self) -> State:
+        """What is public now. Users see of it `released`, and where that is published `unreleasable`."""
+
+    def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
+        """A request; the future ends when it is decided and stored, or pending."""
+
+    def reply_to(self, number: int, who: str) -> Reply | None:
+        """What became of a request of this user; None where there is none of that number."""
+
+    def marginal(self, subtable: SubTable) -> Table | None:
+        """The exact marginal of a released sub-table; None of any other."""
+
+    def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
+        """Requests of one user, or of all, newest first."""
+
+    def explained(self, number: int) -> Explained | None:
+        """Why; None where there is no request of that number."""
+
+    def moments(self) -> list[Moment]:
+        """The frontiers over time, the one of version t at place t."""
+
+    def round(self) -> Future[int]:
+        """Decides what waits for a round; how many requests that were."""
+
+    def effect(self, subtable: SubTable) -> Future[Effect]:
+        """What releasing it would do."""
+
+    def statuses(self) -> npt.NDArray[np.uint8]:
+        """(2^variables,) of each sub-table its `Status`; ReleaseError beyond 14 variables."""
+
+    def health(self) -> dict[str, Any]:
+        """{"status": "ok" or what is wrong, "version": t, "pending": requests without a decision}; it looks now."""

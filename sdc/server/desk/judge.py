@@ -1,0 +1,196 @@
+"""The judge of a server: what the criterion says of what is public with one sub-table more, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sdc.bounds.method import is_small
+from sdc.config.capabilities import LIMIT, require_together
+from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Budget, Depth, Effort, Judgement, Witness
+from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.risk.min_width import MinWidth
+from sdc.risk.support import Support
+from sdc.risk.verdict import Verdict
+from sdc.server.desk.state import State, Status
+from sdc.server.desk.verdicts import Verdicts
+
+MOST_LISTED = 20  # variables, of whose sub-tables each one's status is told
+MOST_EXACT = 8  # variables of a small table, with a bit for each of their sub-tables
+SECONDS_PER_CELL = 1.0  # of a reference core; a walk that succeeds mostly has after a fifth of it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one question: the verdict, (lo, hi) of the min width, and the cell that shows it."""
+
+    verdict: Verdict
+    min_width: tuple[int, int]
+    witness: Witness | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Sub-tables found to be unreleasable, the minimal ones; of how many it was looked, and how many were open."""
+
+    unreleasable: tuple[SubTable, ...]
+    looked_at: int
+    of: int
+
+
+class Judge:
+    """Holds the table and the feasible tables found so far, which speak for larger releases too.
+
+    What is released is part of each question: a judge remembers no state. What is known beside that, such as structural
+    zeros, is the same for all of them.
+    ConfigError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
+    are no frontiers.
+    """
+
+    def __init__(self, table: Table, known: Knowledge, criterion: MinWidth, effort: Effort | None = None) -> None:
+        if not criterion.monotone:
+            require_together(LIMIT, "server")
+        known.check_is_of(table)
+        self.table, self.known, self.criterion = table, known, criterion
+        self._effort, self._bank = effort or Effort(), criterion.bank(table)
+        self.executor = self._effort.executor
+        self._last: Judgement | None = None
+        self.verdicts = Verdicts(table.schema, self._is_safe)
+
+    def anew(self) -> Judge:
+        """A judge of another course of the same table, which shares what is known of releases of a small one."""
+        judge = Judge(self.table, self.known, self.criterion, self._effort)
+        judge.verdicts = self.verdicts
+        return judge
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every question is decided, by exact bounds."""
+        return is_small(self.table.schema) and len(self.table.schema) <= MOST_EXACT
+
+    @property
+    def found(self) -> Proof | None:
+        """What shows the answer to the question that was asked last."""
+        return None if self._last is None else self._last.proof
+
+    def support(self, public: Release) -> Proof:
+        """What is known that shows cells to be able to move under what is public."""
+        return Support(self.known.plus(public), self._bank).proof()
+
+    def require_safe(self, first: Release, seconds: float) -> None:
+        """NothingReleasableError where what is to be public first is not proven to be safe."""
+        found = self._judged(first, Depth.FULL, seconds)
+        if found.verdict is not Verdict.SAFE:
+            (low, high), number = found.margin, first.sub_tables(self.table.schema)
+            raise NothingReleasableError(
+                f"the first release of {number} sub-tables is not proven safe (min width {low} to "
+                f"{high}, required {self.criterion.min_width}); start with less, such as server.start: total"
+            )
+        self._bank = found.bank
+
+    def ask(self, public: Release, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
+        """What the criterion says of what is public with a sub-table more, within seconds of a reference core."""
+        found = self._judged(public.add(subtable), depth, seconds)
+        return Finding(found.verdict, found.margin, next(iter(found.assessment.witnesses), None))
+
+    def settle(self, public: Release) -> None:
+        """So much is public from now on: of what was found last what shows it is kept, where that was asked."""
+        if self._last is not None and self._last.asked == public:
+            self._bank = self._last.bank
+
+    def learn(self, proof: Proof, release: Release) -> None:
+        """Feasible tables found elsewhere under a release; those that are not feasible under this one are left out."""
+        self._bank = self._bank.learnt(proof, self.known.plus(release))
+
+    def glance(self, public: Release, subtable: SubTable) -> Verdict:
+        """What is known at once, without a search; exact of a small table."""
+        if self.is_exact:
+            return self.ask(public, subtable, SECONDS_PER_CELL).verdict
+        return self._judged(public.add(subtable), Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
+
+    def _judged(self, release: Release, depth: Depth, seconds: float, refute_cells: int | None = None) -> Judgement:
+        budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
+        most = self._effort.refute_cells if refute_cells is None else refute_cells
+        effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most, executor=self.executor)
+        self._last = self.criterion.judge(self.table, self.known, release, self._bank, effort)
+        return self._last
+
+    def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
+        """UF as critical widths show it: beside all one-way sub-tables none can be public whose width is too small.
+
+        Nothing where these are not all public. ReleaseError where the widths given do not go down to the least allowed.
+        """
+        least, schema = self.criterion.min_width, self.table.schema
+        if not public.contains(one_way(schema)):
+            return ()
+        found = widths or critical_widths(
+            self.table, small_count=self.criterion.small_count, floor=least, executor=self.executor
+        )
+        if found.floor > least:
+            raise ReleaseError(
+                f"critical widths are known from {found.floor} on, {least} is asked; set a smaller floor"
+            )
+        wide = {st.GRAND_TOTAL, *found.reaching(least)}
+        above = {parent for subtable in wide for parent in st.parents(subtable, schema)} - wide
+        return st.minimal(t for t in above if all(child in wide for child in st.children(t, schema)))
+
+    def survey(self, state: State, candidates: Iterable[SubTable] | None = None, most: int | None = None) -> Survey:
+        """Which sub-tables are unreleasable under a state, beyond what it knows, by the smallest of them.
+
+        Exact on a small table, where all are asked about that are open; else outer bounds of the candidates, `most`
+        of them at most.
+        """
+        if self.is_exact:
+            return self._exact_survey(state)
+        asked = list(self._open(state) if candidates is None else candidates)
+        looked_at = asked if most is None else asked[:most]
+        proven = list[SubTable]()
+        for subtable in looked_at:
+            if not st.containing_any(proven)(subtable) and self._is_refuted(state.released.add(subtable)):
+                proven.append(subtable)
+        return Survey(tuple(proven), len(looked_at), len(asked))
+
+    def _exact_survey(self, state: State) -> Survey:
+        released, proven, asked = self.verdicts.down_set(state.released), list[SubTable](), list(self._open(state))
+        for subtable in asked:
+            if not st.containing_any(proven)(subtable) and not self.verdicts.is_safe(released, subtable):
+                proven.append(subtable)
+        return Survey(tuple(proven), len(asked), len(asked))
+
+    def _is_safe(self, release: Release) -> bool:
+        return self._judged(release, Depth.FULL, SECONDS_PER_CELL).verdict is Verdict.SAFE
+
+    def _is_refuted(self, release: Release) -> bool:
+        # feasible tables refute nothing: without them there is less to look at
+        effort = replace(self._effort, depth=Depth.REFUTE, refute_cells=0)
+        found = self.criterion.judge(self.table, self.known, release, self._bank.emptied(), effort)
+        return found.verdict is Verdict.UNSAFE
+
+    def _open(self, state: State) -> Iterator[SubTable]:
+        """By dimension, then by number: what contains an unreleasable one comes after it."""
+        numbers = np.flatnonzero(state.statuses >= Status.UNDECIDED)
+        order = np.lexsort([numbers, np.bitwise_count(numbers)])
+        yield from numbers[order].tolist()
+
+
+def one_way(schema: Schema) -> Release:
+    """The sub-tables of one variable, of an axis at all levels."""
+    return Release.of(schema.closed(1 << axis) for axis in schema.axes)
+
+
+def surveyed(judge: Judge, state: State) -> State:
+    """The state with all that is unreleasable, of a small table; of a large one as it is."""
+    if not judge.is_exact:
+        return state
+    found = judge.survey(state)
+    return state.knowing(found.unreleasable)

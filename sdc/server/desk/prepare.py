@@ -1,0 +1,203 @@
+"""What a server needs before it listens: the table, what is public first, and what shows that this is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sdc.bounds.method import is_small
+from sdc.config.build import BuildConfig, section_digest
+from sdc.config.capabilities import BEFORE, WEIGHT, refusals
+from sdc.config.server import ServerConfig
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.min_width import MinWidth
+from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
+from sdc.server.desk.judge import Judge, one_way, surveyed
+from sdc.server.desk.levels import levels_of
+from sdc.server.desk.rules import rules_of
+from sdc.server.desk.state import State
+from sdc.server.desk.workers import Bench
+from sdc.stages.build import Build
+from sdc.storage.certificate import Certificate, read_certificate, write_certificate
+from sdc.storage.known import read_known, write_known
+from sdc.storage.parquet import read_written_table, write_table
+from sdc.storage.results import read_search
+from sdc.storage.run_folder import RunFolder, digest_of, read_json, write_json
+
+FOLDER, TABLE, FIRST, EVIDENCE = "server", "table", "first", "evidence"
+STATE = "state.json"
+FORMAT = 2
+ONE_WAY, TOTAL = "one-way", "total"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a server begins with.
+
+    known  what is known beside what is released
+    first  R(0), and what is known to be unreleasable with it; about  what makes a history that of this table
+    """
+
+    folder: RunFolder
+    table: Table
+    known: Knowledge
+    first: State
+    bench: Bench
+    about: dict[str, Any]
+
+
+def server_of(build: Build) -> ServerConfig:
+    """The settings of the server; a config without a section has the defaults.
+
+    ConfigError where the build's settings make no server.
+    """
+    build.config.require("server")
+    if (start := (build.config.server or ServerConfig()).start) not in (ONE_WAY, TOTAL):
+        _require_known(start)
+    return build.config.server or ServerConfig()
+
+
+def _require_known(start: str) -> None:
+    """ConfigError where more is public of a run than its release, which a server would not know."""
+    path = Path(start, MANIFEST)
+    asked = BuildConfig.model_validate(read_json(path)["config"]).asked if path.is_file() else ()
+    if said := "; ".join(refusals(["server", *(name for name in (*BEFORE, WEIGHT) if name in asked)])):
+        raise ConfigError(f"server.start = {start!r}: {said}")
+
+
+def folder_of(build: Build) -> RunFolder:
+    """Where the server of a config keeps what it has; it stays where code and settings change."""
+    return RunFolder(Path(build.config.output.folder) / build.config.name / FOLDER)
+
+
+def key_of(build: Build) -> str:
+    """What it is prepared from: data, table, criterion and first release."""
+    start = server_of(build).start
+    sections = section_digest(build.config, "table", "risk")
+    return digest_of({"format": FORMAT, "data": build.digests["data"], "sections": sections, "start": start})
+
+
+def is_prepared(build: Build) -> bool:
+    """Whether nothing is left to be done before a server can listen."""
+    path = folder_of(build).stage(FIRST) / STATE
+    return path.exists() and read_json(path).get("key") == key_of(build)
+
+
+def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], None] = lambda text: None) -> None:
+    """Prepares what is not yet, from the build's table and critical widths.
+
+    The evidence of what is public by now is left as it is. NothingReleasableError where the first release is not
+    proven safe.
+    """
+    server, table, known, folder = server_of(build), build.table, build.known, folder_of(build)
+    released, proof = first_release(server.start, table, known)
+    judge = Judge(table, known, build.criterion, build.settings(executor).effort)
+    if proof is not None:
+        judge.learn(proof, released)
+    judge.require_safe(released, build.config.release.seconds)
+    state = State.first(table.schema, released)
+    state = (
+        surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(released, build.widths))
+    )
+    public = released.sub_tables(table.schema)
+    say(f"public first: {public} sub-tables; unreleasable: what contains one of {len(state.unreleasable)}")
+    folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with folder.alone():
+        with folder.writing(TABLE) as into:
+            write_table(table, into)
+            write_known(known, into)
+        if not is_small(table.schema):
+            keep_evidence(folder, table, known.plus(released), build.criterion, judge.support(released))
+        with folder.writing(FIRST) as into:
+            write_json(into / STATE, {"key": key_of(build), **_facts(state, build.widths, table)})
+
+
+def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, Proof | None]:
+    """R(0) by `server.start`, with what shows it to be safe where a run did; ConfigError where there is none."""
+    if start == TOTAL:
+        return Release.of([]), None
+    if start == ONE_WAY:
+        return one_way(table.schema), None
+    folder = RunFolder(Path(start))
+    if not (folder.path / "release").is_dir():
+        raise ConfigError(
+            f"server.start = {start!r}: it is neither {ONE_WAY!r} nor {TOTAL!r}, nor the folder of a finished run"
+        )
+    certificate = read_certificate(folder.stage("assessment"), table.schema)
+    if (certificate.table_digest, certificate.known) != (table.digest, known):
+        raise ConfigError(
+            f"server.start = {start!r} is the release of another table, or of one with other structural zeros or other "
+            "facts; name a run of this one"
+        )
+    return read_search(folder.stage("search"), table.schema).release, certificate.proof
+
+
+def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]:
+    named = [st.names(t, table.schema) for t in widths.sub_tables[::-1].tolist() if state.status(t).name == "OPEN"]
+    return {
+        "table": table.digest,
+        "released": [st.names(t, table.schema) for t in state.released.frontier],
+        "unreleasable": [st.names(t, table.schema) for t in state.unreleasable],
+        "open": named,
+    }
+
+
+def keep_evidence(folder: RunFolder, table: Table, known: Knowledge, criterion: MinWidth, proof: Proof) -> None:
+    """Writes what shows a release to be safe, in place of what was there; it is what a next start begins with."""
+    small_count, min_width, before = criterion.small_count, criterion.min_width, replace(known, release=NOTHING)
+    certificate = Certificate(table.digest, before, known.release, small_count, min_width, proof)
+    with folder.writing(EVIDENCE) as into:
+        write_certificate(certificate, table.schema, into)
+
+
+def prepared(build: Build) -> Prepared:
+    """What `prepare` made; RunFolderError where it is not there, or of other settings."""
+    server, folder = server_of(build), folder_of(build)
+    if not is_prepared(build):
+        raise RunFolderError(f"{folder.path} is not prepared for this config and these data; run sdc serve --prepare")
+    table, facts = read_written_table(folder.stage(TABLE)), read_json(folder.stage(FIRST) / STATE)
+    schema, settings = table.schema, build.settings()
+    known = read_known(folder.stage(TABLE), table)
+    first = State.first(schema, Release.of(_of(facts["released"], schema)))
+    bench = Bench(
+        folder.stage(TABLE),
+        known,
+        build.criterion,
+        Effort(refute_cells=settings.effort.refute_cells, cells_per_slice=settings.effort.cells_per_slice),
+        rules_of(server.rules),
+        settings.weights(schema),
+        server.seconds,
+        server.job_seconds,
+        tuple(_of(facts["open"], schema)),
+        _evidence(folder, table, known),
+        build.config.execution,
+    )
+    risk = {"small_count": build.criterion.small_count, "min_width": build.criterion.min_width}
+    zeros = {STRUCTURAL_ZEROS: known.zeros.labels(schema)} if known.zeros else {}
+    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names), **levels_of(schema), **zeros}
+    return Prepared(folder, table, known, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
+
+
+def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof, Release] | None:
+    """What was kept last, where it can be read: without it more has to be found again, and nothing is less safe."""
+    try:
+        certificate = read_certificate(folder.stage(EVIDENCE), table.schema)
+    except RunFolderError:
+        return None
+    is_own = (certificate.table_digest, certificate.known) == (table.digest, known)
+    return (certificate.proof, certificate.asked) if is_own else None
+
+
+def _of(named: list[list[str]], schema: Schema) -> list[int]:
+    return [st.named(names, schema) for names in named]

@@ -1,0 +1,132 @@
+"""A round of the rule batch: of the requests that wait, the set to release that serves most interest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+
+from sdc.model import subtable as st
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.risk.verdict import Verdict
+from sdc.server.desk.judge import Judge
+from sdc.server.desk.state import State, Status
+from sdc.server.desk.verdicts import DownSet
+from sdc.utility.measures import Weights
+
+MOST_TRIED = 12  # sub-tables of a small table, of which every safe set is tried
+MOST_LOOKED_AT = 32  # of the others that wait, whether a sub-table makes them unreleasable
+MOST_EXCHANGES = 4
+
+Interest = Mapping[SubTable, float]
+
+
+def round_of(
+    judge: Judge,
+    state: State,
+    waiting: Mapping[SubTable, int],
+    weights: Weights | None = None,
+    seconds: float = 0.2,
+) -> tuple[SubTable, ...]:
+    """What a round releases, in order; nothing that still waits could be released with it.
+
+    Served is the interest in all that is then public: of each sub-table how often it was asked for, times its value.
+    Of a small table the set is the best there is, and of those that are as good the one that makes the fewest
+    sub-tables unreleasable. Else sub-tables are taken by interest for each other one that they stop, and those left out
+    are tried first for once. The judge that is given learns nothing and releases nothing.
+
+    waiting  how often each sub-table was asked for
+    seconds  what one question to the criterion may take, in seconds of a reference core
+    """
+    values = weights or Weights.equal(len(state.schema))
+    are_open = {t: n for t, n in waiting.items() if state.status(t) is Status.OPEN}
+    interest = {t: n * float(values.of_sub_table(t, state.schema)) for t, n in are_open.items()}
+    if judge.is_exact and len(interest) <= MOST_TRIED:
+        return st.maximal(_best(judge, state, interest))
+    return _greedy(judge, state, interest, seconds)
+
+
+# The best set of a small table
+
+
+def _best(judge: Judge, state: State, interest: Interest) -> tuple[SubTable, ...]:
+    order = sorted(interest, key=lambda t: (-interest[t], st.dimension(t), t))
+    found = _Sets(judge, order, interest)
+    found.look(judge.verdicts.down_set(state.released), 0, 0.0, ())
+    return min(found.best.values(), key=lambda some: (_stopped(judge, state, some), -_public(state, some), some))
+
+
+class _Sets:
+    """All safe sets that serve most, by what is then public."""
+
+    def __init__(self, judge: Judge, order: Sequence[SubTable], interest: Interest) -> None:
+        self._verdicts, self._order, self._interest = judge.verdicts, order, interest
+        self._most, self.best = 0.0, dict[DownSet, tuple[SubTable, ...]]()
+
+    def look(self, public: DownSet, k: int, served: float, chosen: tuple[SubTable, ...]) -> None:
+        """All that follows from what was chosen among the first k."""
+        if served + sum(self._interest[t] for t in self._order[k:]) < self._most - 1e-9:
+            return
+        if k == len(self._order):
+            if served > self._most + 1e-9:
+                self._most, self.best = served, {}
+            self.best.setdefault(public, chosen)
+            return
+        subtable = self._order[k]
+        if self._verdicts.is_safe(public, subtable):
+            larger = public | self._verdicts.below[subtable]
+            self.look(larger, k + 1, served + self._interest[subtable], (*chosen, subtable))
+        if not public >> subtable & 1:
+            self.look(public, k + 1, served, chosen)
+
+
+def _stopped(judge: Judge, state: State, chosen: Sequence[SubTable]) -> int:
+    """How many sub-tables would be unreleasable."""
+    for subtable in chosen:
+        state = state.releasing(subtable)
+    known = state.knowing(judge.survey(state).unreleasable)
+    return int((known.statuses == Status.UNRELEASABLE).sum())
+
+
+def _public(state: State, chosen: Sequence[SubTable]) -> int:
+    return state.released.join(Release.of(chosen)).sub_tables(state.schema)
+
+
+# A good one of a large table
+
+
+def _greedy(judge: Judge, state: State, interest: Interest, seconds: float) -> tuple[SubTable, ...]:
+    price = {t: 1 + _stops(judge, state, t, interest) for t in interest}
+    order = sorted(interest, key=lambda t: (-interest[t] / price[t], st.dimension(t), t))
+    chosen = tuple(_taken(judge, state, order, seconds))
+    is_public = st.within_any(chosen)
+    left = sorted((t for t in order if not is_public(t)), key=lambda t: -interest[t])[:MOST_EXCHANGES]
+    others = (tuple(_taken(judge, state, [t, *order], seconds)) for t in left)
+    return st.maximal(max([chosen, *others], key=lambda found: _served(found, interest)))
+
+
+def _taken(judge: Judge, state: State, order: Sequence[SubTable], seconds: float) -> Iterator[SubTable]:
+    """Those that are safe with all before them."""
+    own, released = copy(judge), state.released
+    for subtable in order:
+        if subtable in released or own.ask(released, subtable, seconds).verdict is not Verdict.SAFE:
+            continue
+        released = released.add(subtable)
+        own.settle(released)
+        yield subtable
+
+
+def _stops(judge: Judge, state: State, subtable: SubTable, interest: Interest) -> int:
+    """How many of the others that wait it makes unreleasable."""
+    larger = state.releasing(subtable)
+    others = [t for t in interest if larger.status(t) is Status.OPEN]
+    if judge.is_exact:
+        is_out = st.containing_any(judge.survey(larger).unreleasable)
+        return sum(map(is_out, others))
+    found = judge.survey(larger, sorted(others, key=lambda t: (-interest[t], t)), MOST_LOOKED_AT)
+    return sum(map(st.containing_any(found.unreleasable), others))
+
+
+def _served(chosen: Iterable[SubTable], interest: Interest) -> float:
+    is_public = st.within_any(tuple(chosen))
+    return sum(n for t, n in interest.items() if is_public(t))

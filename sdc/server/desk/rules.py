@@ -1,0 +1,299 @@
+"""Release rules: what is refused although the criterion would let it out, each a small object with a name.
+
+The criterion decides last and alone whether a release is safe: *myopic*, the first rule of [KDSF] section 4. The other
+rules refuse more than it does. Those that look at nothing but what is public are asked before it, and those that weigh
+what a release would make unreleasable after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from sdc.config.server import (
+    BatchConfig,
+    BiasedConfig,
+    OneStepConfig,
+    OneStepFrontierConfig,
+    RuleConfig,
+    ShareConfig,
+    SimulatableRuleConfig,
+    ValueConfig,
+)
+from sdc.model import subtable as st
+from sdc.model.graph import decompose
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.search.simulatable import Simulation
+from sdc.server.desk.effect import Effect
+from sdc.server.desk.state import State, Status
+
+MYOPIC = "myopic"
+NOT_RELEASED = "This table is not released."
+UNSAFE = "with all that was released before it might tell too much"
+FEWER = "of one variable fewer"
+FEWER_OR_COARSER = "just below it (one variable at its next coarser level, or left out where it has none)"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A request for what is not released, as the rules see it.
+
+    first      how many sub-tables were public when the server began
+    interest   of each sub-table, how often it was asked for
+    caused     of each user, how many sub-tables are public because of their requests
+    effect     what releasing it would do, found when it is first asked for
+    breaking   how many tables drawn given what is public would break the criterion with a larger release
+    weight     what is worth that would newly be public
+    gain       by how much the sub-table reduces the error of a reconstruction, in halvings
+    """
+
+    state: State
+    sub_table: SubTable
+    who: str
+    first: int
+    interest: Mapping[SubTable, int]
+    caused: Mapping[str, int]
+    effect: Callable[[], Effect]
+    breaking: Callable[[Simulation, Release, Release], int]
+    weight: Callable[[], float]
+    gain: Callable[[], float]
+
+    @property
+    def larger(self) -> Release:
+        """What would be public."""
+        return self.state.released.add(self.sub_table)
+
+
+class Rule(Protocol):
+    """Objects to a request or not.
+
+    name       as in the config
+    is_public  whether it looks at nothing but what is public, and is asked before the criterion
+    refusal    what anybody is told of why it refuses
+    """
+
+    name: ClassVar[str]
+    is_public: ClassVar[bool]
+    refusal: ClassVar[str]
+
+    def objection(self, question: Question) -> str | None:
+        """Why the request is refused, for operators; None where this rule has nothing against it."""
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """Only what is one step from R(t) ([KDSF] section 4, [CACM]): it has one variable more than something public.
+
+    Of an axis with levels a step goes to a next finer one.
+
+    No dead ends: of what is not public the smallest parts are always one step away, so that whatever the criterion
+    lets out is reached, in any order that goes up.
+    """
+
+    name: ClassVar[str] = "one_step"
+    is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = (
+        "it must follow a public table of one variable fewer, and there was none when this was decided"
+    )
+
+    def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
+        """Whether it has nothing against a sub-table beside what is public."""
+        return any(child in released for child in st.children(subtable, schema))
+
+    def objection(self, question: Question) -> str | None:
+        state = question.state
+        is_allowed = self.allows(state.released, question.sub_table, state.schema)
+        return None if is_allowed else "none of its children is released"
+
+
+@dataclass(frozen=True)
+class OneStepFrontier:
+    """Only what is one step from RF(t): it has a child on the released frontier, or nothing but itself is new with it.
+
+    The first alone has dead ends: when A*B and C*D are public, neither child of A*C is on the frontier, nor ever will
+    be again. What has all its children public moves the frontier by one element, and from it the others are reached.
+    """
+
+    name: ClassVar[str] = "one_step_frontier"
+    is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = (
+        "it must follow a table of one variable fewer on the released frontier, or all its parts must be public, and "
+        "neither was so when this was decided"
+    )
+
+    def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
+        """Whether it has nothing against a sub-table beside what is public."""
+        children = tuple(st.children(subtable, schema))
+        return not {*released.frontier}.isdisjoint(children) or all(child in released for child in children)
+
+    def objection(self, question: Question) -> str | None:
+        if self.allows(question.state.released, question.sub_table, question.state.schema):
+            return None
+        return "none of its children is on the released frontier, and not all of them are released"
+
+
+@dataclass(frozen=True)
+class Biased:
+    """Not what makes more than so many others, or a larger share of those still open, unreleasable."""
+
+    most: int | None = None
+    share: float | None = None
+    name: ClassVar[str] = "biased"
+    is_public: ClassVar[bool] = False
+    refusal: ClassVar[str] = "with it too many others could not be released any more"
+
+    def objection(self, question: Question) -> str | None:
+        effect = question.effect()
+        newly, open_ = effect.newly[1], _open(question.state)
+        if not effect.is_complete:
+            # what was not looked at may be unreleasable: the rule cannot be said to hold
+            newly += effect.of - effect.looked_at
+        if self.most is not None and newly > self.most:
+            return f"up to {newly} sub-tables become unreleasable, at most {self.most} may"
+        if self.share is not None and newly > self.share * open_:
+            return f"up to {newly} of {open_} open sub-tables become unreleasable, at most {self.share:g} of them may"
+        return None
+
+
+def _open(state: State) -> int:
+    return int((state.statuses == Status.OPEN).sum())
+
+
+@dataclass(frozen=True)
+class Value:
+    """Not what is worth too little for each sub-table that it makes unreleasable.
+
+    least           what is newly public must be worth so much for each sub-table made unreleasable, or for one
+    interest        what each earlier request for it, or for what contains it, adds
+    reconstruction  what halving the error of a reconstruction by IPF adds
+    """
+
+    least: float
+    interest: float = 1.0
+    reconstruction: float = 0.0
+    name: ClassVar[str] = "value"
+    is_public: ClassVar[bool] = False
+    refusal: ClassVar[str] = "it is worth too little for what could not be released any more"
+
+    def objection(self, question: Question) -> str | None:
+        asked = sum(n for t, n in question.interest.items() if st.is_within(question.sub_table, t))
+        worth = question.weight() + self.interest * asked
+        if self.reconstruction:
+            worth += self.reconstruction * question.gain()
+        effect = question.effect()
+        price = max(1, effect.newly[1] + effect.of - effect.looked_at)
+        if worth >= self.least * price:
+            return None
+        return f"it is worth {worth:g}, and makes up to {price} sub-tables unreleasable; {self.least:g} each is asked"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Not what makes one user the cause of too much of what is public beyond the first release."""
+
+    most: float
+    free: int = 8
+    name: ClassVar[str] = "share"
+    is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = "too large a part of what is public would be due to one user"
+
+    def objection(self, question: Question) -> str | None:
+        schema = question.state.schema
+        larger = question.larger.sub_tables(schema)
+        newly = larger - question.state.released.sub_tables(schema)
+        caused = question.caused.get(question.who, 0) + newly
+        grown = larger - question.first
+        if caused <= max(self.free, self.most * grown):
+            return None
+        return f"the user would have caused {caused} of {grown} sub-tables, at most {self.most:g} of them may be one's"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Nothing at once: a round releases the set that serves most interest. `Desk` lets such requests wait."""
+
+    name: ClassVar[str] = "batch"
+    is_public: ClassVar[bool] = False
+    refusal: ClassVar[str] = "with what its round released it might tell too much"
+
+    def objection(self, question: Question) -> str | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Simulatable:
+    """Only what hardly any table would forbid that agrees with all that is public already.
+
+    Whoever has what is public could repeat each refusal (Kenthapadi, Mishra, Nissim 2005): tables are drawn from that
+    alone, exactly and independently, which a decomposable release allows for; the seed is committed to beforehand. The
+    criterion is asked of the true table last, and where it then says no the request is held, not refused.
+    """
+
+    simulation: Simulation = field(default_factory=Simulation)
+    name: ClassVar[str] = "simulatable"
+    is_public: ClassVar[bool] = True
+    refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
+
+    def objection(self, question: Question) -> str | None:
+        if decompose(question.larger, len(question.state.schema)) is None:
+            return "with it the release is not decomposable, and tables could not be drawn any more"
+        breaking = question.breaking(self.simulation, question.state.released, question.larger)
+        if breaking <= self.simulation.most:
+            return None
+        return f"more than {self.simulation.most} of {self.simulation.draws} drawn tables would break the criterion"
+
+
+RULES: tuple[type[Rule], ...] = (OneStep, OneStepFrontier, Share, Simulatable, Batch, Biased, Value)
+
+
+STEPS: Mapping[str, OneStep | OneStepFrontier] = {rule.name: rule for rule in (OneStep(), OneStepFrontier())}
+"""By name the rules whose refusals follow from R(t) and the request alone, so that a history shows whether they do."""
+
+
+def is_rule(name: str) -> bool:
+    """Whether this version knows a rule that is called so."""
+    return name in {MYOPIC, *(rule.name for rule in RULES)}
+
+
+def is_of_another_rule(by: str, released: Release, subtable: SubTable, schema: Schema) -> bool:
+    """Whether a refusal is none by the rule that it names, as that is now: an earlier version called another so."""
+    return by in STEPS and STEPS[by].allows(released, subtable, schema)
+
+
+def told_of_refusal(by: str, rules: Collection[str], schema: Schema) -> str:
+    """What anybody is told of a refusal by one of the rules of a server.
+
+    The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
+    sentence together: which of them it was would tell of the table.
+    """
+    own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
+    others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]
+    why = ", or ".join(own or [UNSAFE, *others])
+    return f"{NOT_RELEASED.rstrip('.')}: {why if schema.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
+
+
+def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:
+    """The rules that a config names: those that see only what is public first, in its order."""
+    rules = [_rule(config) for config in configs]
+    return tuple(sorted(rules, key=lambda rule: not rule.is_public))
+
+
+def _rule(config: RuleConfig) -> Rule:
+    match config:
+        case OneStepConfig():
+            return OneStep()
+        case OneStepFrontierConfig():
+            return OneStepFrontier()
+        case BiasedConfig():
+            return Biased(config.most, config.share)
+        case ValueConfig():
+            return Value(config.least, config.interest, config.reconstruction)
+        case ShareConfig():
+            return Share(config.most, config.free)
+        case BatchConfig():
+            return Batch()
+        case SimulatableRuleConfig():
+            return Simulatable(Simulation(config.draws, config.share, config.seed))

@@ -1,0 +1,48 @@
+"""Opens the service of a config: what was prepared, its history, and the workers that judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sdc.feasible.proof import Proof
+from sdc.publish.publication import Texts
+from sdc.record.history import FILE, History
+from sdc.server.desk.course import STARTED
+from sdc.server.desk.prepare import keep_evidence, prepared, server_of
+from sdc.server.desk.service import Service
+from sdc.server.desk.state import State
+from sdc.server.desk.workers import Worker
+from sdc.stages.build import Build
+
+
+@contextmanager
+def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
+    """The service until the block ends; its history is at the URL, that of the config, or a file in its folder.
+
+    RunFolderError where nothing is prepared; HistoryError where the history is of another table or criterion, is in use
+    by another server, or cannot be reached.
+    """
+    ready, server = prepared(build), server_of(build)
+    build.check_labels(ready.table.schema)
+    history = History.open(url or server.history or str(ready.folder.path / FILE), ready.about)
+
+    def keep(state: State, proof: Proof) -> None:
+        keep_evidence(ready.folder, ready.table, ready.known.plus(state.released), build.criterion, proof)
+
+    service = Service(
+        history,
+        ready.table,
+        ready.first,
+        lambda is_patient: Worker(ready.bench, ready.table, is_patient=is_patient),
+        title=build.config.publication.title or build.config.name,
+        texts=Texts(build.config.publication, build.config.labels.labels),
+        rules=ready.bench.rules,
+        slot=server.slot,
+        keep=keep,
+    )
+    try:
+        service.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
+        yield service
+    finally:
+        service.close()

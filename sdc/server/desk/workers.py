@@ -1,0 +1,207 @@
+"""Processes that judge for a server, each with the table: one decides, one certifies, one shows effects.
+
+What they compute would hold up every answer in the server's own process. Of a small table, where a question takes a
+millisecond, they are threads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor as Pool
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sdc.bounds.method import is_small
+from sdc.config.build import ExecutionConfig
+from sdc.execution.cluster import open_executor
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Depth, Effort
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.server.desk.decision import Decider, Decision, Past
+from sdc.server.desk.effect import Effect, effect_of
+from sdc.server.desk.judge import Finding, Judge
+from sdc.server.desk.rounds import round_of
+from sdc.server.desk.rules import Batch, Rule
+from sdc.server.desk.state import State
+from sdc.storage.parquet import read_written_table
+from sdc.utility.measures import Weights
+
+Answer = TypeVar("Answer")
+PATIENT = 10  # more niceness
+MOST_IN_AN_EFFECT = 3  # open sub-tables of a large table that are looked at, the most dangerous: some 40 ms
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a worker decides by.
+
+    folder  of the prepared table; known  what is known of it beside what is released
+    evidence  what shows the release to be safe, and that release
+    order   the sub-tables open at the start, the most dangerous first
+    """
+
+    folder: Path
+    known: Knowledge
+    criterion: MinWidth
+    effort: Effort
+    rules: tuple[Rule, ...] = ()
+    weights: Weights | None = None
+    seconds: float = 0.2
+    job_seconds: float = 60.0
+    order: tuple[SubTable, ...] = ()
+    evidence: tuple[Proof, Release] | None = None
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+
+
+class Seat:
+    """One worker's table and judge."""
+
+    def __init__(self, bench: Bench, table: Table | None = None) -> None:
+        self._bench = bench
+        self._executor: Executor = IN_PROCESS
+        held = table or read_written_table(bench.folder)
+        self._judge = Judge(held, bench.known, bench.criterion, bench.effort)
+        if bench.evidence is not None:
+            self._judge.learn(*bench.evidence)
+        self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)
+        at_once = tuple(rule for rule in bench.rules if not isinstance(rule, Batch))
+        self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds)
+
+    def ready(self, public: Release) -> bool:
+        """Whether questions can be asked: kernels are compiled by the first."""
+        self._judge.glance(public, 0)
+        return True
+
+    def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
+        return self._decider.decide(state, past, subtable, who)
+
+    def decide_in_round(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
+        return self._in_round.decide(state, past, subtable, who)
+
+    def learn(self, proof: Proof, release: Release) -> None:
+        self._judge.learn(proof, release)
+
+    def certify(self, state: State, subtable: SubTable) -> tuple[Finding, Proof | None]:
+        """What takes long: the verdict, and of a safe release what shows it."""
+        self._judge.executor = self._dask()
+        found = self._judge.ask(state.released, subtable, self._bench.job_seconds, Depth.FULL)
+        return found, self._judge.found if found.verdict is Verdict.SAFE else None
+
+    def effect(self, state: State, subtable: SubTable) -> Effect:
+        return effect_of(self._judge, state, subtable, self._bench.order, MOST_IN_AN_EFFECT)
+
+    def round(self, state: State, waiting: dict[SubTable, int]) -> tuple[SubTable, ...]:
+        return round_of(self._judge, state, waiting, self._bench.weights, self._bench.seconds)
+
+    def proof(self, state: State) -> Proof:
+        """What shows, as far as is known, that the release is safe."""
+        return self._judge.support(state.released)
+
+    def _dask(self) -> Executor:
+        """Opened when it is first needed, and ended with this process."""
+        if self._executor is IN_PROCESS and not self._judge.is_exact:
+            self._executor = _started.enter_context(open_executor(self._bench.execution))
+        return self._executor
+
+
+_seat: Seat | None = None
+_started = ExitStack()
+atexit.register(_started.close)
+
+
+def _end_with_the_server() -> None:
+    """However that ends: a pool's worker alone would wait for its next question for ever."""
+    server = parent_process()
+    if server is not None:
+        server.join()
+        _end()
+
+
+def _end(*_: object) -> None:
+    """At once, with what it started; an exception would be taken for the answer to the question that it is at."""
+    try:
+        _started.close()
+    finally:
+        os._exit(0)
+
+
+def _begin(bench: Bench, is_patient: bool) -> None:
+    global _seat
+    if is_patient:
+        os.nice(PATIENT)
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+    # an interrupt at the terminal goes to the whole group; the server ends its workers itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    _seat = Seat(bench)
+
+
+def _call(name: str, *args: Any) -> Any:
+    if _seat is None:
+        raise RuntimeError("the worker has no table")
+    return getattr(_seat, name)(*args)
+
+
+class Worker:
+    """One process, or thread, that is asked one question after the other; a process that dies is started again.
+
+    is_patient  it leaves the processor to the others
+    """
+
+    def __init__(self, bench: Bench, table: Table, *, is_patient: bool = False) -> None:
+        self._bench, self._is_patient = bench, is_patient
+        self._seat = Seat(bench, table) if is_small(table.schema) else None
+        self._pool: Pool | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, method: Callable[..., Answer], *args: Any) -> Future[Answer]:
+        """The future of a method of `Seat` with these arguments; BrokenProcessPool where the process died of it."""
+        # else two threads that find it dead start one each
+        with self._lock:
+            if self._pool is None:
+                self._pool = self._start()
+            try:
+                return self._submit(self._pool, method.__name__, args)
+            except BrokenProcessPool:
+                self._pool = self._start()
+                return self._submit(self._pool, method.__name__, args)
+
+    def _submit(self, pool: Pool, name: str, args: tuple[Any, ...]) -> Future[Any]:
+        return pool.submit(_call, name, *args) if self._seat is None else pool.submit(getattr(self._seat, name), *args)
+
+    def _start(self) -> Pool:
+        if self._seat is not None:
+            return ThreadPoolExecutor(1)
+        context = get_context("spawn")  # a fork would take over threads and locks
+        return ProcessPoolExecutor(1, context, _begin, (self._bench, self._is_patient))
+
+    def warm(self, public: Release) -> None:
+        """Starts it, so that the first question does not wait for that."""
+        self.ask(Seat.ready, public)
+
+    def end(self) -> None:
+        """Ends it at once, with what it is doing."""
+        if isinstance(self._pool, ProcessPoolExecutor):
+            for process in list(self._pool._processes.values()):
+                process.terminate()
+        self.close()
+
+    def close(self) -> None:
+        """Ends it when it has answered."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""Servers tried before they open, and histories decided again under other rules."""

@@ -1,0 +1,190 @@
+"""A history under other rules: its requests decided again, beside what became of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from sdc.config.file import read_config
+from sdc.config.server import ServerConfig
+from sdc.executor import IN_PROCESS
+from sdc.ingest.reading import read_table
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, RunFolderError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.min_width import MinWidth
+from sdc.server.desk.decision import Decider
+from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.rules import rules_of
+from sdc.server.desk.state import State
+from sdc.server.tryout.simulation import Course, Request, course, size_of_unreleasable
+from sdc.server.tryout.trial import rule_sets_of
+from sdc.stages.build import Build
+from sdc.storage.run_folder import write_json
+from sdc.utility.measures import Weights
+
+PAGE, FACTS = "replay.html", "replay.json"
+
+
+class Entry(Protocol):
+    """What a history says of each: its number, its kind, who caused it, and what it is."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def who(self) -> str | None: ...
+
+    @property
+    def body(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Of what a history is: the table, the criterion, and the settings of the server."""
+
+    table: Table
+    known: Knowledge
+    criterion: MinWidth
+    server: ServerConfig
+    weights: Weights
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a history tells: what was public first, the requests, and what became of them.
+
+    states    (requests + 1,) what was public before any request, and before the one after each
+    outcomes  of each request, the last that is told; `lost` where none is
+    """
+
+    states: tuple[State, ...]
+    requests: tuple[Request, ...]
+    outcomes: tuple[str, ...]
+
+
+def subject_of(table: str | None, min_width: int | None = None, small_count: int = 2) -> Subject:
+    """From a config, or a table with a minimum width; ConfigError where one of them is missing."""
+    if table is None:
+        raise ConfigError("a history does not have its table; give --table with the server's config or its table")
+    if table.endswith((".yaml", ".yml")):
+        build = Build(read_config(table))
+        build.config.require("replay")
+        counted = build.counted(IN_PROCESS)
+        weights = build.settings().weights(counted.table.schema)
+        known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
+        return Subject(counted.table, known, build.criterion, build.config.server or ServerConfig(), weights)
+    if min_width is None:
+        raise ConfigError(f"--table {table} is no config, and says nothing of the criterion; give --min-width")
+    read = read_table(table)
+    known = Knowledge.of(read, NOTHING, NO_ZEROS, NO_FACTS)
+    return Subject(read, known, MinWidth(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema)))
+
+
+def recorded(entries: Iterable[Entry], schema: Schema) -> Recorded:
+    """What a history tells, in its order; InputError where it begins with no frontiers, or is of another table."""
+    state: State | None = None
+    states, requests, outcomes = list[State](), list[Request](), dict[int, str]()
+    for entry in entries:
+        if entry.kind == "frontier":
+            state = _frontiers(state, entry.body, schema)
+        elif entry.kind == "request":
+            states.append(_there(state))
+            requests.append((_sub_table(entry.body["sub_table"], schema), entry.who or ""))
+            outcomes[entry.seq] = "lost"
+        elif entry.kind == "decision":
+            outcomes[entry.body["request"]] = str(entry.body["outcome"])
+    return Recorded((*states, _there(state)), tuple(requests), tuple(outcomes.values()))
+
+
+def _there(state: State | None) -> State:
+    if state is None:
+        raise InputError("the history does not begin with what was public first; give one that a server has made")
+    return state
+
+
+def _frontiers(state: State | None, body: Mapping[str, Any], schema: Schema) -> State:
+    """With the first entry's frontiers, or what a later one changed."""
+
+    def named(key: str) -> list[SubTable]:
+        return [_sub_table(names, schema) for names in body.get(key, ())]
+
+    if state is None:
+        return State.first(schema, Release.of(named("released"))).knowing(named("unreleasable"))
+    kept = set(state.unreleasable) - set(named("unreleasable_removed"))
+    return replace(
+        state,
+        released=Release.of([*state.released.frontier, *named("released_added")]),
+        unreleasable=st.minimal([*kept, *named("unreleasable_added")]),
+        version=int(body.get("version", state.version)),
+    )
+
+
+def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
+    if unknown := set(names) - set(schema.names):
+        have = ", ".join(schema.names)
+        raise InputError(f"the history names the variable {min(unknown)!r}, the table has {have}; give its own table")
+    return st.named(names, schema)
+
+
+def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
+    """The figures of a history as it was, and as it would have been under each rule set."""
+    past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
+    judge = Judge(subject.table, subject.known, subject.criterion)
+    judge.require_safe(past.states[0].released, subject.server.job_seconds)
+    first = surveyed(judge, past.states[0])
+    found = dict[str, Any]()
+    for name, configs in rule_sets.items():
+        decider = Decider(judge.anew(), rules_of(configs), subject.server.seconds, weights=subject.weights)
+        one = course(decider, first, lambda k, _: past.requests[k], len(past.requests))
+        found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **_facts(one, subject.table.schema)}
+    return {
+        "requests": len(past.requests),
+        "users": len({who for _, who in past.requests}),
+        "small_count": subject.criterion.small_count,
+        "min_width": subject.criterion.min_width,
+        "as_it_was": {
+            "released": [state.released.sub_tables(state.schema) for state in past.states],
+            "unreleasable": [size_of_unreleasable(state) for state in past.states],
+            "outcomes": dict(sorted(Counter(past.outcomes).items())),
+            "frontier": [st.names(t, subject.table.schema) for t in past.states[-1].released.frontier],
+        },
+        "as_it_would_have_been": found,
+    }
+
+
+def _facts(one: Course, schema: Schema) -> dict[str, Any]:
+    return {
+        "released": list(one.released),
+        "unreleasable": list(one.unreleasable),
+        "outcomes": dict(sorted(Counter(one.outcomes).items())),
+        "frontier": [st.names(t, schema) for t in one.frontier],
+    }
+
+
+def replay_into(folder: Path, subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
+    """Writes the page and the figures for this user alone; RunFolderError where they cannot be written."""
+    from sdc.report.simulation import render_replay
+    from sdc.storage.whole_file import replacing
+
+    facts = replays(subject, rules, entries)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(folder / FACTS, facts)
+        with replacing(folder / PAGE) as page:
+            page.write_text(render_replay(facts), encoding="utf-8")
+    except OSError as error:
+        raise RunFolderError(f"{folder} cannot be written: {error.strerror}; give another --out") from error
+    return facts

@@ -1,0 +1,242 @@
+"""Released sub-tables as bytes: every format, a chunk of cells at a time, so that memory stays bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from sdc.model.errors import ReleaseError
+from sdc.model.labels import Labels
+from sdc.model.schema import Variable
+from sdc.publish.formats import CountTable
+from sdc.publish.formats.csv import csv
+from sdc.publish.formats.json_stat import json_stat
+from sdc.publish.formats.parquet import Drained
+from sdc.publish.formats.rows import Chunks, Pieces, Rows, texts_of
+from sdc.publish.formats.xml import xml
+from sdc.publish.publication import NO_TEXTS, Texts
+from sdc.report.svg import element
+from sdc.run_format import COUNT, TOTAL
+from sdc.server.web.cells import Answer, Shape
+from sdc.server.web.formats import FORMATS, Format, FormatError, format_of
+from sdc.storage.parquet import named_columns
+
+__all__ = ["FORMATS", "Answer", "Format", "FormatError", "Shape", "etag", "file_name", "format_of", "pieces"]
+
+CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
+ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
+MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
+WRITING = 2  # to be raised where the same table becomes other bytes
+
+
+def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[bytes]:
+    """The answer in the format, piece by piece, a `chunk` of codes and counts each.
+
+    What is wrong is raised by the call, not by the first piece. Memory is that of the cells listed, for totals too, and
+    of a few pieces. FormatError where the format cannot hold the answer.
+    """
+    return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
+
+
+def etag(public_id: str, names: Sequence[str], format: Format, shape: Shape, texts: Texts = NO_TEXTS) -> str:
+    """A strong entity tag: what is released never changes, so that what was asked for says it all, and no count does.
+
+    public_id  of the table, by nothing that is confidential
+    texts      that another config may have
+    """
+    asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.told]
+    return f'"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}"'
+
+
+def file_name(names: Sequence[str], format: Format) -> str:
+    """What a download is called: letters, digits, hyphens and underscores, at most 80 of them, and the suffix."""
+    words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in names]
+    return f"{'_'.join(filter(None, words))[:80] or 'table'}.{format.suffix}"
+
+
+# The formats that are published too
+
+
+def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int) -> Pieces:
+    """By the writer of publication; FormatError where the format cannot hold the answer."""
+    try:
+        return write(replace(answer.table, chunk=cells * (len(answer.variables) + 1)))
+    except ReleaseError as error:
+        raise FormatError(f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
+
+
+# Rows of text
+
+
+def _listed(answer: Answer, cells: int) -> Chunks:
+    for codes, counts in answer.chunks(cells):
+        yield codes, texts_of(counts)
+
+
+# JSON
+
+
+def _json(answer: Answer, cells: int) -> Iterator[bytes]:
+    """What the table is about, and an object a cell, which any language reads into a data frame as it is.
+
+    {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
+    "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
+    """
+    told = answer.texts.of(answer.names).told
+    content = {
+        "title": answer.title,
+        "variables": answer.names,
+        "categories": {variable.name: variable.categories for variable in answer.variables},
+        "records": answer.records,
+        **told,
+    }
+    words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
+    form = Rows(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
+    return form.written(_listed(answer, cells))
+
+
+def _dumped(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _unclosed(content: Mapping[str, object]) -> str:
+    """A JSON object that goes on."""
+    return _dumped(content).removesuffix("}")
+
+
+# Text
+
+
+def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
+    """Title, number of records, and aligned columns between two spaces, below a line that shows how wide they are.
+
+    What the table is of comes after it.
+    """
+    called, categories = _called(answer), [answer.labels.categories(v) for v in answer.variables]
+    widths = [max(map(_wide, (name, *labels))) for name, labels in zip(called, categories, strict=True)]
+    figures = max(len(COUNT), len(str(answer.records)))
+    words = [[_padded(label, width) for label in labels] for labels, width in zip(categories, widths, strict=True)]
+    names = "".join(map(_padded, called, widths)) + COUNT.rjust(figures)
+    rule = "  ".join("-" * width for width in (*widths, figures))
+    head = f"{answer.title}\n{_of_what(answer)}\n\n{names}\n{rule}\n"
+    aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
+    said = _foot(answer)
+    foot = "".join(f"{text}\n" for text in ("", *said)) if said else ""
+    return Rows(head, foot, words, end="\n").written(aligned)
+
+
+def _called(answer: Answer) -> list[str]:
+    """What its variables are called."""
+    return [answer.labels.variable(name) for name in answer.names]
+
+
+def _foot(answer: Answer) -> list[str]:
+    """What people are told below a table: of its variables, and of the whole publication."""
+    own = [(answer.labels.variable(name), answer.labels.of(name)) for name in answer.names]
+    said = [(name, ", ".join(filter(None, (labels.note, labels.unit)))) for name, labels in own]
+    about = answer.texts.about
+    return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes]
+
+
+def _wide(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text
+    )
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _wide(text) + 2)
+
+
+def _of_what(answer: Answer) -> str:
+    """`A by B: 1,841 records`."""
+    return ": ".join(filter(None, [" by ".join(_called(answer)), f"{answer.records:,} records"]))
+
+
+# HTML
+
+
+def _html(answer: Answer, cells: int) -> Iterator[bytes]:
+    """A table for a page, without the page.
+
+    The last of two or more variables goes across, in which cells without records are 0, unless it is too wide.
+    """
+    crossed = len(answer.variables) > 1 and len(answer.variables[-1].categories) <= MAX_ACROSS
+    down = answer.variables[:-1] if crossed else answer.variables
+    labels = answer.labels
+    header = _header_across(down, answer.variables[-1], labels) if crossed else _header(down, labels)
+    caption = element("caption", element("strong", answer.title), Markup("<br>"), _of_what(answer))
+    head = Markup('<table class="counts">\n{}\n{}\n<tbody>\n').format(caption, header)
+    words = [_headings(variable, labels, "row") for variable in down]
+    start = "<tr>" if down else '<tr><th scope="row">All records</th>'
+    foot = Markup("").join(element("p", text, class_="soft") + "\n" for text in _foot(answer))
+    form = Rows(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
+    return form.written(_across(answer, cells) if crossed else _listed(answer, cells))
+
+
+def _headings(variable: Variable, labels: Labels, scope: str) -> list[Markup]:
+    return [
+        element("th", label, scope=scope, class_="total" if category == TOTAL else None)
+        for category, label in zip(variable.categories, labels.categories(variable), strict=True)
+    ]
+
+
+def _header(down: Iterable[Variable], labels: Labels) -> Markup:
+    names = [*(labels.variable(variable.name) for variable in down), COUNT]
+    if len(names) == 1:  # of the grand total, which says itself what it is
+        return Markup("")
+    return element("thead", element("tr", *(element("th", name, scope="col") for name in names)))
+
+
+def _header_across(down: Iterable[Variable], last: Variable, labels: Labels) -> Markup:
+    names = [element("th", labels.variable(variable.name), scope="col", rowspan=2) for variable in down]
+    above = element("th", labels.variable(last.name), scope="colgroup", colspan=len(last.categories))
+    return element("thead", element("tr", *names, above), element("tr", *_headings(last, labels, "col")))
+
+
+def _across(answer: Answer, cells: int) -> Chunks:
+    for codes, counts in answer.crossed(cells):
+        edges = pa.array(np.arange(0, counts.size + 1, counts.shape[1]))
+        rows = pa.LargeListArray.from_arrays(edges, texts_of(counts.reshape(-1)))
+        yield codes, pc.binary_join(rows, pa.scalar("</td><td>", pa.large_string()))
+
+
+# Parquet
+
+
+def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
+    """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata."""
+    metadata = {"title": answer.title, "records": str(answer.records)}
+    columns = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in answer.names]
+    schema = pa.schema([*columns, pa.field(COUNT, pa.int64())], metadata)
+    written = Drained()
+    # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
+    with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
+        for codes, counts in answer.chunks(ROW_GROUP * cells):
+            named = named_columns(answer.variables, codes).values()
+            writer.write_table(pa.Table.from_arrays([*named, pa.array(counts)], schema=schema))
+            yield written.drain()
+    yield written.drain()
+
+
+_WRITERS: Mapping[str, Callable[[Answer, int], Iterator[bytes]]] = {
+    "json": _json,
+    "html": _html,
+    "txt": _txt,
+    "csv": partial(_published, csv),
+    "xml": partial(_published, xml),
+    "jsonstat": partial(_published, json_stat),
+    "parquet": _parquet,
+}

@@ -1,0 +1,244 @@
+"""What stands before every address: who asks, how much and how often, and the headers that every answer has."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sdc.config.server import ServerConfig
+from sdc.events import FAULTY, SERVER, tell
+from sdc.server.web.access import Access, AccessError, Rate, Signed, User
+from sdc.server.web.problems import Problem, answer_problem, denied
+
+SESSION, BROWSER = "sdc_session", "sdc_browser"
+SAFE = ("GET", "HEAD", "OPTIONS")
+READS_PER_REQUEST = 50  # so many answers may be read for each request that may be made
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
+
+
+class Gateway:
+    """An ASGI application before another one; `answered` has how many answers were of each status."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServerConfig,
+        access: Access,
+        signed: Signed,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
+        a_minute = settings.limits.requests_a_minute
+        self.answered = Counter[int]()
+        self._asks, self._reads = Rate(a_minute, clock), Rate(READS_PER_REQUEST * a_minute, clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status, method = time.perf_counter(), 500, scope["method"]
+        if method == "HEAD":
+            # as GET, and then without the body
+            scope = {**scope, "method": "GET"}
+        headers = Headers(scope=scope)
+        cookies = _cookies(headers)
+        browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
+        given = "" if browser or not _is_page(scope["path"]) else secrets.token_urlsafe(16)
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _add_headers(message, given)
+            elif method == "HEAD":
+                message = {**message, "body": b""}
+            await send(message)
+
+        bounded = Bounded(receive, self._settings.limits.body_bytes)
+        scope.setdefault("state", {})
+        scope["app"] = self._app  # as the application itself would, for pages of problems that come before it
+        scope["state"] |= {
+            "user": User("", is_public=True),
+            "csrf": self._signed.form(browser or given),
+            "browser": browser,
+            "answered": self.answered,
+        }
+        try:
+            self._admit(scope, headers, cookies, browser)
+            bounded.check_length(headers)
+            await self._app(scope, bounded, sending)
+        except Problem as problem:
+            await answer_problem(scope, problem, sending)
+        except Exception as error:
+            # its words may have a value
+            tell(FAULTY, "a request was not answered", SERVER, error=type(error).__name__)
+            raise
+        finally:
+            self.answered[status] += 1
+            _tell_of(scope, method, status, time.perf_counter() - begun)
+
+    def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], browser: str) -> None:
+        """Who it is, into the scope's state; Problem where they may not, or too often."""
+        host = _host(headers.get("host", ""))
+        if host not in LOCAL_HOSTS and not self._is_proxied(scope, headers):
+            raise Problem(400, "bad-host", "the header Host names another machine; ask this server by its own name")
+        is_safe = scope["method"] in SAFE
+        try:
+            user, by_cookie = self._user(scope, headers, cookies)
+        except AccessError as error:
+            if not _is_open(scope["path"]):
+                raise denied(error) from error
+            user, by_cookie = User("", is_public=True), True
+        scope["state"]["user"] = user
+        if not is_safe and by_cookie:
+            _check_origin(headers)
+        caller = f"{user.name} {(scope.get('client') or ('',))[0]}" if user.is_public else user.name
+        rate = self._reads if is_safe else self._asks
+        if wait := rate.wait(caller):
+            seconds = max(1, round(wait + 0.5))
+            raise Problem(
+                429,
+                "too-many-requests",
+                f"{rate.a_minute} a minute are answered; ask again in {seconds} s",
+                {"limit": rate.a_minute, "seconds": seconds},
+                {"retry-after": str(seconds)},
+            )
+
+    def _user(self, scope: Scope, headers: Headers, cookies: dict[str, str]) -> tuple[User, bool]:
+        """Who asks, and whether a browser says so by itself: then the request may be another page's."""
+        if (given := headers.get("authorization")) is not None:
+            scheme, _, key = given.partition(" ")
+            if scheme.lower() != "bearer":
+                raise AccessError(401, "unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
+            return self._access.by_key(key.strip(), self._now()), False
+        if self._is_proxied(scope, headers):
+            # a name that somebody sent before the proxy added its own makes two, which are nobody's
+            return self._access.by_proxy(", ".join(headers.getlist(self._settings.proxy_header or ""))), True
+        if number := self._signed.number_of(cookies.get(SESSION, "")):
+            # who has a session of a key that has ended has logged out
+            with suppress(AccessError):
+                return self._access.by_number(number, self._now()), True
+        return self._access.anybody(), True
+
+    def _is_proxied(self, scope: Scope, headers: Headers) -> bool:
+        """Whether a proxy on this machine names the user; the same header from elsewhere counts for nothing."""
+        name, client = self._settings.proxy_header, scope.get("client")
+        return bool(name and headers.get(name) and client and _is_loopback(client[0]))
+
+
+def _tell_of(scope: Scope, method: str, status: int, seconds: float) -> None:
+    """Of an answer, neither address nor query: what was asked for is in the history, and in no log."""
+    tell(
+        "request",
+        logger=SERVER,
+        method=method[:16],
+        route=getattr(scope.get("route"), "path", ""),
+        status=status,
+        who=scope["state"]["user"].name,
+        milliseconds=round(1000 * seconds, 1),
+    )
+
+
+class Bounded:
+    """What is received, up to so many bytes."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most, self._had = receive, most, 0
+
+    def check_length(self, headers: Headers) -> None:
+        """Problem where what is announced is too much, or no number."""
+        given = headers.get("content-length", "0")
+        if not given.isdecimal() or len(given) > 18:
+            raise Problem(400, "bad-body", "the header Content-Length is no number")
+        self._check(int(given))
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._had += len(message.get("body", b""))
+        self._check(self._had)
+        return message
+
+    def _check(self, size: int) -> None:
+        if size > self._most:
+            text = f"a request has at most {self._most} bytes; ask for less at once"
+            raise Problem(413, "body-too-large", text, {"limit": self._most, "asked": size})
+
+
+def _is_page(path: str) -> bool:
+    return not path.startswith(("/api/", "/static/"))
+
+
+def _is_open(path: str) -> bool:
+    """What one sees without a key too: how to log in, and whether the server is there and well."""
+    return path in ("/login", "/about", "/api/alive", "/api/health") or path.startswith("/static/")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(header: str) -> str:
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _cookies(headers: Headers) -> dict[str, str]:
+    try:
+        return {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
+    except CookieError:
+        return {}
+
+
+def _check_origin(headers: Headers) -> None:
+    """Problem where a browser says that the request comes from a page of somebody else."""
+    site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
+    own = origin is None or _netloc(origin) == headers.get("host", "")
+    if site not in ("same-origin", "none") or not own:
+        raise Problem(
+            403, "forbidden", "this request comes from a page of another site; send it from a page of this server"
+        )
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def _add_headers(message: Message, given: str) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in HEADERS.items():
+        headers[name] = value
+    # what says nothing else is for one person, now
+    headers.setdefault("cache-control", "no-store")
+    if given:
+        headers.append("set-cookie", f"{BROWSER}={given}; HttpOnly; SameSite=Strict; Path=/")

@@ -1,0 +1,1 @@
+"""The solvers: one integer, one linear; nothing else imports one."""

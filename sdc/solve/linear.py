@@ -1,0 +1,72 @@
+"""The linear solvers: HiGHS for programs with whole numbers, GLOP for sparse vertices. They propose; callers check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Reals = npt.NDArray[np.float64]
+
+
+class Sums(NamedTuple):
+    """Sums of unknown numbers, each between two numbers.
+
+    matrix     (sums, numbers) dense or sparse
+    low, high  (sums,) or one number for all
+    """
+
+    matrix: Any
+    low: npt.ArrayLike
+    high: npt.ArrayLike
+
+
+def cheapest(
+    costs: npt.NDArray[np.number],
+    lower: npt.ArrayLike,
+    upper: npt.ArrayLike,
+    sums: Sequence[Sums],
+    *,
+    whole: npt.NDArray[np.bool_] | None = None,
+    **options: float,
+) -> Reals | None:
+    """(n,) numbers between these limits with these sums that cost least, by HiGHS; None where none were found.
+
+    whole    (n,) which of them are integers, to the solver's tolerance; default none
+    options  of `scipy.optimize.milp`; no clock, so that the answer is the same on every machine
+    """
+    # here, because SciPy takes 0.3 s to import, which most commands need not wait for
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    found = milp(
+        costs,
+        integrality=None if whole is None else whole.astype(np.float64),
+        bounds=Bounds(lower, upper),
+        constraints=[LinearConstraint(*own) for own in sums],
+        options=options or None,
+    )
+    return None if found.x is None else np.asarray(found.x, np.float64)
+
+
+def vertex(matrix: Any, lower: Reals, upper: Reals, effort: float, *, dual: bool) -> Reals | None:
+    """(n,) numbers between these limits whose sums by the sparse (sums, n) matrix are 0, and least added up, by GLOP.
+
+    effort  deterministic seconds
+    dual    whether by the dual simplex, with its costs perturbed
+
+    None where no best ones were found.
+    """
+    from ortools.linear_solver.python import model_builder_helper
+
+    model: Any = model_builder_helper.ModelBuilderHelper()
+    zero = np.zeros(matrix.shape[0])
+    model.fill_model_from_sparse_data(lower, upper, np.ones(matrix.shape[1]), zero, zero, matrix)
+    solver: Any = model_builder_helper.ModelSolverHelper("GLOP")
+    more = " use_dual_simplex: true perturb_costs_in_dual_simplex: true" if dual else ""
+    solver.set_solver_specific_parameters(f"max_deterministic_time: {effort}{more}")
+    solver.solve(model)
+    if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
+        return None
+    return np.array(solver.variable_values())

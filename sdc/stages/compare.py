@@ -1,0 +1,139 @@
+"""Two runs side by side: what changed in config, table and release, and why what went or came did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdc.config.build import BuildConfig
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, RunFolderError
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.search.why import why as reason_of
+from sdc.search.wishes import Wishes
+from sdc.stages.subject import Subject
+
+MOST_EXPLAINED = 10
+ELSEWHERE = ("execution", "output", "name")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs from one run to another; all by names.
+
+    config   key: (before, after), of keys that differ
+    table    what is counted: (before, after)
+    release  numbers of sub-tables: (before, after)
+    came     the largest sub-tables that only the other has, with why the first has not
+    went     the largest that only the first has, with why the other has not
+    """
+
+    config: Mapping[str, tuple[Any, Any]]
+    table: Mapping[str, tuple[Any, Any]]
+    release: tuple[int, int]
+    came: tuple[tuple[tuple[str, ...], str], ...]
+    went: tuple[tuple[tuple[str, ...], str], ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a document has it."""
+        return {
+            "config": {key: list(pair) for key, pair in self.config.items()},
+            "table": {key: list(pair) for key, pair in self.table.items()},
+            "sub_tables": list(self.release),
+            "came": [{"sub_table": list(names), "why_not_before": why} for names, why in self.came],
+            "went": [{"sub_table": list(names), "why_not_after": why} for names, why in self.went],
+        }
+
+
+def compare(before: str | Path, after: str | Path) -> Comparison:
+    """Reads two runs that have found a release, and asks of each why it lacks what the other has.
+
+    RunFolderError where one is no run, is damaged, or has found nothing.
+    """
+    one, other = _opened(before), _opened(after)
+    return Comparison(
+        _changed(_settings(one.config), _settings(other.config)),
+        _changed(_table(one), _table(other)),
+        (_sub_tables(one), _sub_tables(other)),
+        _lacking(one, other),
+        _lacking(other, one),
+    )
+
+
+def _opened(path: str | Path) -> Subject:
+    subject = Subject.open(str(path))
+    if subject.build is None or subject.released is None:
+        raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")
+    return subject
+
+
+def _found(subject: Subject) -> Release:
+    assert subject.released is not None
+    return subject.released
+
+
+def _sub_tables(subject: Subject) -> int:
+    return _found(subject).sub_tables(subject.table.schema)
+
+
+def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    keys = sorted({*one, *other})
+    return {key: (one.get(key), other.get(key)) for key in keys if one.get(key) != other.get(key)}
+
+
+def _settings(config: BuildConfig) -> dict[str, Any]:
+    return dict(_flat(config.model_dump(mode="json", exclude=set(ELSEWHERE)), ""))
+
+
+def _flat(value: Any, key: str) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict) or not value:
+        return [(key, value)]
+    return [pair for name, own in value.items() for pair in _flat(own, f"{key}.{name}" if key else str(name))]
+
+
+def _table(subject: Subject) -> dict[str, Any]:
+    table, small = subject.table, subject.small_count(None)
+    categories = {f"categories of {v.name}": len(v.categories) for v in table.schema.variables}
+    return {
+        "records": table.total,
+        "variables": ", ".join(table.schema.names),
+        "non-zero cells": len(table),
+        "at-risk cells": len(table.at_risk(small)),
+        **categories,
+    }
+
+
+def _lacking(subject: Subject, other: Subject) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The largest released sub-tables of the other run that this one has not, and why; as many as are explained."""
+    names = [tuple(st.names(t, other.table.schema)) for t in _found(other).frontier]
+    lacking = [one for one in names if not _has(subject, one)]
+    return tuple((one, _why(subject, one) if k < MOST_EXPLAINED else "") for k, one in enumerate(lacking))
+
+
+def _has(subject: Subject, names: tuple[str, ...]) -> bool:
+    """Whether it has a sub-table that the other run names so."""
+    schema = subject.table.schema
+    return not _unknown(names, schema) and st.named(names, schema) in _found(subject)
+
+
+def _unknown(names: tuple[str, ...], schema: Schema) -> list[str]:
+    return [name for name in names if name not in schema.names]
+
+
+def _why(subject: Subject, names: tuple[str, ...]) -> str:
+    schema = subject.table.schema
+    if unknown := _unknown(names, schema):
+        return f"the table has no {', '.join(unknown)}"
+    asked = st.named(names, schema)
+    if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
+        return "release.forbid names it, or a sub-table within it"
+    assert subject.build is not None
+    try:
+        inquiry = subject.build.settings().inquiry(subject.table, subject.public(None))
+    except InputError as error:
+        return str(error)
+    return reason_of(inquiry, asked).text(schema)

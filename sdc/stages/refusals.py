@@ -1,0 +1,91 @@
+"""Builds done again: which tables that agree with a release would have ended in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds.enumeration import enumerate_tables, feasible_tables
+from sdc.executor import IN_PROCESS
+from sdc.intruder.refusals import Refusals
+from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.stages.assemble import SearchSettings, release_search
+
+TABLES_PER_UNIT = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """Tables of which a release is to be searched again: (tables, cells) dense counts."""
+
+    settings: SearchSettings
+    method: str
+    known: Knowledge
+    release: Release
+    tables: npt.NDArray[np.int64]
+
+
+def refusals(
+    table: Table, known: Knowledge, settings: SearchSettings, method: str, release: Release, most: int
+) -> Refusals:
+    """The search of a build done again for every table that agrees with its release, on the settings' executor.
+
+    known  what was public before it
+
+    Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
+    table itself does not lead to the release: then it was not made by this search.
+    """
+    public, executor = known.plus(release), settings.effort.executor
+    try:
+        found = enumerate_tables(table, public, most)
+    except ReleaseError as error:
+        return Refusals.none(str(error))
+    if not found.complete:
+        return Refusals.none(f"more than {most} tables agree with the release, and no more are built again")
+    tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, public)])
+    # a worker has no workers of its own
+    alone = replace(settings, effort=replace(settings.effort, executor=IN_PROCESS))
+    units = [Again(alone, method, known, release, some) for some in _parts(tables)]
+    is_alike = np.concatenate(list(executor.run(are_alike, table, units)))
+    if not is_alike[(tables == _dense(table)).all(axis=1)].any():
+        raise RuntimeError(
+            f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, and the true table is "
+            "not among them; this is a fault of the search, or the release is not of these settings"
+        )
+    alike, rows = tables[is_alike], table.at_risk(settings.criterion.small_count)
+    places = table.schema.keys.pack(table.codes[rows])
+    possible, left = (np.stack([some.min(axis=0), some.max(axis=0)], axis=1)[places] for some in (tables, alike))
+    at_truth = (alike[:, places] == table.counts[rows]).mean(axis=0)
+    return Refusals(len(tables), len(alike), possible, left, at_truth)
+
+
+def _dense(table: Table) -> npt.NDArray[np.int64]:
+    """(cells,) counts."""
+    counts = np.zeros(table.schema.cells, np.int64)
+    counts[table.schema.keys.pack(table.codes)] = table.counts
+    return counts
+
+
+def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
+    """The unit: of each table whether its build would have ended in the release."""
+    cells = table.schema.keys.unpack(np.arange(table.schema.cells))
+    tables = (Table.of(table.schema, cells, counts) for counts in unit.tables)
+    return np.array([_leads_there(one, unit) for one in tables])
+
+
+def _leads_there(table: Table, unit: Again) -> bool:
+    try:
+        search = release_search(table, unit.known, unit.settings, unit.settings.widths(table))
+        return search.run(unit.method).release == unit.release
+    except NothingReleasableError:
+        return False
+
+
+def _parts(tables: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    return (tables[begin : begin + TABLES_PER_UNIT] for begin in range(0, len(tables), TABLES_PER_UNIT))

@@ -1,0 +1,267 @@
+"""What a command is about: a table, or that of a config or of a run, with the settings that come with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sdc.config.build import BuildConfig
+from sdc.config.capabilities import ZEROS, require_together, require_used, unused
+from sdc.config.file import read_config
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.proof import Proof
+from sdc.ingest.reading import read_table, zeros_of
+from sdc.intruder.limit import PosteriorLimit
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.sharpness import SHARP_SECONDS, EndMethods
+from sdc.model.table import Table
+from sdc.public.earlier import read_origin
+from sdc.risk.criterion import Budget
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Policy
+from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
+from sdc.search.decomposable import Annealing
+from sdc.search.wishes import Pattern
+from sdc.stages.build import Build
+from sdc.storage.certificate import Certificate, read_certificate
+from sdc.storage.known import read_known
+from sdc.storage.parquet import read_written_table
+from sdc.storage.results import read_assessment, read_end_methods, read_search
+from sdc.storage.run_folder import RunFolder, folder_digest
+
+CONFIGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A table, and where a config or a run says them, the settings and the release that go with it.
+
+    known     what is known of the table before anything is released
+    build     None where the subject is a table alone
+    released  what a run has found
+    """
+
+    name: str
+    table: Table
+    known: Knowledge
+    build: Build | None = None
+    released: Release | None = None
+
+    @staticmethod
+    def open(
+        path: str,
+        variables: Sequence[str] | None = None,
+        structural_zeros: Path | None = None,
+        executor: Executor = IN_PROCESS,
+        asked: Sequence[str] = (),
+    ) -> Subject:
+        """Reads it; ConfigError for options that a run's table cannot follow, RunFolderError for a damaged run.
+
+        asked  capabilities that must work with those of the config, or of the table's options: else a ConfigError,
+               before anything is read
+        """
+        if path.endswith(CONFIGS):
+            return _of_config(path, variables, structural_zeros, executor, asked)
+        if "\0" not in path and len(path) < 3000 and Path(path, MANIFEST).is_file():
+            if variables is not None or structural_zeros is not None:
+                raise ConfigError(f"{path} is a run, whose table is made; leave out --variables and --structural-zeros")
+            return _of_run(Path(path), asked)
+        require_together(*asked, *((ZEROS,) if structural_zeros is not None else ()))
+        table = read_table(path, variables=variables)
+        return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros), NO_FACTS))
+
+    def min_width(self, given: int | None) -> int:
+        """The width given, or the config's; ConfigError where there is neither."""
+        if given is None and self.build is None:
+            raise ConfigError(f"{self.name} says nothing of the criterion; give --min-width, or a config or run folder")
+        return given or self.config.risk.min_width
+
+    def small_count(self, given: int | None) -> int:
+        """The small count given, or the config's, or 2."""
+        return given or (2 if self.build is None else self.build.config.risk.small_count)
+
+    def seconds_to_sharpen(self, given: float | None) -> float:
+        """The budget given, or the config's, or the default."""
+        own = None if self.build is None else self.config.sharp_seconds
+        return given or own or SHARP_SECONDS
+
+    def limit(self, given: PosteriorLimit | None) -> PosteriorLimit | None:
+        """The limit given, or the config's."""
+        return given if given is not None or self.build is None else self.build.criterion.limit
+
+    def method(self, given: str | None) -> str:
+        """The method given, or the config's; ConfigError where there is neither."""
+        if given is None and self.build is None:
+            raise ConfigError(f"{self.name} names no method; give --method, or a config or run folder")
+        return given or self.config.release.method
+
+    def public(self, given: Sequence[str] | None) -> Knowledge:
+        """What is known with the release given, or the run's; ConfigError where there is neither."""
+        if given:
+            return self.known.plus(Release.of(st.parse(text, self.table.schema) for text in given))
+        if self.released is None:
+            raise ConfigError(f"{self.name} is no run with a release; give --release, such as --release 'age*sex'")
+        return self.known.plus(self.released)
+
+    def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
+        """Bounds under a run's release, with the tables by which its certificate shows how far at-risk cells move.
+
+        RunFolderError where that is of another release, or was changed.
+        """
+        if self.released is None:
+            return bounds
+        _, certificate = self._certificate()
+        places = self.table.schema.keys.matching(bounds.cells, self.table.codes[self.table.at_risk(small_count)])
+        known, old = certificate.knowledge, bounds.rows(places)
+        inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
+        return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
+
+    @property
+    def start(self) -> tuple[CellBounds | None, Proof]:
+        """What a run shows under its release, for sharper bounds to start from; errors as `certified`.
+
+        Bounds of the at-risk cells where it has assessed them, and the tables of its certificate.
+        """
+        folder, certificate = self._certificate()
+        if folder.name != ASSESSMENT:
+            return None, certificate.proof
+        return read_assessment(folder, self.table, certificate.small_count)[1], certificate.proof
+
+    def assessed(self, small_count: int) -> tuple[CellBounds, EndMethods] | None:
+        """Bounds of at-risk cells as the sharp assessment of a run has them, else None; errors as `certified`."""
+        if self.released is None:
+            return None
+        folder, certificate = self._certificate()
+        if folder.name != ASSESSMENT or small_count != certificate.small_count:
+            return None
+        by = read_end_methods(folder)
+        return None if by is None else (read_assessment(folder, self.table, small_count)[1], by)
+
+    @property
+    def folder(self) -> RunFolder | None:
+        """Of the run, or the one that a build of the config has; None of a table alone."""
+        if self.build is None:
+            return None
+        return self.build.folder if self.name.endswith(CONFIGS) else RunFolder(Path(self.name))
+
+    def _certificate(self) -> tuple[Path, Certificate]:
+        """The last that a run has made, with its folder; RunFolderError as `certified`."""
+        folder = RunFolder(Path(self.name))
+        stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
+        _require_recorded(folder, stage)
+        certificate = read_certificate(folder.stage(stage), self.table.schema)
+        if certificate.release != self.released:
+            raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
+        return folder.stage(stage), certificate
+
+    def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
+        """How `sdc.find_release` searches: as given, else as the config has it, else by default.
+
+        ConfigError where something is given that the method has no use for.
+        """
+        found: dict[str, Any] = {"weights": dict(weights)}
+        if self.build is not None:
+            release = self.config.release
+            settings, chains = self.build.settings(), release.annealing
+            found |= {
+                "start": chains.start,
+                "accept_undecided": self.build.policy is Policy.OUTER,
+            }
+            if method == "simulatable":
+                found["seed"] = release.simulatable.seed
+            else:
+                found["annealing"] = _changed(settings.annealing, given)
+            found |= {"draws": release.simulatable.draws, "share": release.simulatable.share}
+            found |= {"refute_cells": release.refute_cells, "budget": self.budget}
+            found |= {"require": settings.require, "forbid": settings.forbid, "demand": settings.demand}
+            found |= {name: getattr(settings.wishes, name) for name in ("best_subset", "breadth", "questions")}
+            found["weights"] = {**release.weights.variables, **release.weights.sub_tables, **weights}
+        own = {name: value for name, value in given.items() if value is not None}
+        require_used(method, own)
+        # of a config what its own method uses, another may not
+        return {name: value for name, value in found.items() if not unused(method, [name])} | own
+
+    @property
+    def budget(self) -> Budget:
+        """The config's, or the default."""
+        release = None if self.build is None else self.config.release
+        return Budget() if release is None else Budget(release.seconds_per_cell, release.seconds)
+
+    @property
+    def publication(self) -> dict[str, Any]:
+        """How the config publishes, as `sdc.publish_release` takes it."""
+        if self.build is None:
+            return {}
+        about = self.config.publication.model_dump(exclude_none=True)
+        labels = self.config.labels.model_dump(exclude_none=True)["variables"]
+        named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
+        return {**named, "about": about, "labels": labels}
+
+    @property
+    def forbid(self) -> Sequence[Pattern]:
+        """What the config forbids."""
+        return () if self.build is None else self.build.settings().forbid
+
+    @property
+    def one_way(self) -> Knowledge:
+        """What is known with the one-way sub-tables."""
+        return self.known.plus(Release.of(1 << variable for variable in range(len(self.table.schema))))
+
+    @property
+    def config(self) -> BuildConfig:
+        """Of the build; only where there is one."""
+        assert self.build is not None
+        return self.build.config
+
+
+def _changed(annealing: Annealing, given: Mapping[str, Any]) -> Annealing:
+    """The chains with the seed, the number and the steps that are given."""
+    own = {name: given[name] for name in ("seed", "chains") if given.get(name) is not None}
+    steps = given.get("steps") or annealing.schedule.steps
+    return replace(annealing, schedule=replace(annealing.schedule, steps=steps), **own)
+
+
+def _of_config(
+    path: str, variables: Sequence[str] | None, structural_zeros: Path | None, executor: Executor, asked: Sequence[str]
+) -> Subject:
+    config, changed = read_config(path), dict[str, object]()
+    if variables is not None:
+        changed["variables"] = tuple(variables)
+    if structural_zeros is not None:
+        changed["structural_zeros"] = str(structural_zeros)
+    build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
+    build.config.require(*asked)
+    table, known, origin = build.with_earlier(build.counted(executor))
+    return Subject(path, table, known, replace(build, given=origin))
+
+
+def _of_run(path: Path, asked: Sequence[str]) -> Subject:
+    folder = RunFolder(path)
+    manifest, records = folder.manifest(), folder.records()
+    try:
+        config = BuildConfig.model_validate(manifest["config"])
+    except (KeyError, ValidationError) as error:
+        raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
+    config.require(*asked)
+    _require_recorded(folder, *{"table", "search"} & set(records))
+    build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
+    known = read_known(path / TABLE, table)
+    there = "search" in records
+    found = read_search(path / "search", table.schema)[0] if there else None
+    return Subject(str(path), table, known, build, found)
+
+
+def _require_recorded(folder: RunFolder, *stages: str) -> None:
+    records = folder.records()
+    for stage in stages:
+        if folder_digest(folder.stage(stage)) != records[stage].output:
+            raise RunFolderError(f"{folder.stage(stage)} is not what the manifest recorded; make it again with sdc run")

@@ -1,0 +1,132 @@
+"""Controlled rounding: a table of counts in multiples of a base whose margins are rounded too, and still add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, vstack
+
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.table import Table
+from sdc.solve.linear import Sums, cheapest
+
+Dense = npt.NDArray[np.int64]
+Axes = tuple[int, ...]
+MOST_CELLS = 1 << 20
+NODES = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    """A rounded table, the shape of the one that was given.
+
+    counts   multiples of the base; each less than the base from the true count
+    margins  the axes kept of each margin that is rounded to a neighbouring multiple, the total's are none
+    moved    the sum of what counts were moved by, the least that is possible; confidential, for whoever has it beside
+             the true total can tell small counts
+    """
+
+    counts: Dense
+    base: int
+    margins: tuple[Axes, ...]
+    moved: int
+
+    def cells(self, table: Table) -> list[dict[str, Any]]:
+        """Each cell that is not 0, by the names of the table that was rounded."""
+        codes = np.argwhere(self.counts > 0)
+        numbers = zip(codes.tolist(), self.counts[self.counts > 0].tolist(), strict=True)
+        return [{"cell": table.schema.named(cell), "rounded": count} for cell, count in numbers]
+
+
+def controlled_rounding(counts: Dense, base: int) -> Rounded:
+    """Each cell and each margin goes to a multiple next to it, and cells add up to margins ([DKS] section 5).
+
+    counts  integers of any shape, not negative
+
+    Of all such tables one that is moved least. In two dimensions one always exists (a transportation problem); in more
+    there may be none, and then only the total and the margins of one variable are held to a neighbouring multiple, or
+    the total alone, which always can be; `margins` says which.
+
+    InputError for a base below 2, for counts below 0, and for more than 2^20 cells; ReleaseError where no rounding was
+    found.
+    """
+    if base < 2:
+        raise InputError(f"the base is {base}; give a whole number of at least 2")
+    counts = checked(counts, MOST_CELLS)
+    if counts.max() > 1 << 50:
+        raise InputError("counts beyond 2^50 are not rounded; divide them")
+    for margins in (_all_margins(counts.ndim), _small_margins(counts.ndim), ((),)):
+        raised = _solved(counts, base, margins)
+        if raised is not None:
+            found = (counts // base + raised) * base
+            _require(counts, found, base, margins)
+            return Rounded(found, base, margins, int(np.abs(found - counts).sum()))
+    raise ReleaseError(f"no rounding of the table to base {base} was found that keeps its margins; choose another base")
+
+
+def checked(counts: Dense, most: int) -> Dense:
+    """The counts of a table of at most so many cells; InputError where they are more, none, or below 0."""
+    counts = np.asarray(counts, np.int64)
+    if counts.size and counts.min() < 0:
+        raise InputError(f"{int((counts < 0).sum())} counts are below 0; counts must not be negative")
+    if not 0 < counts.size <= most:
+        raise InputError(f"the table has {counts.size} cells; 1 to {most} are treated at once")
+    return counts
+
+
+def _all_margins(dimensions: int) -> tuple[Axes, ...]:
+    kept = range(dimensions)
+    return tuple(axes for k in range(dimensions) for axes in combinations(kept, k))
+
+
+def _small_margins(dimensions: int) -> tuple[Axes, ...]:
+    return tuple(axes for axes in _all_margins(dimensions) if len(axes) <= 1)
+
+
+def _margin(counts: Dense, kept: Axes) -> Dense:
+    out = tuple(axis for axis in range(counts.ndim) if axis not in kept)
+    return np.asarray(counts.sum(axis=out), np.int64)
+
+
+def _solved(counts: Dense, base: int, margins: tuple[Axes, ...]) -> Dense | None:
+    """Which cells are rounded up, 0 or 1; None where no choice keeps these margins."""
+    rest = (counts % base).reshape(-1)
+    rows, low, high = zip(*_rows(counts, base, margins), strict=True)
+    found = cheapest(
+        (base - 2 * rest).astype(float),
+        0,
+        (rest > 0).astype(float),
+        [Sums(vstack(rows, "csr"), np.concatenate(low), np.concatenate(high))],
+        whole=np.ones(counts.size, np.bool_),
+        node_limit=NODES,
+    )
+    return None if found is None else np.rint(found).astype(np.int64).reshape(counts.shape)
+
+
+def _rows(
+    counts: Dense, base: int, margins: tuple[Axes, ...]
+) -> Iterator[tuple[csr_array, npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    """For each margin how many cells of each of its cells may be rounded up, at least and at most."""
+    cells = np.indices(counts.shape).reshape(counts.ndim, -1)
+    for kept in margins:
+        sums, floors = _margin(counts, kept), _margin(counts // base, kept)
+        sizes = [counts.shape[axis] for axis in kept]
+        own = np.ravel_multi_index([cells[axis] for axis in kept], sizes) if kept else np.zeros(counts.size, np.int64)
+        row = csr_array((np.ones(counts.size), (own, np.arange(counts.size))), (max(1, sums.size), counts.size))
+        low = (sums // base - floors).reshape(-1)
+        high = (-(-sums // base) - floors).reshape(-1)
+        yield row, low.astype(float), high.astype(float)
+
+
+def _require(counts: Dense, found: Dense, base: int, margins: tuple[Axes, ...]) -> None:
+    """RuntimeError where the solver's table is none, looked at in integers."""
+    good = (found % base == 0).all() and (np.abs(found - counts) < base).all() and (found >= 0).all()
+    for kept in margins:
+        good = good and bool((np.abs(_margin(found, kept) - _margin(counts, kept)) < base).all())
+    if not good:
+        raise RuntimeError("the solver returned a table that is not rounded as it should be")

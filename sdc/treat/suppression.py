@@ -1,0 +1,316 @@
+"""Suppression: which cells of one table to withhold so that what stays, added and subtracted, pins no small count.
+
+That these cells were chosen tells more: whoever chooses alike from each table that agrees can rule some of them out.
+Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of the counts of 1 that are withheld.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.fact import withheld
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criterion import Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
+from sdc.run_format import COUNT
+from sdc.solve.equations import Equations
+from sdc.solve.integer import IntegerSystem
+from sdc.solve.linear import Sums, cheapest
+from sdc.treat.rounding import Dense, checked
+
+Flags = npt.NDArray[np.bool_]
+MOST_CELLS = 4096
+SOLVES = 4000  # of the solver, before a choice that is not the cheapest is taken
+KEPT = 512  # tables that agree, the newest
+
+
+@dataclass(frozen=True, eq=False)
+class Suppressed:
+    """Which cells are withheld.
+
+    withheld  flags of the table's shape
+    bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest, all
+              margins and the structural zeros
+    weight    the records in withheld cells
+    optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
+              proven the best. Confidential, as it helps to rule out tables
+    """
+
+    withheld: Flags
+    bounds: npt.NDArray[np.int64]
+    weight: int
+    optimal: bool
+
+    def rows(self, table: Table) -> list[dict[str, Any]]:
+        """Every cell by the names of the table, its count None where it is withheld."""
+        dense = table.dense
+        return [
+            {**table.schema.named(cell), COUNT: None if self.withheld[cell] else int(dense[cell])}
+            for cell in np.ndindex(dense.shape)
+        ]
+
+
+def suppress(
+    counts: Dense,
+    small_count: int,
+    min_width: int,
+    *,
+    zeros: Flags | None = None,
+    solves: int = SOLVES,
+) -> Suppressed:
+    """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
+
+    counts  integers of any shape; its margins with one variable summed out stay public, and so all others
+    zeros   flags of its shape: cells that everybody knows to be 0; none of them is withheld, for it protects nothing
+
+    By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
+    narrow bounds, one of the cells that are public then must be withheld too ([DKS] section 5; Fischetti and Salazar
+    2001). After so many solves all cells are withheld but those that protection does without. InputError for counts
+    below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
+    withholding all leaves a cell too narrow.
+    """
+    intruder = _intruder(counts, small_count, min_width, zeros)
+    narrow = intruder.narrow(np.ones(len(intruder.flat), np.bool_))
+    if narrow:
+        raise NotReleasableError(
+            f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are withheld: its margins"
+            f"{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
+        )
+    weights, cuts = intruder.flat + 1, list[npt.NDArray[np.int64]]()
+    needs = _never_alone(intruder)
+    while intruder.solves < solves:
+        withheld = _cheapest(weights, intruder, needs, cuts)
+        narrow = intruder.narrow(withheld)
+        if not narrow:
+            return intruder.suppressed(withheld, optimal=intruder.proven)
+        cuts += [_cut(intruder, withheld, cell) for cell in narrow if intruder.solves < solves]
+    return intruder.suppressed(_greedy(intruder), optimal=False)
+
+
+def _intruder(counts: Dense, small_count: int, min_width: int, zeros: Flags | None) -> _Intruder:
+    """Who must not tell the small counts; errors as `suppress`, of what is given."""
+    counts = checked(counts, MOST_CELLS)
+    if min_width < 1 or small_count < 1:
+        raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
+    known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
+    if counts[known].any():
+        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
+    return _Intruder(counts, (counts > 0) & (counts <= small_count), known, min_width)
+
+
+def suppress_beside(
+    table: Table, known: Knowledge, subtable: SubTable, criterion: MinWidth, effort: Effort
+) -> Suppressed:
+    """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
+
+    As `suppress`, and then every at-risk cell of the whole table is judged for whoever knows that, the margins of the
+    sub-table and the cells that stay. Where one is not proven to keep its width all cells are withheld, and those that
+    may be are shown again, as many at once as may be, within one budget.
+
+    InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
+    the margins tell too much beside what is known whatever is withheld.
+    """
+    name = st.label(subtable, table.schema)
+    if subtable in known.release:
+        raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
+    counts = table.marginal(subtable).dense
+    zeros = known.zeros.excluded(subtable, table.schema)
+    margins = Release.of(st.margins(subtable, table.schema))
+    inquiry = Inquiry(table, known.plus(margins), criterion, effort=effort)
+    public = inquiry.known
+
+    def verdict(known: Knowledge) -> Verdict:
+        inquiry.known = known
+        return inquiry.ask(NOTHING).verdict
+
+    # where no cell is shown nothing is told but the margins
+    if (answer := verdict(public)) is not Verdict.SAFE:
+        raise NotReleasableError(
+            f"{name} cannot be published beside the release, whatever is withheld: with its margins the verdict is "
+            f"{answer.name.lower()}; release less, or publish coarser categories"
+        )
+    found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros)
+    if verdict(_beside(table, public, subtable, found.withheld)) is Verdict.SAFE:
+        return found
+    intruder = _intruder(counts, criterion.small_count, criterion.min_width, zeros)
+    hidden, waiting = intruder.unknown.copy(), [np.flatnonzero(~found.withheld.reshape(-1) & intruder.unknown)]
+    while waiting and inquiry.spent < effort.budget.steps:
+        block = waiting.pop()
+        trial = hidden.copy()
+        trial[block] = False
+        shown = _beside(table, public, subtable, trial.reshape(counts.shape))
+        if not intruder.narrow(trial) and verdict(shown) is Verdict.SAFE:
+            hidden = trial
+        elif len(block) > 1:
+            waiting += np.array_split(block, 2)
+    return intruder.suppressed(hidden, optimal=False)
+
+
+def _beside(table: Table, public: Knowledge, subtable: SubTable, hidden: Flags) -> Knowledge:
+    """What is public once the cells of the sub-table are that are not hidden."""
+    if not hidden.any():
+        return public.plus(Release.of([subtable]))
+    source = f"the cells of {st.label(subtable, table.schema)} that are not withheld"
+    fact = withheld(subtable, np.argwhere(hidden).astype(np.uint16), table.total, source)
+    return Knowledge.of(table, public.release, public.zeros, (*public.facts, fact))
+
+
+class _Intruder:
+    """What can be told of the sensitive cells by whoever has all cells but those withheld, all margins and the zeros.
+
+    Tables that agree with what is public are kept: they serve as long as all cells in which they differ are withheld.
+
+    sensitive, unknown  (cells,) flags: which must keep the width, and which are not known to be 0
+    proven  whether all that was said to be narrow was proven to be
+    solves  how often the solver was asked
+    """
+
+    def __init__(self, counts: Dense, sensitive: Flags, zeros: Flags, min_width: int) -> None:
+        self.shape, self.flat, self.width = counts.shape, counts.reshape(-1), min_width
+        self.sensitive, self.unknown = sensitive.reshape(-1), ~zeros.reshape(-1)
+        self.cells = np.flatnonzero(self.sensitive)
+        grid = np.arange(counts.size).reshape(counts.shape)
+        self.grids = [np.moveaxis(grid, axis, -1).reshape(-1, counts.shape[axis]) for axis in range(counts.ndim)]
+        self.lines = [line for lines in self.grids for line in lines]
+        self.proven, self.solves = True, 0
+        self._tables, self._differ = self.flat[None].copy(), np.zeros((1, counts.size), np.bool_)
+        self._of: tuple[bytes, IntegerSystem, Dense] | None = None
+
+    def narrow(self, withheld: Flags) -> list[int]:
+        """The sensitive cells that are not seen to keep the width."""
+        moves = self.moving(withheld)
+        return [cell for cell in self.cells.tolist() if not self.is_wide(cell, moves)]
+
+    def is_wide(self, cell: int, moves: Flags) -> bool:
+        """Whether tables are known that differ in these cells alone, between which the cell moves as far as it must."""
+        values = self._tables[~self._differ[:, ~moves].any(axis=1), cell]
+        low, high = int(values.min()), int(values.max())
+        for end in (1, 0):
+            if high - low >= self.width or not moves[cell]:
+                break
+            found, proven = self._farthest(cell, end, moves)
+            reached = int(self.flat[cell] if found is None else found[cell])
+            self.proven &= reached == proven
+            low, high = min(low, reached), max(high, reached)
+        return high - low >= self.width
+
+    def moving(self, withheld: Flags) -> Flags:
+        """Without those known to be 0, and those that follow from margins because no other of some line is withheld."""
+        moves = withheld & self.unknown
+        while True:
+            alone = np.zeros_like(moves)
+            for lines in self.grids:
+                inside = moves[lines]
+                alone[lines[inside & (inside.sum(axis=1) == 1)[:, None]]] = True
+            if not alone.any():
+                return moves
+            moves &= ~alone
+
+    def _farthest(self, cell: int, end: int, withheld: Flags) -> tuple[Dense | None, int]:
+        self.solves += 1
+        system, hidden = self._system(withheld)
+        reached = system.farthest(int(np.searchsorted(hidden, cell)), end)
+        if reached.table is None:
+            return None, reached.proven
+        found = self.flat.copy()
+        found[hidden] = reached.table
+        self._tables = np.concatenate([self.flat[None], found[None], self._tables[1:KEPT]])
+        self._differ = self._tables != self.flat
+        return found, reached.proven
+
+    def _system(self, withheld: Flags) -> tuple[IntegerSystem, Dense]:
+        """Of the counts withheld, and which cells they are."""
+        key = withheld.tobytes()
+        if self._of is None or self._of[0] != key:
+            hidden = np.flatnonzero(withheld)
+            line, truth = np.empty_like(self.flat), self.flat[hidden]
+            found = []
+            for lines in self.grids:
+                line[lines] = np.arange(len(lines))[:, None]
+                found.append(Equations.of_groups(line[hidden], truth))
+            equations = Equations.joined(found)
+            system = IntegerSystem(0 * truth, equations.least(len(hidden)), equations, truth)
+            self._of = key, system, hidden
+        return self._of[1:]
+
+    def suppressed(self, withheld: Flags, *, optimal: bool) -> Suppressed:
+        """With the bounds that tables which agree reach: what is not proven does not count as wide."""
+        bounds = np.stack([self.flat[self.cells], self.flat[self.cells]], axis=1)
+        if len(self.cells):
+            system, hidden = self._system(withheld)
+            codes = np.stack(np.unravel_index(self.cells, self.shape), axis=1).astype(np.uint16)
+            bounds = system.bounds(codes, np.searchsorted(hidden, self.cells)).inner
+        weight = int(self.flat[withheld].sum())
+        return Suppressed(withheld.reshape(self.shape), bounds, weight, optimal)
+
+
+def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int64]:
+    """Cells of which one must be withheld: those public in a largest set that leaves the cell too narrow."""
+    largest = withheld.copy()
+    for other in np.argsort(-intruder.flat, kind="stable").tolist():
+        if not largest[other]:
+            largest[other] = True
+            moves = intruder.moving(largest)
+            # where it follows from the margins nobody is told less
+            largest[other] = not moves[other] or not intruder.is_wide(cell, moves)
+    return np.flatnonzero(~largest)
+
+
+def _never_alone(intruder: _Intruder) -> Sums:
+    """Of the cells and then the number withheld in each line: that number, and twice each of its cells at most.
+
+    A cell that is withheld alone in a line follows from the margins: no cheapest choice has one.
+    """
+    cells, many = np.concatenate(intruder.lines), len(intruder.lines)
+    each, lines = np.arange(many), np.repeat(np.arange(many), [len(line) for line in intruder.lines])
+    twice, number = many + np.arange(len(cells)), len(intruder.flat)
+    rows = np.concatenate([lines, each, twice, twice])
+    columns = np.concatenate([cells, number + each, number + lines, cells])
+    values = np.repeat([1.0, -1.0, 1.0, -2.0], [len(cells), many, len(cells), len(cells)])
+    upper = np.repeat([0.0, np.inf], [many, len(cells)])
+    return Sums(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
+
+
+def _cheapest(weights: Dense, intruder: _Intruder, needs: Sums, cuts: list[npt.NDArray[np.int64]]) -> Flags:
+    """The cells of least weight that have one of every cut, and the sensitive ones, none of them alone in a line."""
+    if not intruder.sensitive.any():
+        return intruder.sensitive.copy()
+    sums, numbers = [needs], needs.matrix.shape[1]
+    if cuts:
+        rows = np.repeat(np.arange(len(cuts)), [len(cut) for cut in cuts])
+        of_cuts = csr_array((np.ones(len(rows)), (rows, np.concatenate(cuts))), (len(cuts), numbers))
+        sums.append(Sums(of_cuts, 1, np.inf))
+    lines = numbers - len(weights)
+    found = cheapest(
+        np.concatenate([weights, np.zeros(lines)]),
+        np.concatenate([intruder.sensitive, np.zeros(lines)]),
+        np.concatenate([intruder.unknown, np.full(lines, np.inf)]),
+        sums,
+        whole=np.arange(numbers) < len(weights),
+        mip_rel_gap=0,
+    )
+    if found is None:
+        raise RuntimeError("no cells have one of every cut, and all cells have")
+    return np.asarray(np.rint(found[: len(weights)]), np.bool_)
+
+
+def _greedy(intruder: _Intruder) -> Flags:
+    """From all cells those public again, largest first, that are not needed."""
+    kept = intruder.unknown.copy()
+    for cell in np.argsort(-intruder.flat, kind="stable").tolist():
+        if not intruder.sensitive[cell]:
+            kept[cell] = False
+            kept[cell] = bool(intruder.narrow(kept))
+    return kept

@@ -1,0 +1,290 @@
+"""Bounds of what several publications tell together, against every table that agrees with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as hs
+
+from sdc.config.earlier import EarlierConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.public.check import Composition, check, composition
+from sdc.public.published import Published
+from sdc.public.relation import read_relations
+from tests.strategies import dense, every_cell, schema_of
+
+Told = tuple[Published, EarlierConfig]
+
+
+def marginal(table: Table, kept: int, name: str) -> Told:
+    """A sub-table as it is."""
+    return Published(name, table.marginal(kept), True), EarlierConfig(folder=name)
+
+
+def recoded(table: Table, kept: int, cut: int, name: str) -> Told:
+    """A sub-table whose first variable has two categories: up to a code, and above."""
+    own = table.marginal(kept)
+    first = own.schema.variables[0]
+    groups = {"low": list(first.categories[:cut]), "high": list(first.categories[cut:])}
+    schema = Schema((Variable("grouped", ("low", "high")), *own.schema.variables[1:]))
+    codes = own.codes.astype(np.int64)
+    codes[:, 0] = codes[:, 0] >= cut
+    related = EarlierConfig(folder=name, variables={"grouped": {"of": first.name, "groups": groups}})
+    return Published(name, Table.of(schema, codes, own.counts), True), related
+
+
+def reordered(table: Table, kept: int, name: str) -> Told:
+    """A sub-table as a list of cells, its categories in another order and without those that have no record."""
+    own = table.marginal(kept)
+    present = [np.unique(own.codes[:, v])[::-1] for v in range(len(own.schema))]
+    variables = [
+        Variable(one.name, tuple(one.categories[code] for code in codes))
+        for one, codes in zip(own.schema.variables, present, strict=True)
+    ]
+    places = [np.argsort(codes)[np.searchsorted(np.sort(codes), own.codes[:, v])] for v, codes in enumerate(present)]
+    listed = Table.of(Schema(tuple(variables)), np.stack(places, axis=1), own.counts)
+    return Published(name, listed, False), EarlierConfig(folder=name)
+
+
+def part(table: Table, kept: int, cut: int, name: str) -> Told:
+    """A sub-table of the records whose last variable is below a code."""
+    last = table.schema.variables[-1]
+    rows = table.codes[:, -1] < cut
+    own = Table.of(table.schema, table.codes[rows], table.counts[rows]).marginal(kept)
+    return Published(name, own, True), EarlierConfig(folder=name, where={last.name: last.categories[:cut]})
+
+
+@hs.composite
+def publications(draw: hs.DrawFn) -> tuple[Table, list[Told]]:
+    """A small table, and three publications of it: sub-tables, also as lists, recoded, or of some of its records."""
+    schema = schema_of(draw(hs.sampled_from([[2, 2], [2, 3], [2, 2, 2], [3, 2, 2]])))
+    counts = draw(hs.lists(hs.sampled_from([0, 0, 1, 1, 2]), min_size=schema.cells, max_size=schema.cells))
+    table, told = dense(schema, counts), list[Told]()
+    for number in range(2):
+        kept = draw(hs.integers(1, (1 << len(schema)) - 1))
+        kind = draw(hs.sampled_from(["marginal", "reordered", "recoded", "part"]))
+        if kind == "marginal":
+            told.append(marginal(table, kept, f"{number}"))
+        elif kind == "reordered" and table.total:
+            told.append(reordered(table, kept, f"{number}"))
+        elif kind == "recoded":
+            first = schema.sizes[st.members(kept)[0]]
+            told.append(recoded(table, kept, draw(hs.integers(1, first - 1)), f"{number}"))
+        else:
+            told.append(part(table, kept, draw(hs.integers(1, schema.sizes[-1] - 1)), f"{number}"))
+    told.append(marginal(table, st.full(len(schema)) & draw(hs.sampled_from([0b101, 0b011, 0b110])) or 1, "2"))
+    return table, told
+
+
+def enumerated(table: Table, told: list[Told], names: tuple[str, ...]) -> dict[tuple[str, ...], set[int]]:
+    """The counts that each cell of these variables has in any table that agrees; by trying all, record by record."""
+    schema = table.schema
+    cells = [dict(zip(schema.names, cell, strict=True)) for cell in product(*(v.categories for v in schema.variables))]
+    keys = [[key_of(one, cell) for one in told] for cell in cells]
+    wanted = [listed(one) for one in told]
+    left = [Counter(one) for one in wanted]
+    found: dict[tuple[str, ...], set[int]] = {}
+    last = {(t, key): number for number, told_of in enumerate(keys) for t, key in enumerate(told_of)}
+
+    def place(number: int, counts: list[int]) -> None:
+        if number == len(cells):
+            if all(not any(one.values()) for one in left):
+                summed: Counter[tuple[str, ...]] = Counter()
+                for cell, count in zip(cells, counts, strict=True):
+                    summed[tuple(cell[name] for name in names)] += count
+                for key, count in summed.items():
+                    found.setdefault(key, set()).add(count)
+            return
+        inside = [(t, key) for t, key in enumerate(keys[number]) if key is not None]
+        for count in range(min((left[t][key] for t, key in inside), default=0) + 1):
+            for t, key in inside:
+                left[t][key] -= count
+            # what is told is used up by the last cell that it is of
+            if not any(left[t][key] for t, key in inside if last[t, key] == number):
+                place(number + 1, [*counts, count])
+            for t, key in inside:
+                left[t][key] += count
+
+    place(0, [])
+    return found
+
+
+def key_of(one: Told, cell: dict[str, str]) -> tuple[str, ...] | None:
+    published, relation = one
+    if any(cell[name] not in chosen for name, chosen in relation.where.items()):
+        return None
+    key = []
+    for name in published.table.schema.names:
+        told = relation.variables.get(name)
+        if told is None or told.groups is None:
+            key.append(cell[name])
+        else:
+            key.append(next(label for label, values in told.groups.items() if cell[told.of or name] in values))
+    return tuple(key)
+
+
+def listed(one: Told) -> dict[tuple[str, ...], int]:
+    table = one[0].table
+    rows = zip(table.codes.tolist(), table.counts.tolist(), strict=True)
+    return {tuple(table.schema.named(cell).values()): count for cell, count in rows}
+
+
+def named(found: Composition) -> dict[tuple[str, ...], list[int]]:
+    rows = zip(found.cells.tolist(), found.outer.tolist(), found.inner.tolist(), strict=True)
+    assert all(outer == inner for _, outer, inner in rows)
+    return {
+        tuple(found.schema.named(cell).values()): outer
+        for cell, outer in zip(found.cells.tolist(), found.outer.tolist(), strict=True)
+    }
+
+
+NOT_THERE = ("nothing bounds them", "unknown variable", "name 1 categories", "names 1 categories")
+
+
+def composed(told: list[Told]) -> Composition | None:
+    """None where a variable, a category or some records are in no table; whatever else is refused is a fault."""
+    try:
+        return composition(told)
+    except InputError as error:
+        if not any(what in str(error) for what in NOT_THERE):
+            raise
+        return None
+
+
+@settings(max_examples=300)
+@given(publications())
+def test_bounds_are_those_of_all_tables_that_agree(drawn: tuple[Table, list[Told]]) -> None:
+    table, told = drawn
+    found = composed(told)
+    assume(found is not None)
+    assert found is not None
+    assert found.consistent
+    names = found.schema.names
+    # cells of the refinement: categories that are only known by groups are those of the table
+    kept = st.of(table.schema.index(name) for name in names)
+    some = Table.of(table.schema, table.codes, table.counts).marginal(kept)
+    order = tuple(names.index(name) for name in some.schema.names)
+    truth = enumerated(some, told, some.schema.names)
+    bounds = {tuple(key[v] for v in order): ends for key, ends in named(found).items()}
+    for key, counts in truth.items():
+        assert bounds.get(key, [0, 0]) == [min(counts), max(counts)]
+
+
+@given(publications(), hs.data())
+def test_what_contradicts_is_found_out(drawn: tuple[Table, list[Told]], data: hs.DataObject) -> None:
+    table, told = drawn
+    number = data.draw(hs.integers(0, len(told) - 1))
+    own = told[number][0].table
+    assume(len(own))
+    counts = own.counts.copy()
+    counts[data.draw(hs.integers(0, len(own) - 1))] += 1
+    changed = [*told]
+    whole = told[number][0].is_whole
+    changed[number] = (Published("changed", Table.of(own.schema, own.codes, counts), whole), told[number][1])
+    found = composed(changed)
+    assume(found is not None)
+    assert found is not None
+    names = found.schema.names
+    some = table.marginal(st.of(table.schema.index(name) for name in names))
+    assert found.consistent == bool(enumerated(some, changed, names))
+
+
+def test_a_difference_of_two_universes_isolates_a_person() -> None:
+    """Everybody by sex, and everybody but those over 90 by sex: the one man over 90 is told."""
+    schema = Schema(
+        (Variable("sex", ("f", "m")), Variable("ill", ("no", "yes")), Variable("age", ("under", "over 90")))
+    )
+    table = Table.of(schema, every_cell(schema), np.array([9, 4, 3, 0, 8, 0, 5, 1]))
+    whole, below, ages = marginal(table, 0b011, "all"), part(table, 0b011, 1, "under"), marginal(table, 0b100, "age")
+    assert named(composition([whole, below, ages]))["over 90", "m", "yes"] == [1, 1]
+    assert named(composition([whole, ages]))["over 90", "m", "yes"] == [0, 5]
+
+
+def test_overlapping_categories_meet_in_their_refinement() -> None:
+    """0-14 and 0-17, of one table: the difference is that of 15-17."""
+    ages = tuple(map(str, range(10, 22)))
+    schema = Schema((Variable("age", ages),))
+    table = Table.of(schema, np.arange(12)[:, None], np.ones(12, np.int64))
+    one, other = recoded(table, 1, 5, "0-14"), recoded(table, 1, 8, "0-17")
+    assert set(map(tuple, named(composition([one, other])).values())) == {(0, 5), (0, 3), (0, 4)}
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_lists_in_another_order_and_without_empty_categories_are_marginals() -> None:
+    """The engine bounds them as it does tables of the same categories; a solver is not asked."""
+    schema = schema_of([4, 2, 2])
+    table = dense(schema, [3, 1, 0, 2, 0, 0, 0, 0, 5, 0, 1, 1, 0, 0, 0, 0])
+    same = composition([marginal(table, 0b011, "one"), marginal(table, 0b101, "two")])
+    lists = composition([marginal(table, 0b011, "one"), reordered(table, 0b101, "two")])
+    assert lists.method == same.method == "decomposable"
+    assert named(lists) == named(same)
+
+
+def test_two_tables_of_one_variable_tell_a_cell(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.csv", "a,b,count\nx,u,1\nx,v,4\ny,u,6\ny,v,8\n")
+    two = write(tmp_path / "two.csv", "b,c,count\nu,p,7\nv,p,2\nv,q,10\n")
+    relations = write(tmp_path / "r.yaml", f"- folder: {two}\n")
+    found = check([one, two], read_relations(Path(relations)))
+    assert found.consistent
+    assert named(found)[("x", "u", "p")] == [1, 1]
+    assert found.method == "decomposable"
+
+
+@pytest.mark.parametrize(
+    ("second", "relation", "message"),
+    [
+        ("a,count\nX ,3\ny,4\n", "", "1 categories of 'a' differ from those elsewhere by case or spaces alone"),
+        ("a,count\nyoung,3\nold,4\n", "", "has other categories than 'a' elsewhere; say by groups"),
+        ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x]}}}", "1 categories of 'a' are in no group"),
+        ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x, z], o: '*'}}}", "name 1 categories"),
+        ("g,count\nq,7\n", "variables: {g: {of: a, groups: {young: '*'}}}", "1 categories of 'g' have no group"),
+        ("a,count\nx,7\n", "where: {q: [x]}", "unknown variable 'q'"),
+        ("a,count\nx,7\n", "where: {a: [q]}", "where names 1 categories that 'a' has not"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused(tmp_path: Path, second: str, relation: str, message: str) -> None:
+    one, two = write(tmp_path / "1.csv", "a,count\nx,3\ny,4\n"), write(tmp_path / "2.csv", second)
+    relations = write(tmp_path / "r.yaml", f"- {{folder: {two}, {relation}}}\n")
+    with pytest.raises(InputError, match=message):
+        check([one, two], read_relations(Path(relations)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {folder: a, entry: 1}", "one of folder and entry"),
+        ("- {where: {a: [x]}}", "one of folder and entry"),
+        ("- {folder: a, disjoint: true, where: {a: [x]}}", "leave where and variables out"),
+        ("- {folder: a, folders: b}", "folders is an unknown key"),
+        (
+            "- {folder: a, key: {column: p, records: f.csv}}",
+            "key shows that records are others; say disjoint: true too",
+        ),
+        ("- {folder: a, disjoint: true, key: {column: p, records: f.csv}}", "which only a build has; leave key out"),
+        ("3", "tuple|list"),
+        ("- {folder: a, where: {a: []}}", "at least 1"),
+    ],
+)
+def test_relations_that_are_none_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_relations(Path(write(tmp_path / "r.yaml", text)))
+
+
+def test_a_relation_of_what_is_not_checked_is_refused(tmp_path: Path) -> None:
+    one = write(tmp_path / "1.csv", "a,count\nx,3\n")
+    with pytest.raises(InputError, match="which is not checked"):
+        check([one], [EarlierConfig(folder="other")])
+    with pytest.raises(InputError, match="every table is of other records"):
+        check([one], [EarlierConfig(folder=one, disjoint=True)])

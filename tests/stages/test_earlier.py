@@ -1,0 +1,652 @@
+"""Builds that are judged together with what was published before: by us or others, of all records or of some."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as hs
+from typer.testing import CliRunner
+
+from sdc.api import assess
+from sdc.commands.cli import app
+from sdc.config.earlier import EarlierConfig
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.public.published import Published, read_published
+from sdc.record.ledger import Ledger, new_ledger, read_ledger, record
+from sdc.refusal import FILES
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
+from sdc.stages.subject import Subject
+from sdc.stages.verified import verify_run
+from sdc.storage.parquet import table_columns, write_csv
+from sdc.verify.run_folder import verify
+from tests.public.test_check import Told, enumerated, marginal, part, recoded
+from tests.strategies import dense, schema_of
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+Written = Callable[..., Path]
+
+
+def config(folder: Path, name: str, earlier: list[dict[str, Any]], **more: Any) -> Path:
+    """A config of the table in a folder, with these sections."""
+    content = {"name": name, "table": {"path": "table.csv"}, "risk": {"small_count": 2, "min_width": 3}}
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}}
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump({**content, "earlier": earlier, **more}))
+    return file
+
+
+def built(file: Path) -> Build:
+    build = open_build(file)
+    run_all(build, IN_PROCESS)
+    return build
+
+
+def released(build: Build) -> set[tuple[str, ...]]:
+    """What was known of all records, by the names that tell it."""
+    return {tuple(st.names(element, build.table.schema)) for element in build.known.release.frontier if element}
+
+
+@pytest.fixture
+def czech_folder(tmp_path: Path) -> Path:
+    shutil.copy(CONFIGS / "czech_auto_workers.csv", tmp_path / "table.csv")
+    return tmp_path
+
+
+WIDTH = 20
+
+
+def conflict(folder: Path) -> tuple[list[str], str]:
+    """Two releases of the Czech table, each of which may go out and which may not go out together; by search."""
+    table = Subject.open(str(folder / "table.csv")).table
+    fours = [st.label(t, table.schema) for t in range(1 << 6) if st.dimension(t) == 4]
+
+    def may_go_out(*sub_tables: str) -> bool | None:
+        return assess(table, sub_tables, min_width=WIDTH).releasable
+
+    alone = [t for t in fours if may_go_out(t)]
+    pairs = (pair for pair in combinations(alone, 2) if may_go_out(*pair))
+    return next(([*pair], t) for pair in pairs for t in alone if may_go_out(*pair, t) is False)
+
+
+def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
+    pair, other = conflict(czech_folder)
+    risk = {"small_count": 2, "min_width": WIDTH}
+    without = [{"of": ["B", "E"]}]
+    first = built(config(czech_folder, "first", [], risk=risk, release={"require": pair, "forbid": without}))
+    alone = built(config(czech_folder, "alone", [], risk=risk, release={"require": [other], "method": "bisection"}))
+    assert verify(first.folder.path).verified
+    assert verify(alone.folder.path).verified
+    folder = str(first.folder.stage("release"))
+    second = config(czech_folder, "second", [{"folder": folder}], risk=risk, release={"require": [other]})
+    with pytest.raises(NothingReleasableError, match="is not releasable") as refused:
+        built(second)
+    assert refused.value.detail == ""
+    (witness,) = (path.read_text() for path in open_build(second).folder.path.glob(FILES))
+    assert "has bounds within" in witness  # of the cell, in confidence
+    assert not open_build(second).folder.stage("release").exists()
+    # without being required it is left out, and all else that fits goes out
+    rest = built(config(czech_folder, "rest", [{"folder": folder}], risk=risk))
+    assert all(st.parse(one, rest.table.schema) in rest.found.release for one in pair)
+    assert st.parse(other, rest.table.schema) not in rest.found.release
+    assert verify(rest.folder.path).verified
+
+
+def test_coarser_and_finer_recodes_are_judged_together(tmp_path: Path) -> None:
+    """A count of 1 is the difference of ages up to 1 of one publication and up to 0 of another."""
+    table = dense(schema_of([4, 2]), [9, 9, 1, 8, 9, 9, 9, 9])
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [recoded(table, 0b11, 1, "other")])
+    relation = {"folder": "other", "variables": {"grouped": {"of": "A", "groups": {"low": ["0"], "high": "*"}}}}
+    recodes = {"C": {"column": "A", "groups": {"low": ["0", "1"], "high": "*"}}}
+    both = {"path": "table.csv", "variables": ["A", "B", "C"], "recodes": recodes, "hierarchies": {"A": ["C", "A"]}}
+    release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
+    # by itself either may go out, and with both the difference is told
+    assert built(config(tmp_path, "alone", [], table=both, release=release))
+    assert built(config(tmp_path, "apart", [relation], release={"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}))
+    with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
+        built(config(tmp_path, "both", [relation], table=both, release=release))
+
+
+def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
+    """They overlap, so that what both tell together is a level too; none has a column, or is published."""
+    table = dense(schema_of([4, 2]), [9, 9, 8, 8, 9, 9, 1, 9])
+    write(table, tmp_path)
+    groups = [
+        {"low": ["0", "1"], "high": "*"},
+        {"in": ["1", "2"], "out": "*"},
+        {"l": ["0"], "m": ["1", "2"], "h": ["3"]},
+    ]
+    relations = []
+    for name, told in zip(("one", "two", "three"), groups, strict=True):
+        rows = {"g": [], "count": []}  # type: dict[str, list[Any]]
+        for label, values in told.items():
+            rest = {"0", "1", "2", "3"} - {v for others in told.values() if others != "*" for v in others}
+            inside = [int(v) for v in (rest if values == "*" else values)]
+            rows["g"].append(label)
+            rows["count"].append(int(table.dense[inside].sum()))
+        write_csv(tmp_path / f"{name}.csv", rows)
+        relations.append({"folder": f"{name}.csv", "variables": {"g": {"of": "A", "groups": told}}})
+    build = built(config(tmp_path, "t", relations))
+    schema = build.table.schema
+    assert [schema.names[axis] for axis in schema.axes] == ["A", "B"]
+    assert build.table.codes.shape == (8, 2)
+    # low or high and in or out tell all four apart, the second and the third are 0, 1 or 2, 3
+    parts = [[np.flatnonzero(schema.groups(v) == g).tolist() for g in range(schema.sizes[v])] for v in (2, 3, 4)]
+    assert [sorted(part) for part in parts] == [[[0, 1], [2, 3]], [[0, 3], [1, 2]], [[0], [1, 2], [3]]]
+    assert not build.known.zeros
+    assert build.found.release.contains(Release.of([schema.closed(0b11100)]))
+    texts = [path.read_bytes() for path in build.folder.stage("release").iterdir()]
+    assert not any(b"published before" in text for text in texts)
+    assert verify(build.folder.path).verified
+    nested = {"path": "table.csv", "recodes": {"C": {"column": "A", "groups": groups[0]}}, "variables": ["A", "B", "C"]}
+    again = built(config(tmp_path, "again", relations[:1], table={**nested, "hierarchies": {"A": ["C", "A"]}}))
+    assert (again.origin.hidden, released(again)) == ((), {("C",)})
+
+
+def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
+    """All but five persons were published by others: to publish all tells where each of these is."""
+    schema = schema_of([2, 2, 3])
+    table = dense(schema, [9, 4, 1, 8, 7, 1, 9, 9, 2, 9, 9, 1])
+    write(table, tmp_path)
+    told = part(table, 0b011, 2, "below")
+    folder_of(tmp_path, "below", [told])
+    where = {"folder": "below", "where": {"C": ["0", "1"]}}
+    assert built(config(tmp_path, "alone", [], release={"require": ["A*B"]}))
+    with pytest.raises(NothingReleasableError, match=r"A\*B is not releasable"):
+        built(config(tmp_path, "all", [where], release={"require": ["A*B"]}))
+    build = built(config(tmp_path, "rest", [where]))
+    (fact,) = build.known.facts
+    assert fact.label(build.table.schema) == "A*B where C = 0 or 1"
+    assert build.known.release == Release.of([])
+    assert build.found.release.frontier
+    assert verify(build.folder.path).verified
+    with pytest.raises(InputError, match="is not of these records: the table has other counts of A"):
+        built(config(tmp_path, "same", [{"folder": "below"}]))
+    assert built(config(tmp_path, "other", [{"folder": "below", "disjoint": True}], release={"require": ["A*B"]}))
+
+
+def write(table: Table, folder: Path) -> None:
+    write_csv(folder / "table.csv", table_columns(table))
+
+
+def folder_of(folder: Path, name: str, told: list[Told]) -> Path:
+    """Files of tables as others would publish them."""
+    (folder / name).mkdir(exist_ok=True)
+    for number, (published, _) in enumerate(told):
+        write_csv(folder / name / f"{number}.csv", table_columns(published.table))
+    return folder / name
+
+
+@hs.composite
+def earlier(draw: hs.DrawFn) -> tuple[Table, Told]:
+    """A small table without an empty category, and something published of it."""
+    schema = schema_of(draw(hs.sampled_from([[2, 3], [2, 2, 2], [3, 2, 2]])))
+    counts = draw(hs.lists(hs.sampled_from([0, 1, 1, 2, 3]), min_size=schema.cells, max_size=schema.cells))
+    table = dense(schema, [*counts])
+    kept = draw(hs.integers(1, (1 << len(schema)) - 1))
+    kind = draw(hs.sampled_from(["marginal", "recoded", "part"]))
+    if kind == "marginal":
+        return table, marginal(table, kept, "before")
+    if kind == "recoded":
+        return table, recoded(table, kept, draw(hs.integers(1, schema.sizes[st.members(kept)[0]] - 1)), "before")
+    return table, part(table, kept, draw(hs.integers(1, schema.sizes[-1] - 1)), "before")
+
+
+@settings(max_examples=40)
+@given(earlier())
+def test_no_count_is_told_by_both(drawn: tuple[Table, Told]) -> None:
+    """Whatever is released: each at-risk cell has its width over all tables that agree with it and what was before."""
+    table, told = drawn
+    assume((table.counts <= 2).any() and len(told[0].table))
+    assume(not any((counts == 0).any() for counts in table.one_way()))  # a category that no record has is none
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        write(table, folder)
+        folder_of(folder, "before", [told])
+        relation = told[1].model_dump(mode="json", exclude_defaults=True) | {"folder": "before"}
+        try:
+            build = built(config(folder, "t", [relation], risk={"small_count": 2, "min_width": 1}))
+        except NothingReleasableError:
+            released: list[Told] = []
+        else:
+            assert verify(build.folder.path).verified
+            public = read_published(build.folder.stage("release")) if build.found.release.frontier != (0,) else []
+            assert {name for one in public for name in one.table.schema.names} <= set(table.schema.names)
+            released = [(one, EarlierConfig(folder="release")) for one in public]
+            known = enumerated(table, [told, *released, total(table)], table.schema.names)
+            small = table.codes[table.at_risk(2)]
+            assert all(len(known[tuple(table.schema.named(cell).values())]) > 1 for cell in small.tolist())
+            return
+        # nothing may be released: what was before tells a count by itself
+        known = enumerated(table, [told, total(table)], table.schema.names)
+        small = table.codes[table.at_risk(2)]
+        widths = [known[tuple(table.schema.named(cell).values())] for cell in small.tolist()]
+        assert any(len(one) == 1 for one in widths)
+
+
+def total(table: Table) -> Told:
+    """The number of records, which is always public."""
+    groups = {"all": table.schema.variables[0].categories}
+    whole = Table.of(Schema((Variable("all", ("all",)),)), np.zeros((1, 1), int), np.array([table.total]))
+    related = EarlierConfig(folder="total", variables={"all": {"of": "A", "groups": groups}})  # type: ignore[dict-item]
+    return Published("total", whole, True), related
+
+
+def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder: Path) -> None:
+    pair, other = conflict(czech_folder)
+    new_ledger(czech_folder / "led")
+    more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
+    first = config(czech_folder, "first", [], release={"require": pair, "forbid": [{"of": ["B", "E"]}]}, **more)
+    build = built(first)
+    (entry,) = read_ledger(czech_folder / "led").entries
+    assert (entry.name, entry.folder) == ("first", str(build.folder.stage("release")))
+    assert pair[0].split("*") in [list(names) for names in entry.sub_tables]
+    assert build.table.digest not in (czech_folder / "led").read_bytes().decode("latin-1")
+    with pytest.raises(NothingReleasableError, match="is not releasable"):
+        built(config(czech_folder, "second", [], release={"require": [other]}, **more))
+    # run again it is the same build, and no second entry
+    assert built(first).folder.path == build.folder.path
+    third = built(config(czech_folder, "third", [], **more))
+    assert [e.name for e in read_ledger(czech_folder / "led").entries] == ["first", "third"]
+    assert third.found.release.contains(build.found.release)
+    assert built(first).folder.path == build.folder.path
+    asked = Subject.open(str(third.folder.path))
+    assert st.parse(pair[0], third.table.schema) in asked.known.release.frontier
+    assert st.parse(pair[0], third.table.schema) in asked.public(["A"]).release
+
+
+def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
+    czech_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the ledger before it is public: whoever is killed between, publishes the same when run again."""
+    new_ledger(czech_folder / "led")
+    file = config(czech_folder, "first", [], ledger="led")
+
+    def dies(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sdc.stages.stages.record_publication", lambda *args: (record(*args), dies()))
+        with pytest.raises(KeyboardInterrupt):
+            built(file)
+    build = open_build(file)
+    (entry,) = read_ledger(czech_folder / "led").entries
+    assert not build.folder.stage("release").exists()
+    assert built(file).folder.path == build.folder.path
+    assert read_ledger(czech_folder / "led").entries == (entry,)
+    sha = hashlib.sha256((build.folder.stage("release") / "datapackage.json").read_bytes()).hexdigest()
+    assert entry.metadata == f"sha256:{sha}"
+
+
+def test_what_was_published_before_is_judged_by_a_build_alone(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    file = str(config(czech_folder, "first", [], ledger="led"))
+    words = ["release", file, "--out", str(czech_folder / "public")]
+    for asked in (words, words[:2]):
+        with pytest.raises(ConfigError, match=r"ledger with sdc .*: with what was published before a"):
+            main(asked)
+    first = built(Path(file))
+    other = config(czech_folder, "other", [{"folder": str(first.folder.stage("release"))}])
+    with pytest.raises(ConfigError, match="earlier with sdc release: with what was published before a build"):
+        main(["release", str(other)])
+
+
+def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:
+    """Nothing was said, and what was forbidden was published again."""
+    table = dense(schema_of([3, 2, 2]), [9, 9, 1, 8, 9, 9, 9, 9, 5, 5, 5, 5])
+    write(table, tmp_path)
+    published, relation = recoded(table, 0b011, 1, "other")
+    folder_of(tmp_path, "other", [(published, relation)])
+    folder_of(tmp_path, "same", [(Published("same", table.marginal(0b011), True), EarlierConfig(folder="same"))])
+    with pytest.raises(ConfigError, match=r"forbid has A\*B, which was published before; take it out"):
+        built(config(tmp_path, "public", [{"folder": "same"}], release={"forbid": ["A*B"]}))
+    # a pattern is of the table's variables, not of those that follow from them
+    earlier, wished = [relation.model_dump(mode="json", exclude_defaults=True)], {"require": [{"all": 2}]}
+    pairs = built(config(tmp_path, "pairs", earlier, release=wished | {"forbid": [{"all": 3}]}))
+    assert {"A*B", "A*C", "B*C"} <= {st.label(t, pairs.table.schema) for t in pairs.found.release.frontier}
+
+
+def main(words: list[str]) -> int:
+    """The status of a command."""
+    done = CliRunner().invoke(app, words)
+    if isinstance(done.exception, ConfigError):
+        raise done.exception
+    return done.exit_code
+
+
+def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led", publication={"population": "men", "period": "1981"}))
+    text = (czech_folder / "table.csv").read_text().splitlines()
+    (czech_folder / "table.csv").write_text("\n".join([*text[:-1], text[-1][:-1] + "9"]) + "\n")
+    told = r"entry 1 of the ledger, first, is of another table \(Population men, Reference period 1981\)"
+    with pytest.raises(InputError, match=told):
+        built(config(czech_folder, "second", [], ledger="led"))
+    with pytest.raises(InputError, match="is not of these records"):
+        built(config(czech_folder, "second", [{"entry": 1}], ledger="led"))
+    with pytest.raises(ConfigError, match="earlier has entry 7, and the ledger has 1"):
+        built(config(czech_folder, "second", [{"entry": 7}], ledger="led"))
+    assert built(config(czech_folder, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
+def test_of_the_very_table_nothing_is_disjoint(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led"))
+    with pytest.raises(InputError, match="it is of this very table; take it out"):
+        built(config(czech_folder, "second", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
+def test_a_release_that_was_changed_is_no_entry_any_more(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    build = built(config(czech_folder, "first", [], ledger="led"))
+    metadata = build.folder.stage("release") / "datapackage.json"
+    metadata.chmod(0o600)
+    metadata.write_text(metadata.read_text() + " ")
+    with pytest.raises(InputError, match="was changed after entry 1 was published"):
+        built(config(czech_folder, "second", [{"entry": 1, "where": {"A": ["no"]}}], ledger="led"))
+
+
+def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> None:
+    """The release that was found without it has no place; another is found beside it."""
+    new_ledger(czech_folder / "led")
+    pair, other = conflict(czech_folder)
+    more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
+    file = config(czech_folder, "first", [], release={"weights": {"sub_tables": {other: 1000}}}, **more)
+    build, said = open_build(file), list[str]()
+    assert build.head == read_ledger(czech_folder / "led").head  # read before another release is recorded
+    apart = {"require": pair, "forbid": [{"of": ["B", "E"]}]}
+    between = built(config(czech_folder, "other", [], release=apart, **more))
+    run_all(build, IN_PROCESS, said.append)
+    assert any("has 1 entries, and this release was judged together with 0" in line for line in said)
+    assert not build.folder.stage("release").exists()
+    again = open_build(file)
+    assert [entry.name for entry in read_ledger(czech_folder / "led").entries] == ["other", "first"]
+    assert released(again) == {tuple(st.names(t, again.table.schema)) for t in between.found.release.frontier if t}
+    assert st.parse(other, again.table.schema) not in again.found.release
+    assert verify_run(again.folder.path).verified
+
+
+def test_a_build_that_others_outrun_is_refused_in_the_end(czech_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_ledger(czech_folder / "led")
+    file, runs = config(czech_folder, "first", [], ledger="led"), list[str]()
+
+    def outrun(content: dict[str, Any], judged: Ledger) -> None:
+        runs.append(judged.head)
+        record({**content, "build": f"another {len(runs)}"}, judged)
+        record(content, judged)
+
+    monkeypatch.setattr("sdc.stages.stages.record_publication", outrun)
+    with pytest.raises(InputError, match=r"has 3 entries, and this release was judged together with 2, .*; run again"):
+        built(file)
+    assert len({*runs}) == 3
+    assert not list((czech_folder / "runs").glob("*/*/release"))
+
+
+def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
+    """Of the recodes that tell a count together one is others', and only the first config names it."""
+    table = dense(schema_of([4, 2]), [9, 9, 1, 8, 9, 9, 9, 9])
+    write(table, tmp_path)
+    other = folder_of(tmp_path, "other", [recoded(table, 0b11, 1, "other")])
+    relation = {"folder": "other", "variables": {"grouped": {"of": "A", "groups": {"low": ["0"], "high": "*"}}}}
+    recodes = {"C": {"column": "A", "groups": {"low": ["0", "1"], "high": "*"}}}
+    both = {"path": "table.csv", "variables": ["A", "B", "C"], "recodes": recodes, "hierarchies": {"A": ["C", "A"]}}
+    apart = {"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}
+    new_ledger(tmp_path / "led")
+    first = built(config(tmp_path, "first", [relation], table=both, release=apart, ledger="led"))
+    (entry,) = read_ledger(tmp_path / "led").entries
+    assert entry.known["foreign"][0][0] == "grouped*B of other"
+    assert read_published(other)[0].table.digest not in (tmp_path / "led").read_bytes().decode("latin-1")
+    shutil.rmtree(other)  # what is public does not come back with its file
+    release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
+    with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
+        built(config(tmp_path, "second", [], table=both, release=release, ledger="led"))
+    third = built(config(tmp_path, "third", [], table=both, release=apart, ledger="led"))
+    assert third.origin.hidden == first.origin.hidden
+    assert released(third) == {("A",), *released(first)}  # and what the first published
+    assert verify(third.folder.path).verified
+
+
+def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: Path) -> None:
+    table = dense(schema_of([4, 2, 2]), [9] * 16)
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [marginal(table, 0b110, "other")])
+    new_ledger(tmp_path / "led")
+    fewer = {"path": "table.csv", "variables": ["B", "C"]}
+    built(config(tmp_path, "first", [{"folder": "other"}], table=fewer, ledger="led"))
+    told = "was judged together with B\\*C of other, which earlier does not name"
+    with pytest.raises(InputError, match=told):
+        built(config(tmp_path, "second", [{"entry": 1}], ledger="led"))
+    second = built(config(tmp_path, "second", [{"entry": 1}, {"folder": "other"}], ledger="led"))
+    assert ("B", "C") in released(second)
+    with pytest.raises(InputError, match=told):
+        built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
+    with pytest.raises(InputError, match=r"says that entry 1 is of other records than .*table\.csv, and its B\*C has"):
+        built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+    others = Table.of(table.schema, table.codes[:-1], table.counts[:-1])
+    write(others, tmp_path)
+    assert built(
+        config(tmp_path, "third", [{"entry": 1, "disjoint": True}, {"entry": 2, "disjoint": True}], ledger="led")
+    )
+
+
+def test_what_is_declared_stands_in_manifest_ledger_and_on_page_one(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2, 2]), [9] * 8)
+    write(table, tmp_path)
+    folder_of(tmp_path, "some", [part(table, 0b011, 1, "some")])
+    write_csv(tmp_path / "coarse.csv", {"low": ["yes"], "count": [72]})
+    write_csv(tmp_path / "others.csv", {"Q": ["x", "y"], "count": [3, 1]})
+    groups = {"yes": ["0", "1"]}
+    earlier: list[dict[str, Any]] = [
+        {"folder": "some", "where": {"C": ["0"]}},
+        {"folder": "coarse.csv", "variables": {"low": {"of": "A", "groups": groups}}},
+        {"folder": "others.csv", "disjoint": True},
+    ]
+    new_ledger(tmp_path / "led")
+    build = built(config(tmp_path, "t", earlier, ledger="led"))
+    words = (
+        "some: of the records with C = 0 alone",
+        "coarse.csv: its low is A, grouped as yes",
+        "others.csv: of other records, none of which is in this table",
+    )
+    assert build.origin.declared == words
+    assert tuple(read_ledger(tmp_path / "led").entries[0].known["declared"]) == words
+    manifest = build.folder.manifest()
+    told = [
+        {key: one[key] for key in given if key != "folder"}
+        for one, given in zip(manifest["config"]["earlier"], earlier, strict=True)
+    ]
+    assert told == [{key: value for key, value in given.items() if key != "folder"} for given in earlier]
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert all(f"Rests on the config&#39;s word of what was published before, {said}." in page for said in words)
+    assert "no further earlier or overlapping publication" in page
+    shown = CliRunner().invoke(app, ["ledger", str(tmp_path / "led")]).stdout
+    assert all(f"by the word of its config {said}" in shown for said in words)
+
+
+def people(table: Table, folder: Path, first: int) -> Path:
+    """Every record of a table with a number of its own."""
+    codes = np.repeat(table.codes, table.counts, axis=0)
+    categories = [variable.categories for variable in table.schema.variables]
+    columns: dict[str, Any] = {
+        name: [categories[v][code] for code in codes[:, v]] for v, name in enumerate(table.schema.names)
+    }
+    columns["pid"] = [f"p{first + number}" for number in range(len(codes))]
+    write_csv(folder, columns)
+    return folder
+
+
+def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2]), [9, 9, 9, 9])
+    people(table, tmp_path / "table.csv", 0)
+    folder_of(tmp_path, "before", [marginal(table, 0b11, "before")])
+    key = {"column": "pid", "records": "others.csv"}
+    own = {"path": "table.csv", "variables": ["A", "B"]}
+
+    def build(**more: Any) -> Build:
+        relation = {"folder": "before", "disjoint": True, "key": {**key, **more}}
+        return built(config(tmp_path, "t", [relation], table=own))
+
+    people(table, tmp_path / "others.csv", 36)
+    found = build()
+    assert not released(found)
+    assert found.origin.declared == (
+        "before: of other records, none of which is in this table; tested by the column pid",
+    )
+    assert verify(found.folder.path).verified
+    with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
+        built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
+    for first, column, message in (
+        (35, "pid", "by 'pid' 1 records are in both"),
+        (36, "A", "'A' does not name each record of .*table.csv: 36 have 2 different ones"),
+        (36, "none", "has no column 'none' but A, B, pid"),
+    ):
+        people(table, tmp_path / "others.csv", first)
+        with pytest.raises(InputError, match=message):
+            build(column=column)
+    people(dense(table.schema, [9, 9, 9, 8]), tmp_path / "others.csv", 36)
+    with pytest.raises(InputError, match="has 35 records, and the publication is of 36"):
+        build()
+    with pytest.raises(InputError, match=r"none\.csv does not exist"):
+        build(records="none.csv")
+
+
+def test_a_where_of_nobody_is_refused(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2]), [9, 9, 9, 0])
+    write(table, tmp_path)
+    write_csv(tmp_path / "some.csv", {"A": ["1"], "count": [0]})
+    with pytest.raises(InputError, match=r"some\.csv: no record of the table is where earlier says"):
+        built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["1"], "B": ["1"]}}]))
+    with pytest.raises(InputError, match="where names 1 categories that 'A' has not"):
+        built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["7"]}}]))
+
+
+@pytest.mark.parametrize("twice", [{"folder": "a"}, {"entry": 1, "disjoint": True}])
+def test_a_publication_is_named_once(czech_folder: Path, twice: dict[str, Any]) -> None:
+    again = {**twice, "folder": "./b/../a"} if "folder" in twice else twice
+    with pytest.raises(ConfigError, match=r"earlier names .* twice; name each publication once"):
+        open_build(config(czech_folder, "t", [twice, again], ledger="led"))
+
+
+def test_a_ledger_that_has_a_publication_twice_is_refused(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led"))
+    with sqlite3.connect(czech_folder / "led") as database:
+        ((text, last),) = database.execute("SELECT content, hash FROM entry").fetchall()
+        sha = hashlib.sha256(f"{last}\n{text}".encode()).hexdigest()
+        database.execute("INSERT INTO entry VALUES (2, ?, ?)", (text, sha))
+    with pytest.raises(InputError, match="names one publication twice, as entries 1 and 2"):
+        read_ledger(czech_folder / "led")
+
+
+def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    copy = shutil.copy(czech_folder / "led", czech_folder / "copy")
+    built(config(czech_folder, "first", [], ledger="led"))
+    second = open_build(config(czech_folder, "second", [], ledger="led", release={"breadth": 1}))
+    assert second.publications is not None
+    shutil.copy(copy, czech_folder / "led")
+    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "method": "bisection"}))
+    with pytest.raises(ReleaseError, match=r"never had the head .*; nothing is released"):
+        run_all(second, IN_PROCESS)
+    judged = second.publications.ledger
+    assert judged is not None
+    with pytest.raises(InputError, match="has 1 entries, and this release was judged together with 1, up to the head"):
+        record({"table": "t", "build": "b"}, judged)
+
+
+def broken(how: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        with sqlite3.connect(path) as database:
+            database.execute("DROP TRIGGER entry_stays")
+            database.execute("DROP TRIGGER entry_is_kept")
+            database.execute(how)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (broken("UPDATE entry SET content = replace(content, 'first', 'worst')"), "is broken at entry 1"),
+        (broken("DELETE FROM entry WHERE number = 1"), "is broken at entry 2"),
+        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 4"),
+        (lambda path: path.write_text("none of these"), "is no ledger, or is damaged"),
+        (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
+        (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
+        (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
+    ],
+)
+def test_a_ledger_that_does_not_hold_is_refused(
+    czech_folder: Path, change: Callable[[Path], object], message: str
+) -> None:
+    new_ledger(czech_folder / "led")
+    for name in ("first", "second"):
+        built(config(czech_folder, name, [], ledger="led"))
+    change(czech_folder / "led")
+    with pytest.raises(InputError, match=message):
+        built(config(czech_folder, "third", [], ledger="led"))
+
+
+def test_a_ledger_is_made_once(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    assert (tmp_path / "led.key").stat().st_mode & 0o77 == 0
+    with pytest.raises(InputError, match="is there already"):
+        new_ledger(tmp_path / "led")
+    with pytest.raises(InputError, match="cannot be made"):
+        new_ledger(tmp_path / "no" / "led")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"release": {"method": "decomposable"}}, "decomposable releases are not sought beside what was published"),
+        ({"curve": {"min_width": [3]}}, "curve: .*decomposable releases are not sought beside what was published"),
+        (
+            {"curve": {"min_width": [3], "methods": ["ordered"], "max_above": [0.5]}},
+            "curve: .*decomposable releases are not sought beside what was published",
+        ),
+        ({"remedies": {}}, "earlier with remedies: it is not judged together"),
+        ({"earlier": [{"entry": 1}]}, "earlier has entry 1, and no ledger is named"),
+        ({"earlier": [{"folder": "a", "wher": {}}]}, "wher is an unknown key"),
+    ],
+)
+def test_what_cannot_be_judged_with_it_is_refused(czech_folder: Path, more: dict[str, Any], message: str) -> None:
+    earlier = more.pop("earlier", [{"folder": "x"}])
+    with pytest.raises(ConfigError, match=message):
+        open_build(config(czech_folder, "t", earlier, **more))
+
+
+def test_an_earlier_folder_that_does_not_fit_is_refused(czech_folder: Path) -> None:
+    write_csv(czech_folder / "other.csv", {"Q": ["x", "y"], "count": [3, 1]})
+    with pytest.raises(InputError, match="is no file or folder"):
+        built(config(czech_folder, "t", [{"folder": "none"}]))
+    with pytest.raises(InputError, match="has the variable 'Q', which the table has not"):
+        built(config(czech_folder, "t", [{"folder": "other.csv"}]))
+
+
+def test_the_report_says_what_was_published_before(czech_folder: Path) -> None:
+    first = built(config(czech_folder, "first", [], release={"require": ["A*B"], "method": "bisection"}))
+    second = built(config(czech_folder, "second", [{"folder": str(first.folder.stage("release"))}]))
+    page = (second.folder.stage("confidential") / "report.html").read_text()
+    assert "published before" in page
+    told = json.loads((second.folder.stage("table") / "known.json").read_text())
+    assert told["hidden"] == []
+    assert {*"AB"} <= {*told["release"][0]}

@@ -1,0 +1,269 @@
+"""Builds of a file with survey weights: what goes out, what verify says, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
+from sdc.storage.weighted import read_weighted
+from sdc.verify.run_folder import verify
+
+ROUND = 500
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    generator = np.random.default_rng(3)
+    a, b, d = (generator.integers(0, size, 4000) for size in (4, 3, 2))
+    c = (a + generator.integers(0, 3, 4000)) % 4
+    e = (generator.random(4000) ** 3 * 5).astype(int)
+    weights = np.round(generator.lognormal(5, 0.7, 4000), 2)
+    return pa.table({"a": a, "b": b, "c": c, "d": d, "e": e, "w": weights})
+
+
+def build_of(folder: Path, records: pa.Table, **more: Any) -> Path:
+    """The run folder of a build of the records; `more` are sections of the config."""
+    folder.mkdir(exist_ok=True)
+    pq.write_table(records, folder / "records.parquet")
+    content = {
+        "name": "weighted",
+        "table": {"path": "records.parquet", "weight": "w"},
+        "risk": {"min_width": 4},
+        "weighted": {"round": ROUND},
+        "output": {"folder": str(folder / "runs")},
+        **more,
+    }
+    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(folder / "build.yaml")
+    run_all(build, IN_PROCESS)
+    return build.folder.path
+
+
+@pytest.fixture(scope="module")
+def run(records: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_of(tmp_path_factory.mktemp("weighted"), records)
+
+
+def test_totals_are_those_of_the_records(run: Path, records: pa.Table) -> None:
+    """Counted and summed again by Arrow, which keeps weights as doubles."""
+    metadata = json.loads((run / "release" / "datapackage.json").read_text())
+    tables = [resource for resource in metadata["resources"] if resource["path"].startswith("0")]
+    weighted = [t for t in tables if t["schema"]["fields"][-1]["name"] == "weighted_total"]
+    assert len(weighted) >= 2
+    for resource in weighted:
+        path, names = run / "release" / resource["path"], resource["sub_table"]
+        found = pa_csv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
+        own = (
+            records.group_by(names).aggregate([("w", "sum"), ("w", "count")]).sort_by([(n, "ascending") for n in names])
+        )
+        assert found["count"].to_pylist() == own["w_count"].to_pylist()
+        nearest = np.floor(np.round(own["w_sum"].to_numpy(), 2) / ROUND + 0.5) * ROUND
+        assert found["weighted_total"].to_pylist() == nearest.astype(int).tolist()
+    total = round(pc.sum(records["w"]).as_py() / ROUND) * ROUND
+    assert metadata["weighted"] == {"round": ROUND, "total": total}
+    guide = (run / "release" / "README.txt").read_text()
+    assert f"rounded to a multiple of {ROUND}" in guide
+    assert f"4,000 of them stand for about {total:,}" in guide
+
+
+def test_it_is_verified_and_told(run: Path) -> None:
+    found = verify(run)
+    assert found.verified
+    assert found.certified_cells == found.at_risk_cells > 0
+    report = (run / "confidential" / "report.html").read_text()
+    assert f"rounded to multiples of {ROUND}" in report
+    assert "the least and the largest weight of the records of each category" in report
+
+
+def test_it_is_the_same_again(run: Path, records: pa.Table, tmp_path: Path) -> None:
+    """Also of the records in another order: the same bytes."""
+    order = np.random.default_rng(1).permutation(len(records))
+    again = build_of(tmp_path / "again", records.take(order))
+    for name in ("weighted.json", "pairs.parquet"):
+        assert (again / "weighted" / name).read_bytes() == (run / "weighted" / name).read_bytes()
+    assert (again / "table" / "weights.parquet").read_bytes() == (run / "table" / "weights.parquet").read_bytes()
+
+
+def test_instead_of_counts(records: pa.Table, tmp_path: Path) -> None:
+    run = build_of(tmp_path, records, weighted={"round": ROUND, "publish": "instead"})
+    for path in (run / "release").glob("0*.csv"):
+        assert "count" not in path.read_text().splitlines()[0].split(",")
+    assert verify(run).verified
+
+
+def test_exact_totals_are_withheld(records: pa.Table, tmp_path: Path) -> None:
+    """Of weights with two decimals, a total rounded to 1 leaves too little room for some cell."""
+    table, risk = {"path": "records.parquet", "weight": "w"}, {"min_width": 4}
+    run = build_of(tmp_path, records, table=table, risk=risk, weighted={"round": 1, "programs": 50})
+    found = json.loads((run / "weighted" / "weighted.json").read_text())
+    assert found["withheld"]
+    metadata = json.loads((run / "release" / "datapackage.json").read_text())
+    shown = {tuple(r["sub_table"]) for r in metadata["resources"] if "weighted_total" in json.dumps(r)}
+    assert shown == {tuple(names) for names in found["totals"] if names}
+    assert verify(run).verified
+    assert (
+        "and may tell something to whoever knows how it was decided"
+        in (run / "confidential" / "report.html").read_text()
+    )
+
+
+def changed(run: Path, folder: Path, change: dict[str, Any]) -> Path:
+    """A copy of the run with columns of its pairs changed."""
+    import shutil
+
+    copy = folder / "copy"
+    shutil.copytree(run, copy)
+    path = copy / "weighted" / "pairs.parquet"
+    table = pq.read_table(path)
+    for name, new in change.items():
+        column = table[name].to_numpy().copy()
+        column[0] = new(column[0])
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
+    pq.write_table(table, path)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shift": lambda value: value + 10**12},
+        {"shift": lambda value: value - 10**12},
+        {"change": lambda value: value - 10**4},
+        {"shift": lambda value: np.iinfo(np.int64).min},
+    ],
+)
+def test_verify_refuses_a_forged_pair(run: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    found = verify(changed(run, tmp_path, change))
+    assert any("1 feasible pairs of counts and totals are none" in failure for failure in found.failures)
+
+
+def test_verify_refuses_totals_that_were_not_judged(run: Path, tmp_path: Path) -> None:
+    copy = changed(run, tmp_path, {})
+    path = copy / "weighted" / "weighted.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "totals": content["totals"][:1]}))
+    assert any("which were not judged" in failure for failure in verify(copy).failures)
+
+
+def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.Table) -> None:
+    build = open_build(run.parents[2] / "build.yaml")
+    copy = changed(run, tmp_path, {})
+    (copy / "weighted" / "weighted.json").write_text('{"format": 7}')
+    with pytest.raises(RunFolderError, match="has format 7, this version reads 1"):
+        read_weighted(copy / "weighted", build.table.schema)
+    (copy / "weighted" / "weighted.json").unlink()
+    with pytest.raises(RunFolderError, match="nothing shows that totals of weights are safe"):
+        read_weighted(copy / "weighted", build.table.schema)
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pa.array([1.5, None, 2.0]), "weight 'w' has missing values"),
+        (pa.array([1.5, -2.0, 2.0]), "weight 'w' has values that are negative"),
+        (pa.array([1.5, 0.0, 2.0]), "weight 'w' has values that are zero to six decimals"),
+        (pa.array([1.5, 1e-9, 2.0]), "weight 'w' has values that are zero to six decimals"),
+        (pa.array([1.5, np.inf, 2.0]), "weight 'w' has a value above 9,007,199,254"),
+        (pa.array([1.5, 1e300, 2.0]), "weight 'w' has a value above 9,007,199,254"),
+        (pa.array(["1.5", "secret", "2"]), "weight 'w' has values that are no numbers"),
+        (pa.array(["1.5", None, "2"]), "weight 'w' has missing values"),
+        (pa.array([True, False, True]), "weight 'w' has the type bool; a weight is a number"),
+        (pa.array([2.5, 2.5, 2.5]), "weight 'w' is the same for every record"),
+        (pa.array([5e9, 5e9, 1.0]), "the weights sum to more than 9,007,199,254"),
+    ],
+)
+def test_bad_weights_are_refused(column: pa.Array, match: str, tmp_path: Path) -> None:
+    records = pa.table({"a": ["x", "y", "z"], "b": ["0", "1", "1"], "w": column})
+    with pytest.raises(InputError, match=match) as error:
+        build_of(tmp_path, records)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        ({"weight": "v"}, "weight names 'v', no column of"),
+        ({"weight": "w", "variables": ["a", "w"]}, "'w' cannot be a variable: it is the weight of a record"),
+    ],
+)
+def test_a_weight_that_is_none(table: dict[str, Any], match: str, tmp_path: Path) -> None:
+    records = pa.table({"a": ["x", "y", "z"], "b": [1, 2, 3], "w": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match=match):
+        build_of(tmp_path, records, table={"path": "records.parquet", **table})
+
+
+def test_counted_cells_have_no_weights(tmp_path: Path) -> None:
+    records = pa.table({"a": ["x", "y"], "count": [4, 5], "w": [1.0, 2.0]})
+    with pytest.raises(InputError, match="its rows are cells, and weight = 'w' is that of a record"):
+        build_of(tmp_path, records)
+
+
+def test_weighted_without_a_weight(tmp_path: Path) -> None:
+    records = pa.table({"a": ["x", "y"], "w": [1.0, 2.0]})
+    with pytest.raises(ConfigError, match=r"weighted is given, and table\.weight names no column"):
+        build_of(tmp_path, records, table={"path": "records.parquet"})
+
+
+def test_text_weights_with_a_decimal_comma(tmp_path: Path, records: pa.Table) -> None:
+    """The same table and weights as from Parquet."""
+    parquet = build_of(tmp_path / "parquet", records)
+    folder = tmp_path / "text"
+    folder.mkdir()
+    weights = pc.replace_substring(pc.cast(records["w"], pa.string()), ".", ",")
+    text = records.set_column(records.column_names.index("w"), "w", weights)
+    options = pa_csv.WriteOptions(delimiter=";", quoting_style="none")
+    pa_csv.write_csv(text, folder / "records.csv", options)
+    table = {"path": "records.csv", "weight": "w", "csv": {"delimiter": ";", "decimal": ","}}
+    content = yaml.safe_load((tmp_path / "parquet" / "build.yaml").read_text())
+    content |= {"table": table, "output": {"folder": str(folder / "runs")}}
+    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(folder / "build.yaml")
+    run_all(build, IN_PROCESS)
+    assert (build.folder.path / "table" / "weights.parquet").read_bytes() == (
+        parquet / "table" / "weights.parquet"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("publication", "match"),
+    [
+        (
+            {"formats": ["csv", "px"]},
+            "table.weight with publication.formats: only csv and parquet carry totals",
+        ),
+        ({"zeros": True}, "table.weight with publication.zeros: counts alone are listed so"),
+        ({"totals": True}, "table.weight with publication.totals: counts alone are listed so"),
+    ],
+)
+def test_what_cannot_carry_totals(publication: dict[str, Any], match: str, tmp_path: Path, records: pa.Table) -> None:
+    with pytest.raises(ConfigError, match=match):
+        build_of(tmp_path, records, publication=publication)
+
+
+def test_children_have_their_totals_where_they_are_out(tmp_path: Path, records: pa.Table) -> None:
+    run = build_of(tmp_path, records, publication={"formats": ["parquet"], "children": ["a*b"]})
+    metadata = json.loads((run / "release" / "datapackage.json").read_text())
+    (child,) = [r for r in metadata["resources"] if r.get("sub_table") == ["a", "b"]]
+    own = records.group_by(["a", "b"]).aggregate([("w", "count")]).sort_by([("a", "ascending"), ("b", "ascending")])
+    assert pq.read_table(run / "release" / child["path"])["count"].to_pylist() == own["w_count"].to_pylist()
+    assert verify(run).verified
+
+
+def test_no_count_goes_out_below_totals_instead_of_counts(records: pa.Table, tmp_path: Path) -> None:
+    """Exact totals of a fine rounding are withheld, and what has none has no counts either."""
+    totals = {"round": 1, "programs": 50, "publish": "instead"}
+    with pytest.raises(ReleaseError, match=r"publication\.children has 'a\*b', which the release does not imply"):
+        build_of(tmp_path, records, weighted=totals, publication={"children": ["a*b"]})

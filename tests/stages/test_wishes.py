@@ -1,0 +1,124 @@
+"""A build that is told what to release: required and forbidden sub-tables, demand, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sdc.config.file import read_config
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, NothingReleasableError
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
+from sdc.verify.run_folder import verify
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+Written = Callable[..., Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    """Writes the Czech config with settings of the release."""
+
+    def write(**release: Any) -> Path:
+        content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
+        content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
+        content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
+        content["release"] = release
+        file = tmp_path / "build.yaml"
+        file.write_text(yaml.safe_dump(content))
+        return file
+
+    return write
+
+
+def built(config: Path) -> Build:
+    build = open_build(config)
+    run_all(build, IN_PROCESS)
+    return build
+
+
+def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written, tmp_path: Path) -> None:
+    (tmp_path / "requests.csv").write_text("sub_table,frequency\nA*B,3\nB*D*F,1\n")
+    release = {
+        "require": ["A*B*C*D*F", {"of": ["A", "E", "F"], "up_to": 2}],
+        "forbid": [{"of": ["B", "D", "F"]}],
+        "conflicts": "best_subset",
+        "demand": "requests.csv",
+    }
+    with pytest.raises(ConfigError, match=r"require has A\*B\*C\*D\*F, and forbid B\*D\*F"):
+        built(written(**release))
+    build = built(written(**{**release, "forbid": [{"of": ["B", "C", "E"]}]}))
+    schema, public = build.table.schema, build.found.release
+    assert st.parse("A*B*C*D*F", schema) not in public
+    assert not any(st.is_within(st.parse("B*C*E", schema), element) for element in public.frontier)
+    assert all(st.parse(pair, schema) in public for pair in ("A*E", "A*F", "E*F"))
+    utility = json.loads((build.folder.stage("confidential") / "utility.json").read_text())
+    assert utility["requests_served"] == 1.0
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "3 of 4 required sub-tables are published" in page
+    assert "A*B*C*D*F is not releasable" in page
+    assert verify(build.folder.path, lambda line: None).verified
+    # what the demand says is part of the build, and not where it lies
+    assert read_config(tmp_path / "build.yaml").release.demand == {"A*B": 3.0, "B*D*F": 1.0}
+
+
+def test_required_sub_tables_that_do_not_fit_end_the_build(written: Written, tmp_path: Path) -> None:
+    with pytest.raises(NothingReleasableError, match=r"do not fit together: A\*B\*C\*D\*F is not releasable"):
+        built(written(require=["A*B*C*D*F"]))
+    assert not list(tmp_path.rglob("release"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"require": ["A*X"]}, r"release.require and release.forbid: require 'A\*X': .* unknown variable 'X'"),
+        ({"forbid": [{"all": 9}]}, "forbid 'all:9' matches nothing: it asks for 9 of 6"),
+        ({"require": [{"of": ["A", "B"], "up_to": 3}]}, r"require 'A\*B:3' matches nothing"),
+        ({"demand": {"A*X": 2.0}}, r"release.demand: demand for 'A\*X': .* unknown variable 'X'"),
+    ],
+)
+def test_wishes_that_do_not_fit_the_table(settings: dict[str, Any], message: str, written: Written) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(written(**settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"require": [{"all": 2, "of": ["A"]}]}, "give one of all, and of"),
+        ({"require": [{"all": 2, "up_to": 1}]}, "give one of all and up_to"),
+        ({"require": [{}]}, "give one of all, and of"),
+        ({"forbid": [{"of": []}]}, "at least 1 item"),
+        ({"conflicts": "ignore"}, "release.conflicts = 'ignore'"),
+        ({"breadth": -1}, "release.breadth = -1"),
+        ({"questions": 0}, "release.questions = 0"),
+        ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
+        ({"demand": {"A": 0.0}}, "release.demand"),
+    ],
+)
+def test_wishes_that_are_none(settings: dict[str, Any], message: str, written: Written) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_config(written(**settings))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("table,frequency\nA,1\n", "has no columns sub_table and frequency"),
+        ("sub_table,frequency\nA,none\n", "line 2: give a sub-table such as age\\*sex and a frequency above 0"),
+        ("sub_table,frequency\nA,1\n,2\n", "line 3"),
+        ("sub_table,frequency\nA,inf\n", "line 2"),
+        ("", "has no columns"),
+    ],
+)
+def test_a_file_of_requests_that_is_none(text: str, message: str, written: Written, tmp_path: Path) -> None:
+    (tmp_path / "requests.csv").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_config(written(demand="requests.csv"))
