@@ -21,8 +21,9 @@ from sdc.executor import Executor
 from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
 from sdc.stages.build import Build, open_build
-from sdc.stages.stages import MEASURED, Stage, beside_all, run_stage, stages_of
-from sdc.storage.results import release_facts
+from sdc.stages.stage import MEASURED, Stage, beside_all, run_stage
+from sdc.stages.stages import stages_of
+from sdc.storage.documents import release_facts
 from sdc.storage.run_folder import StageRecord
 
 LINES_OF_A_PAGE = 40
@@ -34,7 +35,7 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
     build = open_build(Path(config), data, workers)
     build, records = beside_all(build, lambda one: run_stages(one, stages_of(one.config)), _say)
-    release = release_facts(build.found[0], build.table.schema)
+    release = release_facts(build.made.found[0], build.made.table.schema)
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
     return {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}
 

@@ -9,7 +9,7 @@ from prefect import flow
 
 from flows.command import run_as_command
 from flows.release_build import run_stages, stage_facts
-from sdc.server.tryout.trial import FACTS, STAGE, Trial, stage_of
+from sdc.server.tryout.trial import FACTS, STAGE, ServerTrial, stage_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import SWEEP
 from sdc.storage.run_folder import read_json
@@ -31,7 +31,7 @@ def server_simulation(
     build = open_build(Path(config), data, workers)
     build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
-    trial = Trial.of(build.config.server, rules, queries, **options)
+    trial = ServerTrial.of(build.config.server, rules, queries, **options)
     records = run_stages(build, (*SWEEP, stage_of(trial)))
     facts = read_json(build.folder.stage(STAGE) / FACTS)
     return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stage_facts(records)}

@@ -16,7 +16,7 @@ from tornado.web import RequestHandler
 
 from flows.embedded import embedded_server
 from sdc.config.build import ExecutionConfig
-from sdc.execution.watch import Watch, require_own_scheduler, watched
+from sdc.execution.watch import WatchAddress, require_own_scheduler, watched
 
 BASE = b"/PREFECT_UI_SERVE_BASE_REPLACE_PLACEHOLDER"  # in the files of Prefect's page, for the path they are served at
 HEADERS = "Accept", "Content-Type", "X-PREFECT-API-VERSION"  # of a request to the API, beside the key
@@ -41,12 +41,12 @@ def watched_server(execution: ExecutionConfig, port: int) -> Iterator[Callable[[
         yield await_and_say
 
 
-def prefect_page(watch: Watch) -> str:
+def prefect_page(watch: WatchAddress) -> str:
     """The address of the page. The server has none of its own, as that would be open to every user of this machine."""
     key = base64.b64encode(str(PREFECT_API_AUTH_STRING.value()).encode()).decode()
     api = {"url": PREFECT_API_URL.value(), "key": f"Basic {key}"}
     base = f"{watch.root}/prefect"
-    watch.add([("/api/.*", _Api, api), ("/prefect/ui-settings", _Settings, {"root": watch.root})])
+    watch.add([("/api/.*", _Api, api), ("/prefect/ui-settings", _WatchSettings, {"root": watch.root})])
     watch.add([("/prefect/(.*)", _Page, {"base": base})])
     return f"{watch.address}/prefect/runs"
 
@@ -65,7 +65,7 @@ class _Page(RequestHandler):
         self.finish(file.read_bytes().replace(BASE, self.base))
 
 
-class _Settings(RequestHandler):
+class _WatchSettings(RequestHandler):
     """What the page asks for first."""
 
     def initialize(self, root: str) -> None:

@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from sdc.bounds.in_units import bounds_in_units
 from sdc.config.capabilities import BEFORE, FORBID, LIMIT, METHODS, REQUIRE, ZEROS, require_together, require_used
+from sdc.config.given import with_given
+from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import read_table, zeros_of
+from sdc.ingest.reading import read_table
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, InputError, ReleaseError
-from sdc.model.fact import NO_FACTS, Fact
+from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Budget, Effort
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
-from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import CurvePoint, CurveSearch
-from sdc.search.decomposable import Annealing, DecomposableRelease, SearchState
-from sdc.search.found import Found
-from sdc.search.ordered import OrderedRelease, SearchStep
-from sdc.search.simulatable import SimulatedStep, Simulation
+from sdc.search.decomposable import DecomposableRelease
+from sdc.search.ordered import OrderedRelease
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
-from sdc.search.wishes import Pattern, Wishes
-from sdc.stages.assemble import SearchSettings, floor_of, no_widths, release_search
+from sdc.search.wishes import Wishes, named
+from sdc.stages.assemble import NOBODY, SearchSettings, Watch, floor_of, no_widths, release_search
 from sdc.stages.bounded import chosen_cells
-from sdc.utility.measures import Weights
+from sdc.stages.known import Public, knowledge, known_of
+from sdc.stages.publish import publish_release
 
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
-    from sdc.publish.formats import CountTable
-    from sdc.publish.publication import Texts
     from sdc.risk.sharp import SharpBounds
     from sdc.search.redesign import Redesign
-    from sdc.treat.dominance import Share
     from sdc.treat.magnitude import MagnitudeTable
     from sdc.treat.rounding import Rounded
     from sdc.treat.suppression import Suppressed
@@ -73,7 +67,6 @@ __all__ = [
     "publish_release",
     "read_table",
     "redesign",
-    "release_of",
     "risk_utility_curve",
     "sharp_bounds",
     "simulatable_release",
@@ -81,49 +74,7 @@ __all__ = [
     "why",
 ]
 
-Public: TypeAlias = Knowledge | Release | Sequence[str]
-"""What is public of a table: what is known of it, or sub-tables, beside which nothing is known."""
-IN_NO_LEDGER = "in no ledger; judged beside nothing published before but what was named"
-
-
-def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
-    """The downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or no sub-table."""
-    if isinstance(sub_tables, Release):
-        return sub_tables
-    if isinstance(sub_tables, str) or not sub_tables:
-        raise ReleaseError(f"release {sub_tables!r} is not a list of sub-tables; give one such as ['age*sex', 'race']")
-    return Release.of(st.parse(text, table.schema) for text in sub_tables)
-
-
-def knowledge(
-    table: Table,
-    release: Release | Sequence[str] = NOTHING,
-    *,
-    structural_zeros: str | Path | StructuralZeros | None = None,
-    facts: Iterable[Fact] = NO_FACTS,
-) -> Knowledge:
-    """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
-
-    structural_zeros  these, or a YAML file of patterns, see `sdc.ingest.structural_zeros`
-    facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
-
-    In which group of a level each category is is a part of the table's schema, see `read_table`, and known too.
-    ReleaseError as `release_of`, InputError where a record is in an impossible cell, or a fact is not so.
-    """
-    given = structural_zeros
-    zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
-    return Knowledge.of(table, release_of(table, release), zeros, facts)
-
-
-def known_of(table: Table, public: Public) -> Knowledge:
-    """What is known; ReleaseError where it is of another table, and as `release_of`, InputError as `knowledge`."""
-    if not isinstance(public, Knowledge):
-        return Knowledge.of(table, release_of(table, public), NO_ZEROS, NO_FACTS)
-    public.check_is_of(table)
-    public.zeros.check(table.schema, table.codes, table.counts)
-    for fact in public.facts:
-        fact.check_true(table)
-    return public
+BY_DEFAULT = ReleaseConfig()
 
 
 def cell_bounds(
@@ -186,8 +137,8 @@ def assess(
     or where no exact engine gives the limit's law.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    criterion = MinWidth(small_count, min_width, posterior_limit)
-    answer = Inquiry(table, known_of(table, public), criterion, effort=effort).ask(NOTHING)
+    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    answer = Inquiry(table, known_of(table, public), criteria, effort=effort).ask(NOTHING)
     return answer.assessment.named_by(table.schema)
 
 
@@ -199,7 +150,7 @@ def why(
     min_width: int,
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
-    forbid: Sequence[Pattern] = (),
+    forbid: Sequence[PatternLike] = (),
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
@@ -208,12 +159,13 @@ def why(
 
     Errors as for `assess`; InputError for a sub-table that the table does not have.
     """
-    effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    settings = _settings(table, MinWidth(small_count, min_width, posterior_limit), effort)
-    asked, known = st.parse(sub_table, table.schema), known_of(table, public)
+    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
+    settings, asked = _settings(table, criteria, executor, given), st.parse(sub_table, table.schema)
+    inquiry = settings.inquiry(table, known_of(table, public))
     width = settings.widths(table).by_sub_table().get(asked)
-    forbidden = not Wishes.of(table.schema, forbid=forbid).allows(asked)
-    reason = reason_of(Inquiry(table, known, settings.criterion, effort=effort), asked, width)
+    forbidden = not Wishes(forbid=named("forbid", settings.release.forbid, table.schema)).allows(asked)
+    reason = reason_of(inquiry, asked, width)
     return replace(reason, forbidden=forbidden and not reason.released)
 
 
@@ -233,7 +185,7 @@ def redesign(
     from sdc.search.redesign import redesign as redesigned
 
     known, effort = known_of(table, public), Effort(Budget(), executor=executor)
-    inquiry = Inquiry(table, known, MinWidth(small_count, min_width), effort=effort)
+    inquiry = Inquiry(table, known, Criteria.of(small_count, min_width), effort=effort)
     return redesigned(inquiry, known.release, st.parse(sub_table, table.schema))
 
 
@@ -247,16 +199,15 @@ def ordered_release(
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
-    on_step: Callable[[SearchStep], None] = lambda step: None,
+    watch: Watch = NOBODY,
 ) -> OrderedRelease:
     """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
 
     Critical widths below `min_width` are not listed where there are more than 20 variables.
     """
-    effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    policy = Policy.OUTER if accept_undecided else Policy.REFUSE
-    settings = replace(_settings(table, MinWidth(small_count, min_width), effort), policy=policy)
-    return release_search(table, known_of(table, public), settings, settings.widths(table), on_step).ordered.run()
+    given = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
+    settings = _settings(table, Criteria.of(small_count, min_width), executor, given)
+    return release_search(table, known_of(table, public), settings, settings.widths(table), watch).ordered.run()
 
 
 def bisection_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
@@ -273,30 +224,26 @@ def decomposable_release(
     *,
     min_width: int,
     small_count: int = 2,
-    seed: int = 0,
-    chains: int = 4,
-    steps: int = 200_000,
-    start: str | None = None,
     weights: Mapping[str, float] | None = None,
     posterior_limit: PosteriorLimit | None = None,
     executor: Executor = IN_PROCESS,
-    on_round: Callable[[SearchState], None] = lambda state: None,
+    watch: Watch = NOBODY,
+    **annealing: Any,
 ) -> DecomposableRelease:
     """The best decomposable release that annealing chains find ([KDSF] 5.1), with its graph and the chains' trace.
 
-    steps    proposals of each chain, of which there are `chains`; their seeds come from `seed`
-    start    the graph to start from, such as "[age,sex] [sex,race]"; no edges by default
-    weights  what counts more than 1: a variable "age", whose sub-tables all count more, or a sub-table "age*sex"
+    weights    what counts more than 1: a variable "age", whose sub-tables all count more, or a sub-table "age*sex"
+    annealing  how, by the keys of `release.annealing` in a config: `chains` of so many `steps`, whose seeds come from
+               `seed`, from the graph `start` such as "[age,sex] [sex,race]"
 
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not, or does not keep the limit on the posterior.
     """
-    criterion = MinWidth(small_count, min_width, posterior_limit)
-    annealing = Annealing(CoolingSchedule(steps), chains, seed)
-    settings = _settings(table, criterion, Effort(executor=executor), annealing, start, weights)
+    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    settings = _settings(table, criteria, executor, {"annealing": annealing, "weights": weights})
     known = known_of(table, public)
     require_together("decomposable", *_before(known))
-    return release_search(table, known, settings, no_widths(), on_round=on_round).decomposable.run()
+    return release_search(table, known, settings, no_widths(), watch).decomposable.run()
 
 
 def best_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
@@ -323,68 +270,38 @@ def find_release(
     *,
     min_width: int,
     small_count: int = 2,
-    seed: int = 0,
-    chains: int = 4,
-    steps: int = 200_000,
-    annealing: Annealing | None = None,
-    start: str | None = None,
-    accept_undecided: bool = False,
-    weights: Mapping[str, float] | None = None,
-    demand: Mapping[str, float] | None = None,
-    require: Sequence[Pattern] = (),
-    forbid: Sequence[Pattern] = (),
-    best_subset: bool = False,
-    breadth: int | None = None,
-    questions: int | None = None,
     posterior_limit: PosteriorLimit | None = None,
-    draws: int = 100,
-    share: float = 0.05,
-    refute_cells: int = 16,
-    budget: Budget | None = None,
+    release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
-    on_step: Callable[[SearchStep], None] = lambda step: None,
-    on_round: Callable[[SearchState], None] = lambda state: None,
-    on_simulated: Callable[[SimulatedStep], None] = lambda step: None,
+    watch: Watch = NOBODY,
+    **settings: Any,
 ) -> FoundRelease:
     """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
-    demand           how often each sub-table is asked for, which is added to its weight
+    release   how it is searched, as the section of a config; its method is not asked for
+    settings  on top of it, by its keys: `refute_cells`, `annealing={"rounds": 30}`, and these:
+
+    seed, chains, steps, start  of annealing; the seed is that of "simulatable" too
+    draws, share     of "simulatable": tables drawn for each decision, and how many of them may break the criterion
+    weights, demand  by sub-table: what it counts instead of 1, and how often it is asked for, which is added to it
     require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
                      `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
                      those that are worth most, else NothingReleasableError says which conflict
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
+    budget, accept_undecided  what proofs may cost; and whether what nothing could decide may go out
 
-    annealing        all settings of the chains, instead of seed, chains and steps
-    accept_undecided  whether what nothing could decide may go out
-    draws, share  of "simulatable": tables drawn for each decision, and how many of them may break the criterion; `seed`
-                  is theirs too
-
-    ConfigError for an unknown method, or one that does not work with what is given beside it or has no use for it.
+    ConfigError for an unknown method, or one that does not work with what is given beside it or has no use for it;
+    InputError for other settings, and for values that are not allowed.
     """
     require_method(method)
-    known = known_of(table, public)
-    given = {ZEROS: known.zeros, LIMIT: posterior_limit, REQUIRE: require, FORBID: forbid}
+    require_used(method, (name for name, value in settings.items() if value is not None))
+    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    searched = _settings(table, criteria, executor, settings, release)
+    known, section = known_of(table, public), searched.release
+    given = {ZEROS: known.zeros, LIMIT: posterior_limit, REQUIRE: section.require, FORBID: section.forbid}
     require_together(method, *_before(known), *(name for name, value in given.items() if value))
-    searching: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "draws": draws, "share": share}
-    searching |= {"annealing": annealing, "start": start, "breadth": breadth, "questions": questions}
-    require_used(method, (name for name, value in searching.items() if value != _DEFAULTS.get(name)))
-    effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    annealing = annealing or Annealing(CoolingSchedule(steps), chains, seed)
-    criterion = MinWidth(small_count, min_width, posterior_limit)
-    settings = replace(
-        _settings(table, criterion, effort, annealing, start, weights),
-        policy=Policy.OUTER if accept_undecided else Policy.REFUSE,
-        simulation=Simulation(draws, share, seed),
-        demand=demand or {},
-        require=require,
-        forbid=forbid,
-        wishes=Wishes(best_subset=best_subset, breadth=breadth, questions=questions),
-    )
-    widths = no_widths() if method == "decomposable" else settings.widths(table)
-    return release_search(table, known, settings, widths, on_step, on_round, on_simulated).run(method)
-
-
-_DEFAULTS = find_release.__kwdefaults__ or {}
+    widths = no_widths() if method == "decomposable" else searched.widths(table)
+    return release_search(table, known, searched, widths, watch).run(method)
 
 
 def risk_utility_curve(
@@ -394,14 +311,9 @@ def risk_utility_curve(
     min_widths: Sequence[int],
     small_counts: Sequence[int] = (2,),
     methods: Sequence[str] = ("ordered", "decomposable"),
-    seed: int = 0,
-    chains: int = 4,
-    steps: int = 200_000,
-    weights: Mapping[str, float] | None = None,
-    refute_cells: int = 16,
-    budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
     on_point: Callable[[CurvePoint], None] = lambda point: None,
+    **settings: Any,
 ) -> tuple[CurvePoint, ...]:
     """The utility of what each method can release at each small count and minimum width; settings as above.
 
@@ -410,14 +322,11 @@ def risk_utility_curve(
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    annealing = Annealing(CoolingSchedule(steps), chains, seed)
-    least = MinWidth(small_counts[0], min(min_widths))
-    settings = _settings(table, least, effort, annealing, weights=weights)
+    searched = _settings(table, Criteria.of(small_counts[0], min(min_widths)), executor, settings)
     known = known_of(table, public)
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *_before(known))
-    search = release_search(table, known, settings, settings.widths(table))
+    search = release_search(table, known, searched, searched.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
 
 
@@ -427,90 +336,13 @@ def _before(known: Knowledge) -> tuple[str, ...]:
 
 
 def _settings(
-    table: Table,
-    criterion: MinWidth,
-    effort: Effort,
-    annealing: Annealing | None = None,
-    start: str | None = None,
-    weights: Mapping[str, float] | None = None,
+    table: Table, criteria: Criteria, executor: Executor, given: Mapping[str, Any], release: ReleaseConfig = BY_DEFAULT
 ) -> SearchSettings:
-    """What the verbs leave to be set, with the floor that the table wants."""
-    floor = floor_of(None, len(table.schema), criterion.min_width)
-    chains, named = annealing or Annealing(), _by_kind(weights or {})
-    return SearchSettings(criterion, Policy.REFUSE, effort, floor, chains, start, *named)
-
-
-def _by_kind(weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Weights of variables, and of sub-tables `a*b`."""
-    of_sub_tables = {name: weight for name, weight in weights.items() if "*" in name}
-    return {name: weight for name, weight in weights.items() if name not in of_sub_tables}, of_sub_tables
-
-
-def weights_of(table: Table, by_name: Mapping[str, float]) -> Weights:
-    """Weights of variables and of sub-tables `a*b`; InputError for what the table does not have, or not above 0."""
-    return Weights.of(table.schema, *_by_kind(by_name))
-
-
-def publish_release(
-    table: Table,
-    found: Found,
-    folder: str | Path,
-    *,
-    title: str,
-    formulas: str = "quote",
-    about: Mapping[str, Any] | None = None,
-    labels: Mapping[str, Mapping[str, Any]] | None = None,
-) -> str:
-    """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
-
-    It is in no ledger, and was judged beside nothing published before but what was named to the search as public. That
-    is what is returned, in words; where more counts, build by a config with `sdc run`.
-
-    about   all else that `publication` in a config has, such as period, notes, formats and children
-    labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
-
-    The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
-    ConfigError where the folder exists or cannot be made; InputError for labels of what the table does not have.
-    """
-    from sdc.publish.gate import Subject, clear
-    from sdc.publish.publication import check_publication, write_publication
-    from sdc.storage.certificate import Certificate
-    from sdc.storage.run_folder import RunFolder
-
-    judgement, out = found.judgement, Path(folder).absolute()
-    criterion, known = judgement.criterion, judgement.known
-    # before the gate, whose checks may take longer
-    require_new(out)
-    texts = _texts(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
-    # the table that was judged, not the one given: the gate compares the two
-    digest = judgement.bank.table.digest
-    small_count, min_width = criterion.small_count, criterion.min_width
-    certificate = Certificate(digest, known, judgement.asked, small_count, min_width, judgement.proof)
-    cleared = clear(table, known, certificate, criterion, Policy.REFUSE)
-    with RunFolder(out.parent).writing(out.name, public=True) as into:
-        write_publication(cleared, Subject(table.digest, criterion, Policy.REFUSE), title, into, texts=texts)
-        check_publication(cleared, into, title, texts)
-    return IN_NO_LEDGER
-
-
-def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) -> Texts:
-    """The texts of a publication; InputError where one is not allowed, or labels what the table does not have."""
-    from pydantic import ValidationError
-
-    from sdc.config.build import BuildConfig
-    from sdc.config.file import faults_of
-    from sdc.config.publication import LabelsConfig, PublicationConfig
-    from sdc.publish.publication import Texts
-
-    section = "publication"
-    try:
-        said = PublicationConfig.model_validate(about)
-        section = "labels"
-        named = LabelsConfig.model_validate({"variables": labels}).labels
-    except ValidationError as error:
-        raise InputError(faults_of(error, BuildConfig, section)) from error
-    named.require(table.schema)
-    return Texts(said, named)
+    """What a search depends on, as `find_release` takes it, with the floor that the table wants."""
+    policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
+    section = with_given(release, {name: value for name, value in given.items() if name != "accept_undecided"})
+    floor = floor_of(None, len(table.schema), criteria.floor)
+    return SearchSettings(criteria, policy, floor, section, executor)
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:
@@ -522,17 +354,6 @@ def controlled_rounding(table: Table, *, base: int) -> Rounded:
     from sdc.treat import rounding
 
     return rounding.controlled_rounding(table.dense, base)
-
-
-def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
-    """The rounded table as the writers of formats take it, called rounded wherever it is listed."""
-    from sdc.model.labels import Labels
-    from sdc.publish.formats import CountTable
-
-    cells = np.argwhere(rounded.counts > 0)
-    found = Table.of(table.schema, cells, rounded.counts[rounded.counts > 0])
-    listed = CountTable.of("rounded", title, found, Labels())
-    return listed.rounded(found.counts, rounded.base)
 
 
 def suppress(
@@ -560,9 +381,9 @@ def suppress(
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
         return suppression.suppress(counts, small_count, min_width, zeros=zeros)
-    criterion = MinWidth(small_count, min_width, posterior_limit)
+    criteria = Criteria.of(small_count, min_width, posterior_limit)
     effort = Effort(budget or Budget(), executor=executor)
-    return suppression.suppress_beside(table, known, subtable, criterion, effort)
+    return suppression.suppress_beside(table, known, subtable, criteria, effort)
 
 
 def magnitude_table(
@@ -571,17 +392,16 @@ def magnitude_table(
     variables: Sequence[str],
     *,
     also: Sequence[Sequence[str]] = (),
-    contributors: int | None = None,
-    dominance: tuple[int, Share] | None = None,
-    percent: Share | None = None,
     contributor: str | None = None,
     unique: bool = False,
     hierarchies: Mapping[str, Sequence[str]] | None = None,
     negative: str = "refuse",
+    **rules: Any,
 ) -> tuple[MagnitudeTable, ...]:
     """Sums of a column by variables, where every cell passes the rules; see `sdc.treat.magnitude` and `dominance`.
 
-    also  further groupings of the same records, judged together with the first
+    also   further groupings of the same records, judged together with the first
+    rules  at least one of `contributors`, `dominance` and `percent`, see `Rules.of`
 
     They are judged beside nothing else, and enter no ledger: a difference to what was published of the same records
     by other groupings may fail the rules. InputError for what is missing, no number or below 0, NotReleasableError
@@ -590,27 +410,18 @@ def magnitude_table(
     from sdc.treat import magnitude
     from sdc.treat.dominance import Rules
 
-    rules = Rules.of(contributors, dominance, percent)
     split: Any = negative
     return magnitude.magnitude_table(
         path,
         value,
         variables,
-        rules,
+        Rules.of(**rules),
         also=also,
         contributor=contributor,
         unique=unique,
         hierarchies=hierarchies,
         negative=split,
     )
-
-
-def require_new(folder: Path) -> None:
-    """ConfigError where a folder to publish in is there, or where it would be is none."""
-    if folder.exists():
-        raise ConfigError(f"{folder} exists already; name a folder that does not")
-    if not folder.parent.is_dir():
-        raise ConfigError(f"{folder}: {folder.parent} is not a folder; name one in a folder that exists")
 
 
 def enumerate_tables(
@@ -640,19 +451,18 @@ def posterior(
     priors: Mapping[str, float] | None = None,
     cells: str = "at-risk",
     small_count: int = 2,
-    draws: int = 1000,
-    chains: int = 4,
-    seed: int = 0,
     share: float = 1.0,
     executor: Executor = IN_PROCESS,
+    **sampling: int,
 ) -> Posterior:
     """What the released marginals make probable of the at-risk cells, or with cells="all" of all cells.
 
-    law     `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a model
-            `[a,b][b,c]`; or `average`, of those in `priors` with their prior probabilities
-    alpha   of the conjugate priors, for each cell of the full table
-    draws   of each of so many chains, with seeds that come from `seed`, where no exact engine gives the law
-    share   of a released group that a cell must hold to disclose the categories of whoever is in it, above 0.5 up to 1
+    law       `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a model
+              `[a,b][b,c]`; or `average`, of those in `priors` with their prior probabilities
+    alpha     of the conjugate priors, for each cell of the full table
+    sampling  where no exact engine gives the law: `draws` of each of so many `chains`, whose seeds come from `seed`
+    share     of a released group that a cell must hold to disclose the categories of whoever is in it, above 0.5, up
+              to 1
 
     InputError without an at-risk cell, for an unknown law, priors that are none, another share; ReleaseError where no
     engine gives the law.
@@ -668,9 +478,9 @@ def posterior(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
     known, asked = known_of(table, public), chosen_cells(table, cells, small_count)
-    held, sampling = groups(CellMarginals(table, asked), known, share), Sampling(draws, chains, seed)
+    held, drawn = groups(CellMarginals(table, asked), known, share), Sampling(**sampling)
     if law == intruder.AVERAGE:
-        found = average(table, known, priors or {}, asked, alpha, sampling, executor)
+        found = average(table, known, priors or {}, asked, alpha, drawn, executor)
     else:
-        found = intruder.posterior(table, known, law_of(law, table.schema, alpha), asked, sampling, executor)
+        found = intruder.posterior(table, known, law_of(law, table.schema, alpha), asked, drawn, executor)
     return replace(found, groups=held).named_by(table.schema)

@@ -28,9 +28,10 @@ from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcErr
 from sdc.record.ledger import new_ledger
 from sdc.server.desk.prepare import folder_of, prepare
 from sdc.server.desk.serve import open_service
-from sdc.server.tryout.trial import Trial, tried
+from sdc.server.tryout.trial import ServerTrial, tried
 from sdc.stages.build import Build, open_build
-from sdc.stages.stages import SWEEP, run_all, run_stage, stages_of
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP, run_all, stages_of
 from sdc.stages.sweep import ALONE, sweep_facts
 from tests.judge import Fact, agreeing, exact, impossible
 
@@ -522,10 +523,10 @@ def judge_server(case: Case) -> set[str]:
             run_stage(stage, build, IN_PROCESS, lambda text: None)
     prepare(build)
     with open_service(build) as service:
-        for sub_table in st.subsets(st.full(len(NAMES)), build.table.schema):
+        for sub_table in st.subsets(st.full(len(NAMES)), build.made.table.schema):
             if sub_table:
                 service.ask(sub_table, "somebody").result(60)
-        released = [st.names(element, build.table.schema) for element in service.state.released.frontier]
+        released = [st.names(element, build.made.table.schema) for element in service.state.released.frontier]
         assert ("labels" in case.asked) == bool(service.texts.labels.variables)
     case.require_safe(released)
     assert {name for names in released for name in names} >= {*case.whole}
@@ -535,7 +536,7 @@ def judge_server(case: Case) -> set[str]:
     status, told = sdc("replay", folder, "--rules", "config", "--table", _file(case), "--out", case.folder / "replay")
     course = told["replay"]["as_it_would_have_been"]["config"]
     assert (status, course["released"][-1]) == (0, told["replay"]["as_it_was"]["released"][-1])
-    facts = tried(build, Trial.of(build.config.server, "config", "uniform", streams=2), IN_PROCESS)
+    facts = tried(build, ServerTrial.of(build.config.server, "config", "uniform", streams=2), IN_PROCESS)
     assert facts["first_release"] == len(NAMES)
     return {"audit", "replay", "simulate"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import settings
 
-SHARE = {"ci": Fraction(1, 8), "nightly": Fraction(1), "long": Fraction(20)}
+SHARE = {"ci": Fraction(1, 16), "nightly": Fraction(1), "long": Fraction(20)}
 """Of the examples that a test names, those that are taken under each profile."""
 
 FEWEST = 15

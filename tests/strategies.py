@@ -27,9 +27,9 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Codes, Counts, Table
-from sdc.risk.criterion import Budget, Effort
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.verdict import Policy
 
@@ -318,13 +318,13 @@ DFT_BOUNDS = _MALE + _FEMALE
 
 def unknowing(
     table: Table,
-    criterion: MinWidth,
+    criteria: Criteria,
     policy: Policy = Policy.REFUSE,
     effort: Effort | None = None,
     zeros: StructuralZeros = NO_ZEROS,
 ) -> Inquiry:
     """Questions about a table of which nothing is public yet."""
-    return Inquiry(table, knows(table, NOTHING, zeros), criterion, policy, effort or Effort())
+    return Inquiry(table, knows(table, NOTHING, zeros), criteria, policy, effort or Effort())
 
 
 def inquiry_of(
@@ -340,4 +340,4 @@ def inquiry_of(
 ) -> Inquiry:
     """Questions about min width, put to the table."""
     effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
-    return unknowing(table, MinWidth(small_count, min_width), policy, effort, zeros)
+    return unknowing(table, Criteria.of(small_count, min_width), policy, effort, zeros)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sdc
+from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
@@ -222,12 +223,12 @@ def test_what_counts_more_is_released(czech: Table) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"chains": 0}, "chains is 0; give at least 1"),
-        ({"steps": 0}, "an annealing chain of 0 steps; give at least 1"),
-        ({"seed": -1}, "seed is -1; give at least 0"),
+        ({"chains": 0}, r"release\.annealing\.chains = 0: should be greater than or equal to 1 \(the num"),
+        ({"steps": 0}, r"release\.annealing\.steps = 0: should be greater than or equal to 1"),
+        ({"seed": -1}, r"release\.annealing\.seed = -1: should be greater than or equal to 0"),
         ({"weights": {"X": 2}}, "weight of 'X': there is no such variable; the table has A, B, C, D, E, F"),
         ({"weights": {"A*X": 2}}, r"weight of 'A\*X': .*names the unknown variable 'X'"),
-        ({"weights": {"A": 0}}, "weight of 'A' = 0: give a number more than 0"),
+        ({"weights": {"A": 0}}, r"release\.weights\.variables\.A = 0: should be greater than 0 \(a number"),
         ({"start": "[A,B] [B,C] [C,D] [D,A]"}, "not decomposable: the cycle A - B - C - D has no chord; add one, or"),
         ({"start": "A-B"}, r"graph 'A-B' cannot be read; write its cliques as \[a,b\] \[b,c\]"),
         ({"start": "[A,X]"}, "unknown variable 'X'; the table has A, B"),
@@ -236,6 +237,28 @@ def test_what_counts_more_is_released(czech: Table) -> None:
 def test_faulty_settings_of_annealing(settings: dict[str, Any], message: str, czech: Table) -> None:
     with pytest.raises(InputError, match=message):
         sdc.decomposable_release(czech, NOTHING, min_width=6, **settings)
+
+
+def test_a_setting_that_there_is_not(czech: Table) -> None:
+    """Refused by its name, with the nearest that there is; and one that another method has is not looked at."""
+    with pytest.raises(InputError, match=r"^chians is no setting of a search; did you mean chains\? there are "):
+        sdc.best_release(czech, NOTHING, min_width=6, chians=2)
+    with pytest.raises(InputError, match=r"^require_all is no setting of a search; did you mean require\? "):
+        sdc.risk_utility_curve(czech, NOTHING, min_widths=[6], require_all=["A"])
+    with pytest.raises(InputError, match=r"^release\.annealing\.step is an unknown key; did you mean steps\? "):
+        sdc.decomposable_release(czech, NOTHING, min_width=6, step=2)
+    with pytest.raises(InputError, match=r"^weight is no setting of a table; there are variables, columns, csv, "):
+        sdc.read_table(CZECH_CSV, weight="A")
+
+
+def test_what_is_given_is_on_top_of_a_section(czech: Table) -> None:
+    section = ReleaseConfig(require=("A*B",), annealing=AnnealingConfig(chains=1, steps=200, seed=3))
+    found = sdc.find_release(czech, NOTHING, "decomposable", min_width=40, release=section, seed=5, require=None)
+    assert 0b11 in found.release
+    given = {"annealing": {"chains": 1, "steps": 200}, "seed": 5, "require": ["A*B"]}
+    same = sdc.find_release(czech, NOTHING, "decomposable", min_width=40, **given)
+    assert (same.release, same.trace) == (found.release, found.trace)
+    assert {row.chain for row in found.trace} == {0}
 
 
 def test_a_width_that_nothing_reaches(czech: Table) -> None:

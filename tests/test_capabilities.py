@@ -18,7 +18,7 @@ from sdc.config.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind
 from sdc.config.file import read_config
 from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError
-from sdc.record.history import History
+from sdc.record.chain import Chain
 from tests.capability_cases import SMALL, WIDTH, Case, config, judge_run, judge_verbs, made, sdc
 from tests.profiles import scaled
 
@@ -174,7 +174,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 def test_a_command_refuses_a_config_before_its_table_is_read(tmp_path: Path) -> None:
     """The server too, where the config has no section of its own."""
     places = {"HISTORY": str(tmp_path / "history.db"), "OUT": str(tmp_path / "out")}
-    History.open(places["HISTORY"], {"table": "", "criterion": {"small_count": SMALL, "min_width": WIDTH}}).close()
+    Chain.open(places["HISTORY"], {"table": "", "criterion": {"small_count": SMALL, "min_width": WIDTH}}).close()
     verbs = [(verb, *pair) for verb in COMMANDS for pair in REFUSED if verb in (pair[0].name, pair[1].name)]
     tried = 0
     for verb, one, other in verbs:

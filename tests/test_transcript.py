@@ -112,10 +112,9 @@ def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> No
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
     build = open_build(config)
-    taken = Subject.open(str(config)).search(method, {}, {})
-    own = build.settings()
-    assert taken["annealing"] == own.annealing
-    assert taken["accept_undecided"] is False
+    subject = Subject.open(str(config))
+    assert subject.search(method, {}).annealing == build.settings().release.annealing
+    assert not subject.accepts_undecided
     run_all(build, IN_PROCESS)
     assert said("release", config)["frontier"] == search_of(build.folder.path)["frontier"]
 

@@ -159,7 +159,7 @@ def forged(
     names = [st.names(element, table.schema) for element in certificate.asked.frontier]
     write_json(folder / "search" / "search.json", {"frontier": names})
     results.write_assessment(
-        MinWidth(certificate.small_count, certificate.min_width).assess(bounds),
+        MinWidth(certificate.min_width).assess(bounds),
         bounds,
         table.schema,
         folder / "assessment",

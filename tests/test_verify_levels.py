@@ -605,8 +605,8 @@ def test_a_build_with_a_hierarchy_is_verified(weighted: bool, tmp_path: Path) ->
     found = verify(build.folder.path)
     assert found.failures == ()
     assert found.certified_cells
-    assert build.table.schema.variables[0].of == Coarser("area", (0, 0, 1, 1, 1))
-    assert build.known.zeros != NO_ZEROS
+    assert build.made.table.schema.variables[0].of == Coarser("area", (0, 0, 1, 1, 1))
+    assert build.made.known.zeros != NO_ZEROS
 
 
 def test_a_package_that_says_otherwise_of_levels_is_rejected(tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support
 from sdc.risk.inquiry import Inquiry
+from sdc.stages import assessment, search
 from sdc.stages.build import Build, open_build
-from sdc.stages.stages import run_stage, stages_of
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import stages_of
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest
 from sdc.verify.run_folder import verify
@@ -126,7 +128,7 @@ def built(case: Case, folder: Path) -> Path:
             if stage.name in ("table", "widths", "search", "assessment"):
                 run_stage(stage, build, IN_PROCESS, lambda text: None)
         with build.folder.writing("release") as into:
-            cleared = cleared_of(build.table, build.found.release, build.subject)
+            cleared = cleared_of(build.made.table, build.made.found.release, build.subject)
             write_publication(cleared, build.subject, "mutation", into)
             build.folder.record(StageRecord("release", "", folder_digest(into), "done", 0.0))
     return build.folder.path
@@ -271,7 +273,12 @@ def certified_with(zeros: StructuralZeros) -> Callable[[Patch], None]:
 
 def certified(change: Callable[[Knowledge], Knowledge]) -> Callable[[Patch], None]:
     """The certificate says that something else was known before."""
-    return lambda patch: outcome(patch, Build, "certificate", lambda found: replace(found, known=change(found.known)))
+
+    def write_another(patch: Patch) -> None:
+        for stage in (search, assessment):
+            outcome(patch, stage, "certificate_of", lambda found: replace(found, known=change(found.known)))
+
+    return write_another
 
 
 def nothing(found: walk.Moved) -> Flags:

@@ -41,10 +41,10 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
 
 
 @lru_cache(maxsize=1)
-def program_of(table: Table, knowledge: Knowledge) -> Program:
+def program_of(table: Table, knowledge: Knowledge) -> IntegerProgram:
     """The model, kept for whoever asks for other cells next; ReleaseError beyond 4,096 cells."""
     _check_size(table)
-    return Program(table, knowledge, _known(table, knowledge, every_cell(table.schema)))
+    return IntegerProgram(table, knowledge, _known(table, knowledge, every_cell(table.schema)))
 
 
 def _check_size(table: Table) -> None:
@@ -62,7 +62,7 @@ def _known(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     return cheap.meet(shuttle.bounds(table, knowledge, cells))
 
 
-class Program:
+class IntegerProgram:
     """One integer system for all cells of a table.
 
     outer, inner  (cells, 2) what was known before

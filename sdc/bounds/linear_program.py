@@ -64,12 +64,12 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 
 @lru_cache(maxsize=2)
-def program_of(table: Table, knowledge: Knowledge) -> Program:
+def program_of(table: Table, knowledge: Knowledge) -> LinearProgram:
     """The program, kept for whoever asks for other cells next; ReleaseError beyond the limits."""
-    return Program.of(table, knowledge)
+    return LinearProgram.of(table, knowledge)
 
 
-def farthest(program: Program, cell: int, end: int, outer: int, inner: int) -> Reached:
+def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int) -> Reached:
     """One end of a dense cell: what is proven of it, and a table nearer to that than `inner`."""
     sign = 1 if end else -1
     path, proven = _optimum(program, cell, sign)
@@ -78,7 +78,7 @@ def farthest(program: Program, cell: int, end: int, outer: int, inner: int) -> R
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class LinearProgram:
     """Cells as columns, and a row for each released sub-table S and levels that differ from the baseline on all of S.
 
     sizes, strides  (variables,) of the dense table, C order
@@ -102,7 +102,7 @@ class Program:
     truth: Counts
 
     @staticmethod
-    def of(table: Table, knowledge: Knowledge) -> Program:
+    def of(table: Table, knowledge: Knowledge) -> LinearProgram:
         """ReleaseError beyond the limits."""
         _check_size(knowledge)
         sizes = np.array(table.schema.sizes, np.int64)
@@ -118,7 +118,7 @@ class Program:
         moebius = (below * np.where(odd[:, None] == odd[None, :], 1.0, -1.0)).T
         totals = kernel.transformed(truth, sizes, True)[anchors]
         unions = _unions(levels, strides, len(truth))
-        return Program(sizes, strides, levels, anchors, unions, totals, allowed, moebius, truth)
+        return LinearProgram(sizes, strides, levels, anchors, unions, totals, allowed, moebius, truth)
 
     @property
     def steps(self) -> int:
@@ -259,7 +259,7 @@ class _Point:
     slack: Reals
     multipliers: Reals
 
-    def direction(self, program: Program, factor: Reals, target: Reals | None = None) -> _Point:
+    def direction(self, program: LinearProgram, factor: Reals, target: Reals | None = None) -> _Point:
         """Newton's step to x * slack = target, 0 where none is given, and the released totals."""
         aim, sums = np.zeros(len(self.x)), np.zeros(len(program.totals))
         if target is not None:
@@ -269,23 +269,23 @@ class _Point:
         slack = np.where(program.allowed, program.prices(multipliers), 0.0)
         return _Point(aim - self.x - self.x / self.slack * slack, slack, multipliers)
 
-    def moved(self, program: Program, by: _Point, share: float) -> _Point:
+    def moved(self, program: LinearProgram, by: _Point, share: float) -> _Point:
         """As far as x and slack stay positive, a share of it."""
         primal = min(1.0, share * kernel.room(self.x, by.x, program.allowed))
         dual = min(1.0, share * kernel.room(self.slack, by.slack, program.allowed))
         return _Point(self.x + primal * by.x, self.slack + dual * by.slack, self.multipliers + dual * by.multipliers)
 
-    def factor(self, program: Program) -> Reals:
+    def factor(self, program: LinearProgram) -> Reals:
         return program.normal(self.x / self.slack)[0]
 
     @property
     def is_finite(self) -> bool:
         return bool(np.isfinite(self.x).all() and np.isfinite(self.slack).all())
 
-    def towards(self, program: Program, target: Reals) -> _Point:
+    def towards(self, program: LinearProgram, target: Reals) -> _Point:
         return self.moved(program, self.direction(program, self.factor(program), target), 0.9)
 
-    def improved(self, program: Program) -> _Point:
+    def improved(self, program: LinearProgram) -> _Point:
         """One step of Mehrotra's predictor and corrector, centred at the start's own proportions."""
         factor, weights = self.factor(program), program.centre
         predicted = self.direction(program, factor)
@@ -296,7 +296,7 @@ class _Point:
         return self.moved(program, self.direction(program, factor, target), 0.97)
 
 
-def _optimum(program: Program, cell: int, sign: int) -> tuple[list[_Point], int]:
+def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point], int]:
     """The path to the largest value of sign * cell, and the least integer bound proven on the way."""
     weight = np.zeros(len(program.truth))
     weight[cell] = sign
@@ -310,7 +310,7 @@ def _optimum(program: Program, cell: int, sign: int) -> tuple[list[_Point], int]
     return path, min(proven_bound(program, point.multipliers, cell, sign) for point in path[-3:])
 
 
-def _gap(program: Program, point: _Point, cell: int, sign: int) -> float:
+def _gap(program: LinearProgram, point: _Point, cell: int, sign: int) -> float:
     return _product(point.multipliers, program.totals) - sign * float(point.x[cell])
 
 
@@ -319,7 +319,7 @@ def _product(one: Reals, other: npt.NDArray[Any]) -> float:
     return float((one * other).sum())
 
 
-def proven_bound(program: Program, multipliers: Reals, cell: int, sign: int) -> int:
+def proven_bound(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> int:
     """An upper bound of sign * cell over all feasible tables, in integers, from any (rows,) multipliers.
 
     They are rounded to a common denominator, and the total's is raised by the largest lack of any
@@ -338,7 +338,7 @@ def proven_bound(program: Program, multipliers: Reals, cell: int, sign: int) -> 
     return (value + lack * int(program.totals[0])) // scale
 
 
-def _nearest_table(path: list[_Point], program: Program, cell: int, best: int, known: int) -> Counts | None:
+def _nearest_table(path: list[_Point], program: LinearProgram, cell: int, best: int, known: int) -> Counts | None:
     """A feasible table whose cell has the value `best`, or one nearer to it than `known`; None where none is found."""
     towards = 1 if best > known else -1
     for short in SHORT:
@@ -361,7 +361,7 @@ def _slice(path: list[_Point], cell: int, value: int) -> Reals:
     return path[-1].x
 
 
-def _rounded_at(x: Reals, program: Program, cell: int, value: int) -> Counts | None:
+def _rounded_at(x: Reals, program: LinearProgram, cell: int, value: int) -> Counts | None:
     """A feasible table near x with the value in the cell.
 
     Once all other cells are chosen, those that differ from a baseline on a released sub-table only
@@ -396,7 +396,7 @@ def _swapped(codes: Codings, baseline: Codings) -> Codings:
     return swapped
 
 
-def _baselines(x: Reals, program: Program, cell: int) -> Codings:
+def _baselines(x: Reals, program: LinearProgram, cell: int) -> Codings:
     """Large cells around which the cells that shall follow are large and do not include the given one."""
     heavy = program.codes(np.argsort(-x, kind="stable")[:BASELINES])
     scores = np.full(len(heavy), -np.inf)
@@ -409,7 +409,7 @@ def _baselines(x: Reals, program: Program, cell: int) -> Codings:
     return best
 
 
-def _gathered(x: Reals, program: Program, cell: int, rest: Counts) -> Reals:
+def _gathered(x: Reals, program: LinearProgram, cell: int, rest: Counts) -> Reals:
     """The rest of the table on fewer and fewer cells, as far as that goes."""
     x = x.copy()
     x[cell] = 0
@@ -418,7 +418,7 @@ def _gathered(x: Reals, program: Program, cell: int, rest: Counts) -> Reals:
     return x
 
 
-def _projected(x: Reals, program: Program, rest: Counts, otherwise: Reals) -> Reals:
+def _projected(x: Reals, program: LinearProgram, rest: Counts, otherwise: Reals) -> Reals:
     """The solution of the released totals next to x in relative entropy and on its cells, by Newton's method."""
     for _ in range(PROJECTIONS):
         factor, sums = program.normal(x)

@@ -135,7 +135,11 @@ def docs(
 
 
 def _narrow(found: Composition, small_count: int, min_width: int | None) -> int:
-    return 0 if min_width is None else int((found.at_risk(small_count).width < min_width).sum())
+    from sdc.risk.min_width import MinWidth
+
+    if min_width is None:
+        return 0
+    return int((~MinWidth(min_width).is_wide(found.at_risk(small_count).width)).sum())
 
 
 def _facts(found: Composition) -> dict[str, Any]:

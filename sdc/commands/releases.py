@@ -33,6 +33,7 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
+    from sdc.config.release import WeightsConfig
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
 
@@ -60,7 +61,7 @@ def assess(
     """Is a release safe, and which cells say so."""
     from sdc import api
     from sdc.model.sharpness import Sharpness
-    from sdc.storage.results import assessment_facts
+    from sdc.storage.documents import assessment_facts
 
     limit = posterior_limit(law, threshold, max_above, max_probability)
     about = read_subject(subject, variables, structural_zeros, "assess", *((LIMIT,) if limit else ()))
@@ -111,7 +112,7 @@ def why_command(
 ) -> None:
     """Why a sub-table is released or not. Of a table or config without --release, beside the one-way sub-tables."""
     from sdc import api
-    from sdc.storage.results import reason_facts
+    from sdc.storage.documents import reason_facts
 
     about = read_subject(subject, variables, structural_zeros, "redesign" if redesign else "why")
     min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
@@ -200,7 +201,9 @@ def release(
     """Finds a release, and publishes it where a folder is given."""
     from sdc import api
     from sdc.search.best import require_method
-    from sdc.stages.describe import describe_round, describe_simulated, say_step
+    from sdc.stages.assemble import Watch
+    from sdc.stages.checks import check_names
+    from sdc.stages.search import describe_round, describe_simulated, say_step
 
     if method is not None:
         require_method(method)
@@ -211,12 +214,13 @@ def release(
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
     about = read_subject(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
-    given = {"seed": seed, "chains": chains, "steps": steps, "start": start, "draws": draws, "share": share}
-    named = {"require": require, "forbid": forbid, "best_subset": best_subset or None}
-    settings = about.search(method, {**given, **named}, weights)
+    given: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "start": start, "weights": weights}
+    given |= {"draws": draws, "share": share}
+    given |= {"require": require, "forbid": forbid, "best_subset": best_subset or None}
+    settings = about.search(method, given)
     data, small_count = about.table, about.small_count(small_count)
     if out is not None and about.build is not None:
-        about.build.check_names(about.known)
+        check_names(about.build, about.known)
     with executor_of(subject, workers) as executor:
         found = api.find_release(
             data,
@@ -225,13 +229,16 @@ def release(
             min_width=min_width,
             small_count=small_count,
             posterior_limit=limit,
-            **settings,
+            release=settings,
+            accept_undecided=about.accepts_undecided,
             executor=executor,
-            on_step=lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
-            on_round=lambda state: print(describe_round(state), file=sys.stderr),
-            on_simulated=lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
+            watch=Watch(
+                lambda step: say_step(step, lambda line: print(line, file=sys.stderr)),
+                lambda state: print(describe_round(state), file=sys.stderr),
+                lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
+            ),
         )
-    facts = _release_facts(data, found, settings["weights"])
+    facts = _release_facts(data, found, settings.weights)
     if out is not None:
         own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
         facts["published"] = api.publish_release(data, found, out, **own)
@@ -254,7 +261,7 @@ def release(
 
 def _require_new(out: Path | None) -> None:
     """Before the work, what publication will ask after it."""
-    from sdc.api import require_new
+    from sdc.stages.publish import require_new
 
     if out is not None:
         try:
@@ -263,11 +270,12 @@ def _require_new(out: Path | None) -> None:
             raise ConfigError(f"--out {error}") from error
 
 
-def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float]) -> dict[str, Any]:
-    from sdc.api import weights_of
+def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig) -> dict[str, Any]:
     from sdc.stages.assemble import utility_of_release
-    from sdc.storage.results import assessment_facts, graph_facts, release_facts, required_facts
+    from sdc.storage.documents import assessment_facts, graph_facts, release_facts, required_facts
+    from sdc.utility.measures import Weights
 
+    own = Weights.of(table.schema, weights.variables, weights.sub_tables)
     graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
     return {
         "method": found.method,
@@ -275,6 +283,6 @@ def _release_facts(table: Table, found: FoundRelease, weights: dict[str, float])
         **({} if found.reason is None else {"reason": found.reason}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,
-        "utility": utility_of_release(table, found.judgement.knowledge, weights_of(table, weights)).facts,
+        "utility": utility_of_release(table, found.judgement.knowledge, own).facts,
         "assessment": assessment_facts(found.assessment, table.schema),
     }

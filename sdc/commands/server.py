@@ -95,10 +95,10 @@ def audit(
 
     What the history says of its own criterion is not taken for it: where it differs the history is refused.
     """
-    from sdc.record.history import History
+    from sdc.record.chain import Chain
     from sdc.server.desk.audit import audit as audit_history
 
-    opened = History.read(history_url(history))
+    opened = Chain.read(history_url(history))
     try:
         standard = _standard(history, table, small_count, min_width)
         found = audit_history(opened, standard)
@@ -136,10 +136,10 @@ def audit(
 @served.command()
 def migrate(history: HistoryName, as_json: Json = False) -> None:
     """Brings the history of an older version to this one. No entry is changed."""
-    from sdc.record.history import History
+    from sdc.record.chain import Chain
 
-    History.migrate(history_url(history))
-    opened = History.read(history_url(history))
+    Chain.migrate(history_url(history))
+    opened = Chain.read(history_url(history))
     opened.close()
     if as_json:
         print_json({"history": opened.name})
@@ -156,7 +156,7 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
     from sdc.model.fact import NO_FACTS
     from sdc.model.knowledge import Knowledge
     from sdc.model.release import NOTHING
-    from sdc.risk.min_width import MinWidth
+    from sdc.risk.criteria import Criteria
     from sdc.server.desk.audit import Standard
     from sdc.stages.build import open_build
 
@@ -168,7 +168,7 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
         build.config.require("audit")
         counted = build.counted(IN_PROCESS)
         known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
-        return Standard(counted.table, known, build.criterion, given)
+        return Standard(counted.table, known, build.criteria, given)
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own
     if not said and given is None:
@@ -180,7 +180,7 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
             f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
             "server's config with --table, or --small-count and --min-width"
         )
-    return Standard(*_read(path), MinWidth(small_count, min_width), "the options")
+    return Standard(*_read(path), Criteria.of(small_count, min_width), "the options")
 
 
 def _read(path: str) -> tuple[Table, Knowledge]:

@@ -42,7 +42,7 @@ def simulate(
 ) -> None:
     """Tries release rules on requests before a server opens."""
     from sdc.execution.cluster import check_cluster
-    from sdc.server.tryout.trial import PAGE, STAGE, Trial
+    from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
     from sdc.stages.build import open_build
 
     build = open_build(config, data, workers)
@@ -50,7 +50,7 @@ def simulate(
     build.check_source()  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
     options: dict[str, Any] = {"streams": streams, "users": users, "requests": requests, "seed": seed}
-    Trial.of(build.config.server, rules, queries, **options)
+    ServerTrial.of(build.config.server, rules, queries, **options)
     from flows.embedded import embedded_server
 
     with embedded_server() as await_server:
@@ -91,11 +91,11 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Decides a history's requests again under other rules. Draws both courses."""
-    from sdc.record.history import History
+    from sdc.record.chain import Chain
     from sdc.server.tryout.replay import replay_into, subject_of
 
     subject = subject_of(table, min_width, small_count)
-    opened = History.read(history_url(history))
+    opened = Chain.read(history_url(history))
     try:
         facts = replay_into(out, subject, rules, opened.entries())
     finally:

@@ -103,7 +103,7 @@ def bounds(
 ) -> None:
     """Bounds of each cell, given a release."""
     from sdc.stages.bounded import bounded
-    from sdc.storage.results import bounds_facts
+    from sdc.storage.documents import bounds_facts
 
     which = _once("--cells", cells, "at-risk")
     _check_sharp(sharp, seconds, method)
@@ -211,7 +211,7 @@ def posterior_command(
     """What a release makes likely, beside what it leaves possible."""
     from sdc import api
     from sdc.intruder.measures import check_share, check_threshold
-    from sdc.storage.results import posterior_facts
+    from sdc.storage.documents import posterior_facts
 
     check_threshold(threshold)
     check_share(share)

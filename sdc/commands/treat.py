@@ -53,7 +53,9 @@ def round_command(
     table = _marginal(_subject(subject, variables, structural_zeros, "round"), sub_table)
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
-        _write_table(out, api.rounded_table(table, rounded, title=f"{sub_table}"))
+        from sdc.stages.publish import rounded_table
+
+        _write_table(out, rounded_table(table, rounded, title=f"{sub_table}"))
     names = _names(table)
     margins = ["*".join(names[axis] for axis in axes) or "(total)" for axes in rounded.margins]
     if as_json:
@@ -237,11 +239,11 @@ def _subject(path: str, variables: str | None, zeros: Path | None, verb: str) ->
 def _marginal(subject: Subject, sub_table: str) -> Table:
     """The sub-table; ConfigError where the config forbids it."""
     from sdc.model import subtable as st
-    from sdc.search.wishes import Wishes
+    from sdc.search.wishes import Wishes, named
 
     schema = subject.table.schema
     asked = st.parse(sub_table, schema)
-    if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
+    if not Wishes(forbid=named("forbid", subject.forbid, schema)).allows(asked):
         raise ConfigError(f"{sub_table} is forbidden by release.forbid of {subject.name}; choose another, or allow it")
     return subject.table.marginal(asked)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
+from sdc.canonical import digest_of
 from sdc.config.analysis import CurveConfig, PosteriorConfig, RemediesConfig, WeightedConfig, WidthsConfig
 from sdc.config.capabilities import (
     BEFORE,
@@ -128,6 +127,11 @@ class BuildConfig(Section):
         return None if self.table.weight is None else self.weighted or WeightedConfig()
 
     @property
+    def least_width(self) -> int:
+        """The least width that is asked for: the curve asks for others too."""
+        return min([self.risk.min_width, *(self.curve.min_width if self.curve else ())])
+
+    @property
     def seconds_to_sharpen(self) -> float | None:
         """What sharp bounds may take; None where none are asked for."""
         return (self.sharp_seconds or SHARP_SECONDS) if self.assessment == "sharp" else None
@@ -192,6 +196,17 @@ class BuildConfig(Section):
         return value
 
 
+ELSEWHERE: dict[str, Any] = {
+    "table": FILES,
+    "execution": True,
+    "output": True,
+    "earlier": True,
+    "ledger": True,
+    "publication": {"signing_key"},
+}
+"""Settings that say where data lie and how a build is executed, which is not part of what is built."""
+
+
 def section_digest(config: BuildConfig, *sections: str) -> str:
     """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
 
@@ -210,5 +225,4 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
     for recode in content.get("table", {}).get("recodes", {}).values():
         # of groups the order is that of the categories, and counts
         recode["groups"] = recode["groups"] and list(recode["groups"].items())
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return digest_of(content)

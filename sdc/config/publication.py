@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, field_validator
 
-from sdc.config.values import Category, Format, PlainText, Section, Text
+from sdc.config.values import Category, FormatName, PlainText, Section, Text
 from sdc.model.labels import Labels, VariableLabels
 
 HOW_PUBLISHED = {"title", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
@@ -31,7 +31,7 @@ class PublicationConfig(Section):
         ),
     ] = "quote"
     formats: Annotated[
-        tuple[Format, ...],
+        tuple[FormatName, ...],
         Field(description="a list of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx; csv or parquet is one"),
     ] = ("csv", "parquet")
     children: Annotated[

@@ -21,7 +21,7 @@ NAME = "NAME"
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigKey:
     """A key of the config, with dots between sections.
 
     kind     what it may be, in a few words; `section` of one that only holds others
@@ -44,12 +44,12 @@ class Key:
         }
 
 
-def reference(model: type[BaseModel] = BuildConfig, above: str = "") -> Iterator[Key]:
+def reference(model: type[BaseModel] = BuildConfig, above: str = "") -> Iterator[ConfigKey]:
     """Every key of a model, in the order in which it has them, each section before what is in it."""
     for name, field in model.model_fields.items():
         key = f"{above}{name}"
         sections = list(_sections(field.annotation, key))
-        yield Key(key, _kind(field.annotation), _default(field), str(field.description or ""))
+        yield ConfigKey(key, _kind(field.annotation), _default(field), str(field.description or ""))
         known = set[str]()
         for section, place in sections:
             for inner in reference(section, f"{place}."):
@@ -59,7 +59,7 @@ def reference(model: type[BaseModel] = BuildConfig, above: str = "") -> Iterator
                     yield inner
 
 
-def explained(wanted: str | None = None) -> list[Key]:
+def explained(wanted: str | None = None) -> list[ConfigKey]:
     """The keys at, and below, the one that is wanted; ConfigError with the nearest where there is none."""
     keys = list(reference())
     if wanted is None:

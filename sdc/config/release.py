@@ -140,6 +140,11 @@ class SimulatableConfig(Section):
     ] = 0.05
     seed: Annotated[NotNegative, Field(description="the seed of all draws, at least 0")] = 0
 
+    @property
+    def most(self) -> int:
+        """How many draws may break the criterion."""
+        return int(self.share * self.draws + 1e-9)
+
 
 class WeightsConfig(Section):
     variables: Annotated[

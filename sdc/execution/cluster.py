@@ -34,10 +34,10 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
-    from sdc.execution.watch import Watch
+    from sdc.execution.watch import WatchAddress
 
 TRIES = 3
-WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
+WATCH: ContextVar[WatchAddress | None] = ContextVar("watch", default=None)
 """Where clusters that are opened show Dask's dashboard, if anywhere."""
 
 
@@ -101,7 +101,7 @@ def _named(cluster: str) -> Iterator[None]:
 
 
 @contextmanager
-def _local(settings: LocalSettings, memory: int, watch: Watch | None) -> Iterator[Executor]:
+def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> Iterator[Executor]:
     import dask
     from distributed import Client, LocalCluster, Security
 

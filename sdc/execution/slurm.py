@@ -19,7 +19,7 @@ from sdc.model.errors import ConfigError
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
-    from sdc.execution.watch import Watch
+    from sdc.execution.watch import WatchAddress
 
 COMMANDS = "sbatch", "scancel", "sinfo", "squeue"
 ANSWER_SECONDS = 60  # that one of them may take
@@ -76,7 +76,7 @@ def _asked(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def slurm_executor(settings: SlurmSettings, watch: Watch | None = None) -> Iterator[Executor]:
+def slurm_executor(settings: SlurmSettings, watch: WatchAddress | None = None) -> Iterator[Executor]:
     """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
     import dask
     from distributed import Client

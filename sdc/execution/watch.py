@@ -26,7 +26,7 @@ SECONDS_TO_LOOK_AGAIN = 5
 _BESIDE = ["distributed.http.statics"]  # the dashboard; other pages of Dask load from elsewhere
 
 
-class Watch:
+class WatchAddress:
     """What can be seen of a run, by whoever has its address.
 
     A loopback port is open to every user of the machine, and a cookie for one port goes to all of them: so the key is
@@ -111,13 +111,13 @@ class _NotYet(ErrorHandler):
 
 
 @contextmanager
-def watched(port: int = 0) -> Iterator[Watch]:
+def watched(port: int = 0) -> Iterator[WatchAddress]:
     """Pages that clusters opened within the block add theirs to, on a port of the loopback, 0 for any that is free.
 
     ConfigError where the port is taken.
     """
     with closing(_bound(port)) as bound, _loop() as loop:
-        watch = Watch(bound.getsockname()[1], loop)
+        watch = WatchAddress(bound.getsockname()[1], loop)
         token = WATCH.set(watch)
         try:
             with watch.listening(bound):

@@ -76,7 +76,7 @@ def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Diffe
         ball = _ball(table.schema.sizes, release, radius)
         # offsets wrap around, so that one ball with its equations serves every target cell
         near = ((cell + ball.offsets) % np.array(table.schema.sizes)).astype(np.uint16)
-        program = _Program(ball, table.count_at(near), by)
+        program = _BallProgram(ball, table.count_at(near), by)
         change = program.solution()
         steps += program.columns
         if change is not None:
@@ -88,7 +88,7 @@ def _change(table: Table, release: Release, cell: Codes, by: int) -> tuple[Diffe
     return nothing, steps
 
 
-class _Program:
+class _BallProgram:
     """The columns that are left when those that must be zero are peeled off, and their equations."""
 
     def __init__(self, ball: Ball, counts: Counts, by: int) -> None:

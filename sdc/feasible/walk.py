@@ -120,7 +120,7 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
     return counts[:, None] + extremes(place[hit], differences.changes[hit], len(cells))
 
 
-class _Course(NamedTuple):
+class _Alike(NamedTuple):
     """Cells that walk alike: by moves that change nothing of `known`, and none between categories of `fixed`.
 
     also  by moves too that change nothing of this, with whatever categories; None for no others
@@ -145,14 +145,14 @@ class _Walks:
 
     def shifted(self, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         """Moves (n,) cells by (n,) changes; differences are from the true table, each of one cell's farthest."""
-        found = self._shifted(_Course(np.arange(len(changes)), self._knowledge.with_hulls, 0), changes, nodes, tries)
+        found = self._shifted(_Alike(np.arange(len(changes)), self._knowledge.with_hulls, 0), changes, nodes, tries)
         for course in self._courses(np.flatnonzero(found.gone != changes)) if self._knowledge.facts else ():
             rows = course.rows[found.gone[course.rows] != changes[course.rows]]
             further = self._shifted(course._replace(rows=rows), changes, nodes, tries)
             found = found.joined(further.agreeing(self._table, self._knowledge))
         return found
 
-    def _shifted(self, course: _Course, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+    def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         rows, pack = course.rows, self._table.schema.keys.pack
         walker = _walker(self._table, course.known, course.fixed, course.also)
         walker.begin_at(pack(self._base.cells), self._base.changes)
@@ -160,7 +160,7 @@ class _Walks:
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
         return _Shifted(differences, rows[found.moved], *(_spread(part, rows, len(changes)) for part in found[2:]))
 
-    def _courses(self, rows: Ints) -> Iterator[_Course]:
+    def _courses(self, rows: Ints) -> Iterator[_Alike]:
         knowledge, facts, schema = self._knowledge, self._knowledge.facts, self._table.schema
         # of each fact the variable by which a cell is outside of it, -1 where it is inside
         outside = np.stack([fact.outside(self._cells[rows], schema) for fact in facts], axis=1)
@@ -169,14 +169,14 @@ class _Walks:
             # what crosses its border is told by that variable, or by one that it tells already
             fixed = st.union(1 << v | schema.coarser[v] for v in by[by >= 0].tolist())
             alike = rows[(outside == by).all(axis=1)]
-            course = _Course(alike, replace(knowledge, facts=inside).with_hulls, fixed)
+            course = _Alike(alike, replace(knowledge, facts=inside).with_hulls, fixed)
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
         if any(fact.between is not None for fact in facts):
             exact = tuple(fact for fact in facts if fact.between is None)
-            yield _Course(rows, replace(knowledge, facts=exact).with_hulls, 0)
+            yield _Alike(rows, replace(knowledge, facts=exact).with_hulls, 0)
         if any(fact.universe for fact in facts):
-            yield _Course(rows, replace(knowledge, facts=()), 0)
+            yield _Alike(rows, replace(knowledge, facts=()), 0)
 
 
 def _spread(values: Ints, rows: Ints, number: int) -> Ints:

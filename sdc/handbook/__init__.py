@@ -16,7 +16,7 @@ from sdc.version import VERSION
 
 
 @dataclass(frozen=True)
-class Section:
+class Page:
     """A page of the handbook: its anchor, its title, anchors and titles of its parts, and all but the title as HTML."""
 
     key: str
@@ -25,7 +25,7 @@ class Section:
     parts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, name: str, text: str) -> Section:
+    def of(cls, name: str, text: str) -> Page:
         key = name.partition("_")[2].removesuffix(".md")
         title, *parts = headings(text)
         return cls(key, title, html(text, key), tuple((anchor(key, part), part) for part in parts))
@@ -38,9 +38,9 @@ def pages() -> list[tuple[str, str]]:
     return [(one.name, one.read_text(encoding="utf-8").replace(*listed)) for one in sources]
 
 
-def handbook(lists: Sequence[Section] = ()) -> str:
+def handbook(lists: Sequence[Page] = ()) -> str:
     """The whole page: what is written, and then the lists that the software makes of itself."""
-    sections = [*(Section.of(name, text) for name, text in pages()), *lists]
+    sections = [*(Page.of(name, text) for name, text in pages()), *lists]
     contents = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a>{_parts(one)}</li>' for one in sections)
     body = "\n".join(
         f'<section id="{one.key}">\n<h2>{escape(one.title)}</h2>\n{one.html}</section>' for one in sections
@@ -51,6 +51,6 @@ def handbook(lists: Sequence[Section] = ()) -> str:
     return page
 
 
-def _parts(section: Section) -> str:
+def _parts(section: Page) -> str:
     links = " · ".join(f'<a href="#{key}">{escape(title)}</a>' for key, title in section.parts)
     return f'<br><span class="parts">{links}</span>' if links else ""

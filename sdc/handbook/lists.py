@@ -9,15 +9,15 @@ from typing import Any
 
 import sdc
 from sdc.config.reference import table
-from sdc.handbook import Section
+from sdc.handbook import Page
 
 
-def lists(commands: Any) -> list[Section]:
+def lists(commands: Any) -> list[Page]:
     """The last sections of the handbook; `commands` is the command line's root."""
     return [
-        Section("commands", "Every command", _commands(commands)),
-        Section("python", "Every verb in Python", _verbs()),
-        Section("config", "Every key of a config", table("key-")),
+        Page("commands", "Every command", _commands(commands)),
+        Page("python", "Every verb in Python", _verbs()),
+        Page("config", "Every key of a config", table("key-")),
     ]
 
 

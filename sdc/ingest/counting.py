@@ -248,22 +248,22 @@ def scratch_of(executor: Executor) -> Path:
 
 
 @dataclass(frozen=True)
-class Settled:
+class FinalCodes:
     """Final packing and the final code for each running code; negative where it is a fault, see `Vocabulary.settle`."""
 
     packing: Packing
     codes: tuple[Array, ...]
 
-    def of(self, run: SortedRun) -> Settled:
+    def of(self, run: SortedRun) -> FinalCodes:
         """The same for the codes of a run."""
-        return Settled(self.packing, tuple(own[its] for own, its in zip(self.codes, run.codes, strict=True)))
+        return FinalCodes(self.packing, tuple(own[its] for own, its in zip(self.codes, run.codes, strict=True)))
 
 
 Faults: TypeAlias = dict[tuple[int, int], int]
 """Records by the first of their faults: (variable, its place in `vocabulary.FAULTS`)."""
 
 
-def settle_cells(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
+def settle_cells(cells: Array, packing: Packing, settled: FinalCodes) -> tuple[Array, Faults]:
     """The cells of good records in final order, and the bad ones by their first fault."""
     faults: Faults = {}
     # mostly nothing is bad, and then no cell is looked at for it
@@ -273,7 +273,7 @@ def settle_cells(cells: Array, packing: Packing, settled: Settled) -> tuple[Arra
     return summed(settled.packing.pack(columns, cells.shape[1]), cells[packing.words :]), faults
 
 
-def _without_faults(cells: Array, packing: Packing, settled: Settled) -> tuple[Array, Faults]:
+def _without_faults(cells: Array, packing: Packing, settled: FinalCodes) -> tuple[Array, Faults]:
     good, faults, counts = np.ones(cells.shape[1], np.bool_), {}, cells[packing.words]
     # by the order of the variables: a record with several faults counts once, under the first
     for v, (codes, rows) in enumerate(zip(settled.codes, packing.unpack(cells[: packing.words]), strict=True)):
@@ -284,7 +284,7 @@ def _without_faults(cells: Array, packing: Packing, settled: Settled) -> tuple[A
     return cells[:, good], {key: records for key, records in faults.items() if records}
 
 
-def merge(tally: Tally, settled: Settled, executor: Executor) -> tuple[Iterator[Array], Faults]:
+def merge(tally: Tally, settled: FinalCodes, executor: Executor) -> tuple[Iterator[Array], Faults]:
     """The cells in final order by key ranges, none of which is much more than memory holds, and the bad records.
 
     Each run is put in final order by one unit, and each range is merged from all of them by another.
@@ -305,7 +305,7 @@ def merge(tally: Tally, settled: Settled, executor: Executor) -> tuple[Iterator[
     return (_mapped(path) for path in executor.run(merge_range, None, ranges)), faults
 
 
-def sort_run(table: None, unit: tuple[SortedRun, Settled, Path]) -> tuple[Path, Faults]:
+def sort_run(table: None, unit: tuple[SortedRun, FinalCodes, Path]) -> tuple[Path, Faults]:
     """Writes a run in final order."""
     run, settled, folder = unit
     cells, faults = settle_cells(_mapped(run.path), Packing(run.sizes), settled)
@@ -336,7 +336,7 @@ def _place(cells: Array, key: Key) -> int:
     return bisect_left(range(cells.shape[1]), key, key=lambda i: tuple(cells[: len(key), i].tolist()))
 
 
-def _edges(tally: Tally, settled: Settled) -> list[Key]:
+def _edges(tally: Tally, settled: FinalCodes) -> list[Key]:
     """Keys that cut the final order into ranges of about what memory holds, by a sample of every run."""
     total = sum(run.cells for run in tally.runs)
     # runs are in running order and not in the final one; every so many of their cells are a fair sample in any order

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from sdc.config.table import CsvConfig
 from sdc.ingest.records import apart, batches, layouts_of
-from sdc.ingest.source import Part, Source
+from sdc.ingest.source import Source, SourcePart
 from sdc.ingest.vocabulary import kind_of, namer
 from sdc.model.errors import InputError
 
@@ -56,7 +56,7 @@ def _keys(source: Source, column: str, csv: CsvConfig) -> tuple[str, set[str]]:
     return kind_of(dict(layout.columns)[column], column), keys
 
 
-def _keys_of_part(part: Part, column: str, csv: CsvConfig) -> tuple[set[str], int]:
+def _keys_of_part(part: SourcePart, column: str, csv: CsvConfig) -> tuple[set[str], int]:
     keys, rows = set[str](), 0
     for batch in batches(part, [column], None, csv):
         values: pa.Array = batch.column(column)

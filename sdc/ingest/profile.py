@@ -17,7 +17,7 @@ import numpy as np
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
 from sdc.ingest.reading import COUNT, count_records
 from sdc.ingest.records import apart, batches, layouts_of
-from sdc.ingest.source import Part, Source
+from sdc.ingest.source import Source, SourcePart
 from sdc.ingest.vocabulary import kind_of, namer
 from sdc.model.errors import InputError
 from sdc.model.table import Table
@@ -92,7 +92,7 @@ def columns_of(source: Source) -> list[Column]:
     return list(found.values())
 
 
-def _met(part: Part, names: Sequence[str]) -> dict[str, tuple[Counter[str], int, bool]]:
+def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str], int, bool]]:
     met = {name: (Counter[str](), 0, False) for name in names}
     for batch in batches(part, list(names)):
         for name in names:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any, TypeAlias, TypeVar
 
-from sdc.ingest.source import Part, readable
+from sdc.ingest.source import SourcePart, readable
 from sdc.model.errors import InputError, SdcError
 
 Result = TypeVar("Result")
@@ -41,7 +41,7 @@ class Reader:
     def __init__(self) -> None:
         self._lock, self._child = threading.Lock(), _NONE
 
-    def run(self, function: Callable[..., Result], part: Part, *arguments: Any) -> Result:
+    def run(self, function: Callable[..., Result], part: SourcePart, *arguments: Any) -> Result:
         """What `function(part, *arguments)` gives; the function is a module's, and all that travels is pickled.
 
         InputError where it raises anything but a refusal of its own, or the child dies.
@@ -73,7 +73,7 @@ class Reader:
         """What a fork of this process does with a child that is its parent's."""
         self._lock, self._child = threading.Lock(), _NONE
 
-    def _asked(self, request: Any, part: Part, lent: IO[bytes] | None) -> tuple[bool, Any]:
+    def _asked(self, request: Any, part: SourcePart, lent: IO[bytes] | None) -> tuple[bool, Any]:
         while True:
             is_new = self._child is None
             try:
@@ -86,7 +86,7 @@ class Reader:
                 self.end()  # what it still says would be taken for the answer to the next request
                 raise
 
-    def _started(self, part: Part) -> Process:
+    def _started(self, part: SourcePart) -> Process:
         if self._child is None:
             command = [sys.executable, "-c", _SERVE, json.dumps(sys.path)]
             pipe, null = subprocess.PIPE, subprocess.DEVNULL
@@ -103,7 +103,7 @@ class _NoAnswerError(Exception):
     """The child ends, or what it says is no answer."""
 
 
-def _exchange(child: Process, request: Any, part: Part, lent: IO[bytes] | None) -> tuple[bool, Any]:
+def _exchange(child: Process, request: Any, part: SourcePart, lent: IO[bytes] | None) -> tuple[bool, Any]:
     """Whether it is done and the result, or the refusal; on the way the child may ask for bytes of what is lent."""
     _say(child, request)
     while True:
@@ -134,7 +134,7 @@ def _heard(child: Process) -> tuple[str, Any]:
     return name, content
 
 
-def _died(part: Part, status: int) -> InputError:
+def _died(part: SourcePart, status: int) -> InputError:
     how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
     return InputError(
         f"{part} cannot be read: the process that read it died ({how}); it is damaged, or there is no memory: write it "
@@ -176,7 +176,7 @@ def _listen(asked: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def _answer(function: Callable[..., Any], part: Part, arguments: Any) -> bytes:
+def _answer(function: Callable[..., Any], part: SourcePart, arguments: Any) -> bytes:
     try:
         with readable(part.url):
             return _pickled("answer", (True, function(part, *arguments)))
@@ -189,7 +189,7 @@ def _pickled(name: str, content: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class _LentPart(Part):
+class _LentPart(SourcePart):
     """A part that the parent has opened, and whose bytes it gives."""
 
     asked: queue.SimpleQueue[bytes]

@@ -32,14 +32,15 @@ from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.file import faults_of
+from sdc.config.given import require_names
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.counting import Array, Packing, Settled, Tally, merge, scratch_of
+from sdc.ingest.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.ingest.frames import arrow_of
 from sdc.ingest.hierarchies import with_levels
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
-from sdc.ingest.source import Part, Source, open_source, require_records
+from sdc.ingest.source import Source, SourcePart, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.ingest.weights import weights_of
@@ -47,36 +48,28 @@ from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
-from sdc.model.weights import Weights
+from sdc.model.weights import RecordWeights
 
 COUNT = "count"
 MEMORY = 1 << 30
 """Bytes for the cells that are counted, where nothing else is said."""
 
 FRAME = "the data frame"
+OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
+SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
 _FRAME_ROWS = 1 << 17
 _UNIT_ROWS = 1 << 22  # rows from which a part is cut into several units
 
 
-def read_table(
-    source: Any,
-    *,
-    variables: Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
-    csv: Mapping[str, str] | None = None,
-    categories: Mapping[str, Sequence[str | int]] | None = None,
-    missing: Mapping[str, str | int] | None = None,
-    recodes: Mapping[str, Mapping[str, Any]] | None = None,
-    hierarchies: Mapping[str, Sequence[str]] | None = None,
-    bad_records: str = "refuse",
-    max_categories: int = 256,
-    executor: Executor = IN_PROCESS,
-    memory: int = MEMORY,
-) -> Table:
+def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
     source            a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; a URL; or a
                       data frame of pandas, Polars or Arrow
+    executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
+                      more goes to disk
+    settings          of `table` in a config, these:
+
     variables         columns to use, in this order; default all
     columns           the column of each variable that is not called as its column
     csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
@@ -87,23 +80,12 @@ def read_table(
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
     bad_records       refuse, or set_aside: leave them out
-    max_categories    a variable with more is refused: it is an identifier or wants binning
-    executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
-                      more goes to disk
+    max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
 
     InputError for whatever cannot be read as a table of counts, see the module.
     """
-    given = {
-        "variables": variables,
-        "columns": columns or {},
-        "csv": csv or {},
-        "categories": categories or {},
-        "missing": missing or {},
-        "recodes": recodes or {},
-        "hierarchies": hierarchies or {},
-        "bad_records": bad_records,
-        "max_categories": max_categories,
-    }
+    require_names(settings, SETTINGS, "a table")
+    given = {name: value for name, value in settings.items() if value is not None}
     return _count_source(source, given, executor, memory).table
 
 
@@ -131,7 +113,7 @@ class CountedRecords:
     zeros: StructuralZeros
     set_aside: Mapping[tuple[str, Fault], int]
     unmet: Mapping[str, tuple[str, ...]]
-    weights: Weights | None = None
+    weights: RecordWeights | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -183,7 +165,7 @@ def count_records(
 
 def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
     """The same of a table that is in memory."""
-    part, names = Part(FRAME, None, ""), frame.column_names
+    part, names = SourcePart(FRAME, None, ""), frame.column_names
     codings = _codings(names, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
     unit = PartUnit(part, None, codings, COUNT in names, settings.weight, memory, folder, memory, settings.csv)
@@ -276,7 +258,7 @@ class PartUnit:
     csv         how it is written where it is a text file
     """
 
-    part: Part
+    part: SourcePart
     groups: range | None
     codings: tuple[Coding, ...]
     counted: bool
@@ -293,7 +275,7 @@ class PartUnit:
         return list(dict.fromkeys(used if self.weight is None else [*used, self.weight]))
 
 
-def _ranges(parts: Sequence[Part], layouts: Sequence[Layout]) -> Iterator[tuple[Part, range | None]]:
+def _ranges(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[SourcePart, range | None]]:
     """Each part, cut at row groups where it has many rows."""
     for part, layout in zip(parts, layouts, strict=True):
         if sum(layout.groups) <= _UNIT_ROWS:
@@ -316,7 +298,7 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
         return error
 
 
-def _counted(part: Part, unit: PartUnit) -> Tally:
+def _counted(part: SourcePart, unit: PartUnit) -> Tally:
     """The cells of a part, opened as `part` has it."""
     tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     for batch in batches(part, unit.columns, unit.groups, unit.csv):
@@ -336,7 +318,7 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
     tally.add(columns, len(batch), counts, total)
 
 
-def _counts(column: pa.Array, part: Part) -> tuple[Counts, int]:
+def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
     """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
     if pa.types.is_nested(column.type):
         raise InputError(
@@ -353,7 +335,7 @@ def _counts(column: pa.Array, part: Part) -> tuple[Counts, int]:
     return np.array(distinct, np.int64)[indices], sum(c * int(n) for c, n in zip(distinct, times, strict=True))
 
 
-def _count(value: object, part: Part) -> int:
+def _count(value: object, part: SourcePart) -> int:
     """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
     # Decimal, because a float of 2^53 + 1 would pass for 2^53
     try:
@@ -415,7 +397,7 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     variables, codes = zip(*(vocabulary.settle() for vocabulary in tally.vocabularies), strict=True)
     schema = Schema(variables)
     packing = Packing(schema.sizes)
-    pieces, faults = merge(tally, Settled(packing, codes), executor)
+    pieces, faults = merge(tally, FinalCodes(packing, codes), executor)
     cells = list(pieces)
     table = _table(schema, packing, cells)
     if not table.total:
@@ -446,9 +428,9 @@ def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield variable.name, found
 
 
-def _weights(packing: Packing, pieces: Sequence[Array]) -> Weights:
+def _weights(packing: Packing, pieces: Sequence[Array]) -> RecordWeights:
     """Those of the cells in final order, of which each has a record."""
-    return Weights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
+    return RecordWeights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
 
 
 def _without_nobodys(

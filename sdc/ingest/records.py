@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from sdc.config.table import CsvConfig
 from sdc.ingest.reader import READER
-from sdc.ingest.source import Part, readable
+from sdc.ingest.source import SourcePart, readable
 from sdc.ingest.vocabulary import kind_of
 from sdc.model.errors import InputError
 
@@ -41,7 +41,7 @@ class Layout:
         return [name for name, _ in self.columns]
 
 
-def layouts_of(parts: Sequence[Part], csv: CsvConfig) -> list[Layout]:
+def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
     """The layout of every part; InputError where one has other columns than the first, or another order."""
     layouts = []
     for part in parts:
@@ -59,11 +59,11 @@ def layouts_of(parts: Sequence[Part], csv: CsvConfig) -> list[Layout]:
     return layouts
 
 
-def check_kinds(parts: Sequence[Part], layouts: Sequence[Layout], columns: Iterable[str]) -> None:
+def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns: Iterable[str]) -> None:
     """InputError where a column that is used has no categories, or is of one kind here and of another there."""
     types = [dict(layout.columns) for layout in layouts]
     for name in columns:
-        first: tuple[str, pa.DataType, Part] | None = None
+        first: tuple[str, pa.DataType, SourcePart] | None = None
         for part, type_of in zip(parts, types, strict=True):
             found = type_of[name]
             kind = kind_of(found, name)
@@ -76,7 +76,7 @@ def check_kinds(parts: Sequence[Part], layouts: Sequence[Layout], columns: Itera
                 first = kind, found, part
 
 
-def apart(function: Callable[..., Result], part: Part, *arguments: Any) -> Result:
+def apart(function: Callable[..., Result], part: SourcePart, *arguments: Any) -> Result:
     """What a function of a part gives: of Parquet, which Arrow does not survive where it is damaged, in a child."""
     if part.suffix == ".parquet":
         return READER.run(function, part, *arguments)
@@ -85,7 +85,7 @@ def apart(function: Callable[..., Result], part: Part, *arguments: Any) -> Resul
 
 
 def batches(
-    part: Part, columns: list[str], groups: range | None = None, csv: CsvConfig = _CSV
+    part: SourcePart, columns: list[str], groups: range | None = None, csv: CsvConfig = _CSV
 ) -> Iterator[pa.RecordBatch]:
     """The records of a part, or of these row groups of it."""
     if part.suffix == ".parquet":
@@ -93,7 +93,7 @@ def batches(
     return _csv_batches(part, columns, csv)
 
 
-def _layout(part: Part, csv: CsvConfig) -> Layout:
+def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
     if part.size == 0:
         raise InputError(f"{part} is empty; give a file with a header and records")
     with part.opened() as file, readable(part.url):
@@ -105,7 +105,7 @@ def _layout(part: Part, csv: CsvConfig) -> Layout:
         return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
 
 
-def _check_names(names: list[str], part: Part) -> None:
+def _check_names(names: list[str], part: SourcePart) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{part} has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
@@ -118,7 +118,7 @@ def _check_names(names: list[str], part: Part) -> None:
         )
 
 
-def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
+def _parquet_batches(part: SourcePart, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
     with part.opened() as source:
         with readable(part.url):
             schema = pq.read_schema(source)
@@ -133,7 +133,7 @@ def _parquet_batches(part: Part, columns: list[str], groups: range | None) -> It
             yield batch
 
 
-def _csv_batches(part: Part, columns: list[str], csv: CsvConfig) -> Iterator[pa.RecordBatch]:
+def _csv_batches(part: SourcePart, columns: list[str], csv: CsvConfig) -> Iterator[pa.RecordBatch]:
     options = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(columns, _NAMES),
         include_columns=columns,
@@ -149,7 +149,7 @@ def _csv_batches(part: Part, columns: list[str], csv: CsvConfig) -> Iterator[pa.
             yield batch if csv.decimal == "." else _with_points(batch, part)
 
 
-def _with_points(batch: pa.RecordBatch, part: Part) -> pa.RecordBatch:
+def _with_points(batch: pa.RecordBatch, part: SourcePart) -> pa.RecordBatch:
     """The batch of a file whose decimal sign is a comma, with points.
 
     InputError where a numeral has a point already: of 1.000 nobody knows whether it is 1 or 1000.
@@ -167,7 +167,7 @@ def _with_points(batch: pa.RecordBatch, part: Part) -> pa.RecordBatch:
 
 
 def _open_csv(
-    part: Part, file: str | IO[bytes], csv: CsvConfig, options: Any = None, *, skip_empty: bool = True
+    part: SourcePart, file: str | IO[bytes], csv: CsvConfig, options: Any = None, *, skip_empty: bool = True
 ) -> Any:
     if not isinstance(file, str) and part.suffix.endswith(".gz"):
         file = pa.CompressedInputStream(file, "gzip")
@@ -180,7 +180,7 @@ def _open_csv(
     )
 
 
-def _each(found: Iterable[pa.RecordBatch], part: Part) -> Iterator[pa.RecordBatch]:
+def _each(found: Iterable[pa.RecordBatch], part: SourcePart) -> Iterator[pa.RecordBatch]:
     """The batches, with what Arrow raises between them made an InputError."""
     iterator = iter(found)
     while True:

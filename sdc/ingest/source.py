@@ -1,8 +1,8 @@
 """Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
 
-A part carries its fingerprint, taken when the source is opened: whoever reads a part says so to `Part.at_rest`, and a
-part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for it.
-Credentials come from the configuration or environment of fsspec, never from here.
+A part carries its fingerprint, taken when the source is opened: whoever reads a part says so to `SourcePart.at_rest`,
+and a part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for
+it. Credentials come from the configuration or environment of fsspec, never from here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """A file of records: its path or URL, its bytes where known, and what told it from others when it was opened."""
 
     url: str
@@ -100,7 +100,7 @@ class Source:
     """The parts, sorted by name, and the path or URL that was asked for."""
 
     path: str
-    parts: tuple[Part, ...]
+    parts: tuple[SourcePart, ...]
 
     def digest(self, structural_zeros: str | Path | None = None) -> str:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
@@ -266,8 +266,8 @@ def _source(path: str, files: Any, listed: list[str], what: str) -> Source:
     return Source(path, tuple(_part(url, files, part) for url, part in named))
 
 
-def _part(url: str, files: Any, inside: str) -> Part:
-    return Part(url, files.info(inside)["size"], _fingerprint(files, inside))
+def _part(url: str, files: Any, inside: str) -> SourcePart:
+    return SourcePart(url, files.info(inside)["size"], _fingerprint(files, inside))
 
 
 def _is_glob(path: str) -> bool:

@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.cell_laws import CellLaws, Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling
-from sdc.intruder.enumerated import Part, TooManyTablesError, enumerated
+from sdc.intruder.enumerated import IndependentPart, TooManyTablesError, enumerated
 from sdc.intruder.ladder import MAX_CELLS, MAX_TABLES, climbed
 from sdc.intruder.laws import RELEASED, Law, law_of
 from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, Model, Posterior, exact_posterior, of_axes
@@ -97,7 +97,7 @@ class _Undrawn:
 
     law: Law
     exact: Posterior | None
-    parts: tuple[Part, ...]
+    parts: tuple[IndependentPart, ...]
     feasible_tables: int | None
     log_probability: float
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model.cell_bounds import Intervals
+from sdc.model.documents import listed
 from sdc.model.table import Codes, Counts, freeze
 
-Probabilities = npt.NDArray[np.float64]
+Probabilities: TypeAlias = Annotated[npt.NDArray[np.float64], listed(list[float], np.float64, -1)]
 LEAST = 1e-30  # a probability below it is left out at the ends of a law
 
 

@@ -19,7 +19,7 @@ Places = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _CliqueStep:
     """A clique that joins those before it, at its separator with one of them.
 
     host   which of them
@@ -93,12 +93,12 @@ class Draws:
         counts = np.array([self._table.total]) if marginal is None else marginal.counts
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
-    def _step(self, later: int, host: int, separator: st.SubTable) -> _Step:
+    def _step(self, later: int, host: int, separator: st.SubTable) -> _CliqueStep:
         of_host, of_new = (self._groups(clique, separator) for clique in (host, later))
         records = self._records(later)
         in_order = np.argsort(of_new[records], kind="stable")
         sizes = np.bincount(of_new[records], minlength=int(of_new.max()) + 1)
-        return _Step(host, of_host, records[in_order], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+        return _CliqueStep(host, of_host, records[in_order], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     def _groups(self, clique: int, separator: st.SubTable) -> Places:
         """(cells of the clique,) the rank of each one's cell in the separator, which both its cliques occupy alike."""

@@ -33,7 +33,7 @@ class TooManyTablesError(ReleaseError):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class IndependentPart:
     """Cells that vary together under a law, with all their tables: independent of all other cells.
 
     cells   (c,) int64 dense cells, ascending
@@ -70,7 +70,7 @@ class Enumerated:
     """All feasible tables under a law: a product of independent parts; cells in none have their true counts."""
 
     table: Table
-    parts: tuple[Part, ...]
+    parts: tuple[IndependentPart, ...]
 
     @property
     def feasible_tables(self) -> int:
@@ -109,7 +109,7 @@ def enumerated(table: Table, knowledge: Knowledge, law: Law, max_tables: int = M
         order = np.argsort(cells)
         cells, tables = cells[order], tables[:, order]
         logs = _log_weights(tables, cells, law, terms, found.equations.truth, table)
-        parts.append(Part(cells, tables, logs, found.equations.truth[cells]))
+        parts.append(IndependentPart(cells, tables, logs, found.equations.truth[cells]))
     return Enumerated(table, tuple(parts))
 
 

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _JunctionOrder:
     """Variables in an order in which what lies beyond each edge of the junction tree is a run of them.
 
     order       of the variables: as the cliques of a preorder bring them, then those that no clique has
@@ -144,7 +144,7 @@ def check(table: Table, knowledge: Knowledge) -> None:
         )
 
 
-def _layout(tree: Decomposition, knowledge: Knowledge) -> _Layout:
+def _layout(tree: Decomposition, knowledge: Knowledge) -> _JunctionOrder:
     """The junction tree from its first clique, branch by branch."""
     hosts = [
         next(k for k in range(later) if st.is_within(separator, tree.cliques[k]))
@@ -167,10 +167,10 @@ def _layout(tree: Decomposition, knowledge: Knowledge) -> _Layout:
     uncovered = st.members(knowledge.varying & ~tree.variables)
     places = range(len(order), len(order) + len(uncovered))
     constant = st.members(st.full(len(knowledge.schema)) & ~tree.variables & ~knowledge.varying)
-    return _Layout((*order, *uncovered, *constant), tuple(edges[1:]), tuple(places))
+    return _JunctionOrder((*order, *uncovered, *constant), tuple(edges[1:]), tuple(places))
 
 
-def _moves(layout: _Layout, keys: KeySpace) -> Ints:
+def _moves(layout: _JunctionOrder, keys: KeySpace) -> Ints:
     """(moves, 3) as the kernel has them: the edges, then the variables that nothing is known of."""
     parts = [*((first, last, end) for _, first, last, end in layout.edges), *((v, v + 1, 0) for v in layout.uncovered)]
     rows = [(prod(keys.sizes[last:]), prod(keys.sizes[first:last]), end) for first, last, end in parts]

@@ -15,7 +15,7 @@ from scipy.special import expit, gammaln
 from sdc.executor import Executor
 from sdc.intruder import ipf
 from sdc.intruder.chains import Diagnostics, Sampled, Sampling, agreement, check_kept, shares
-from sdc.intruder.enumerated import Part
+from sdc.intruder.enumerated import IndependentPart
 from sdc.intruder.laws import Law
 from sdc.model import subtable as st
 from sdc.model.schema import Schema
@@ -47,7 +47,7 @@ class LadderUnit:
     """A chain for each rung: everything they depend on but the table."""
 
     law: Law
-    parts: tuple[Part, ...]
+    parts: tuple[IndependentPart, ...]
     powers: Floats
     cells: Codes
     draws: int
@@ -65,7 +65,7 @@ class Rungs:
 def climbed(
     table: Table,
     law: Law,
-    parts: Sequence[Part],
+    parts: Sequence[IndependentPart],
     cells: Codes,
     sampling: Sampling,
     executor: Executor,
@@ -189,7 +189,7 @@ def _largest(generators: Sequence[SubTable], schema: Schema) -> SubTable:
     return max(generators, key=lambda generator: prod(schema.sizes[v] for v in st.members(generator)))
 
 
-def _drawn(part: Part, linear: Floats, rng: np.random.Generator) -> Ints:
+def _drawn(part: IndependentPart, linear: Floats, rng: np.random.Generator) -> Ints:
     """For each rung a table of the part, which weighs exp(linear f) prod 1 / f!; (rungs, cells of the part)."""
     weights = linear @ part.tables.T + part.logs
     sums = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)

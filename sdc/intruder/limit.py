@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,11 +26,11 @@ class PosteriorLimit:
     threshold        of a true count's probability, above 0: every true count is more probable than that
     max_above        the largest fraction of the at-risk cells that may have theirs above it; None for no such limit
     max_probability  the largest probability that any one's true count may have; None for no such limit
+    monotone         not: what one more sub-table tells may make true counts less likely
 
     A cell counts whether or not another count is more probable still: so the limit is stricter than one on the cells
-    that are identified ([DFT] (5)), which are among them. Not monotone: what one more sub-table tells may make true
-    counts less likely. InputError where nothing is limited, for an alpha that is not above 0, and for a value that is
-    not between 0 and 1.
+    that are identified ([DFT] (5)), which are among them. InputError where nothing is limited, for an alpha that
+    is not above 0, and for a value that is not between 0 and 1.
     """
 
     law: str = RELEASED
@@ -37,6 +38,7 @@ class PosteriorLimit:
     threshold: float = 0.5
     max_above: float | None = None
     max_probability: float | None = None
+    monotone: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:

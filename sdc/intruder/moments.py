@@ -30,7 +30,7 @@ CLOSE = 2e-10  # how far probabilities from factorial moments may be from the ex
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SumRows:
     """A sum over a junction tree, at n cells.
 
     rows    (slots, n) marginal counts, integers
@@ -46,7 +46,7 @@ class Rows:
     part: float = 1.0
 
     @staticmethod
-    def of(marginals: CellMarginals, knowledge: Knowledge) -> Rows:
+    def of(marginals: CellMarginals, knowledge: Knowledge) -> SumRows:
         """Of a decomposable release; ReleaseError for any other."""
         tree, signs = junction_tree(knowledge), dict[SubTable, int]()
         for sign, sets in ((1, tree.cliques), (-1, tree.separators)):
@@ -55,7 +55,7 @@ class Rows:
         rows = np.stack([marginals.at(sub_table) for sub_table in signs]).astype(np.int64)
         uncovered = st.members(knowledge.varying & ~tree.variables)
         part = 1 / prod(knowledge.schema.sizes[v] for v in uncovered)
-        return Rows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64), part)
+        return SumRows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64), part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class TrueCounts:
         within: Probabilities = np.array([expected_counts(k, self.least) for k in range(1, most + 1)])[self.counts - 1]
         return within
 
-    def likely(self, tree: Rows, exactly: Callable[[Counts], Probabilities]) -> tuple[Counts, Probabilities]:
+    def likely(self, tree: SumRows, exactly: Callable[[Counts], Probabilities]) -> tuple[Counts, Probabilities]:
         """The cells, ascending, whose true count may be as probable as `least`, and how probable it is.
 
         `exactly` is asked where rounding spoils the sum: of cells with large counts that are expected to be large.
@@ -137,7 +137,7 @@ def at_truth(table: Table, knowledge: Knowledge, rows: Counts) -> Probabilities:
     def exactly(left: Counts) -> Probabilities:
         return cell_laws(table, knowledge, cells[left]).at_truth
 
-    tree = Rows.of(CellMarginals(table, cells), knowledge)
+    tree = SumRows.of(CellMarginals(table, cells), knowledge)
     truth = TrueCounts(table.counts[rows], table.total, CLOSE)
     found = np.zeros(len(rows))
     where, probable = truth.likely(tree, exactly)

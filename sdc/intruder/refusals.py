@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sdc.intruder.cell_laws import Probabilities
 from sdc.model.cell_bounds import Intervals
 
 
@@ -25,7 +25,7 @@ class Refusals:
     alike: int | None
     possible: Intervals
     left: Intervals
-    at_truth: npt.NDArray[np.float64]
+    at_truth: Probabilities
     reason: str | None = None
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,10 +37,10 @@ class Summary:
     log_probability: float | None
     equals_released: bool
     diagnostics: Diagnostics | None
-    at_truth: Probabilities
-    disclosing: Probabilities
-    most_likely: Counts
-    highest: Probabilities
+    at_truth: Probabilities = field(default_factory=lambda: np.empty(0))
+    disclosing: Probabilities = field(default_factory=lambda: np.empty(0))
+    most_likely: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    highest: Probabilities = field(default_factory=lambda: np.empty(0))
 
     @property
     def label(self) -> str:
@@ -69,9 +69,7 @@ class Summary:
     @staticmethod
     def none(law: Law, reason: str) -> Summary:
         """Where no engine gives the law."""
-        nothing = np.empty(0)
-        of_cells = nothing, nothing, np.empty(0, int), nothing
-        return Summary(law.name, law.alpha, reason, None, None, None, False, None, *of_cells)
+        return Summary(law.name, law.alpha, reason, None, None, None, False, None)
 
 
 def laws_of(names: Sequence[str], alphas: Sequence[float], schema: Schema) -> list[Law]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.model.documents import listed
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, freeze
 
-Intervals = npt.NDArray[np.int64]
+Intervals: TypeAlias = Annotated[npt.NDArray[np.int64], listed(list[tuple[int, int]], np.int64, -1, 2)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

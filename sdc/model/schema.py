@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.model.documents import InDocuments
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 
@@ -315,6 +316,13 @@ class Schema:
         axes = (self.variables[axis] for axis in self.axes)
         return {v.name: v.categories[code] for v, code in zip(axes, cell, strict=True)}
 
+    def cell(self, named: Mapping[str, str]) -> tuple[int, ...]:
+        """What `named` gave such names; ValueError for others."""
+        axes = [self.variables[axis] for axis in self.axes]
+        if named.keys() != {axis.name for axis in axes}:
+            raise ValueError(f"a category of each of {', '.join(axis.name for axis in axes)} is expected")
+        return tuple(axis.categories.index(named[axis.name]) for axis in axes)
+
     def written(self, cell: Iterable[int]) -> str:
         """A cell as messages have it: `age = old, sex = f`."""
         return ", ".join(f"{name} = {category}" for name, category in self.named(cell).items())
@@ -402,3 +410,9 @@ def with_refinements(variables: Sequence[Variable]) -> Schema:
         groups[name], of[name] = tuple(block.tolist()), of[one]
         found.append(Variable(name, categories, Coarser(of[one], groups[name])))
     return Schema(tuple(found))
+
+
+NamedCell: TypeAlias = Annotated[
+    tuple[int, ...], InDocuments(dict[str, str], lambda cell, s: s.named(cell), lambda found, s: s.cell(found))
+]
+"""The codes of a cell, which documents have by names."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, product
 from math import prod
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.model.documents import InDocuments
 from sdc.model.errors import ReleaseError
 from sdc.model.schema import Schema
 
-SubTable: TypeAlias = int
+SubTable: TypeAlias = Annotated[int, InDocuments(list[str], lambda t, s: names(t, s), lambda found, s: named(found, s))]
 
 GRAND_TOTAL: SubTable = 0
 MANY = 32  # from here on an array operation costs less than a loop

@@ -7,18 +7,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.documents import listed
 from sdc.model.errors import InputError
 from sdc.model.keys import KeyIndex
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import MOST_DENSE
 from sdc.model.subtable import SubTable
 
-Counts = npt.NDArray[np.int64]
+Counts: TypeAlias = Annotated[npt.NDArray[np.int64], listed(list[int], np.int64, -1)]
 Codes = npt.NDArray[np.uint16]
 
 MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hundreds of such sums fit int64

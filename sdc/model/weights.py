@@ -15,7 +15,7 @@ from sdc.run_format import UNIT as UNIT  # of a weight of 1: six decimals are ke
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class RecordWeights:
     """Of each non-zero cell of a table, in its order, the weights of its records, in millionths.
 
     totals  (cells,) int64, read-only, their sums, together at most 2^53
@@ -38,9 +38,9 @@ class Weights:
         """What all records stand for, in millionths."""
         return int(self.totals.sum())
 
-    def rows(self, rows: npt.NDArray[np.integer]) -> Weights:
+    def rows(self, rows: npt.NDArray[np.integer]) -> RecordWeights:
         """Those of the cells with these row numbers, in this order."""
-        return Weights(self.totals[rows], self.least[rows], self.largest[rows])
+        return RecordWeights(self.totals[rows], self.least[rows], self.largest[rows])
 
     def check(self, table: Table) -> None:
         """InputError where they are no weights of this table: each sum lies between what a cell's records can have."""
@@ -51,7 +51,7 @@ class Weights:
             raise InputError("these are not the weights of the table: a cell has others than its records can have")
 
 
-def _between(weights: Weights, counts: Counts) -> bool:
+def _between(weights: RecordWeights, counts: Counts) -> bool:
     positive = (weights.least > 0) & (weights.least <= weights.largest) & (weights.totals > 0)
     fits = (weights.least.astype(np.float64) * counts < 2.0**60) & positive
     return bool(fits.all() and (counts * weights.least <= weights.totals).all()) and bool(
@@ -86,7 +86,7 @@ class WeightRanges:
     high: tuple[Counts, ...]
 
     @staticmethod
-    def of(table: Table, weights: Weights) -> WeightRanges:
+    def of(table: Table, weights: RecordWeights) -> WeightRanges:
         """The true ones. A category without records has none: low is above high."""
         low = tuple(np.full(size, MAX_TOTAL) for size in table.schema.keys.sizes)
         high = tuple(np.zeros(size, np.int64) for size in table.schema.keys.sizes)

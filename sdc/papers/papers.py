@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sdc.api import require_new
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.page_templates import page_templates
 from sdc.papers import cacm, dft, dks, kdsf
 from sdc.papers.item import Item, Outcome, Standing, written
 from sdc.papers.references import references
 from sdc.papers.sources import Sources
+from sdc.stages.publish import require_new
 from sdc.storage.run_folder import RunFolder
 
 ITEMS: dict[str, Item] = {one.key: one for one in (*kdsf.ITEMS, *dks.ITEMS, *dft.ITEMS, *cacm.ITEMS)}

@@ -14,11 +14,11 @@ from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
 from sdc.report import chains, curve, figures, graphs, lattice, svg
 from sdc.report.plot import PAGE, Plot
 from sdc.report.scale import Scale
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import TraceRow
 
-CRITERION = MinWidth(SMALL_COUNT, WIDTH)
+CRITERIA = Criteria.of(SMALL_COUNT, WIDTH)
 DRAWS = 500
 LEFT, TOP, ROW = 110.0, 40.0, 22.0
 
@@ -34,7 +34,7 @@ def query_space(widths: CriticalWidths, release: Release) -> Markup:
 
 def bounds(release: Release) -> Markup:
     """Sharp bounds of the cells at risk."""
-    return figures.exposed_cells(api.cell_bounds(CZECH, release, small_count=SMALL_COUNT), CRITERION, CZECH.schema)
+    return figures.exposed_cells(api.cell_bounds(CZECH, release, small_count=SMALL_COUNT), CRITERIA, CZECH.schema)
 
 
 def matrix(release: Release) -> Markup:

@@ -20,13 +20,13 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import DecomposableRelease
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import rules_of
 from sdc.server.desk.state import State
-from sdc.server.tryout.simulation import Course, Opening, Queries, simulated
+from sdc.server.tryout.simulation import Opening, Queries, StreamCourse, simulated
 from sdc.server.tryout.trial import rule_sets_of
 from sdc.utility.measures import Weights
 
@@ -127,13 +127,13 @@ class Sources:
         return api.decomposable_release(CZECH, NOTHING, min_width=WIDTH, small_count=SMALL_COUNT, steps=3_000)
 
     @cached_property
-    def courses(self) -> dict[str, list[Course]]:
+    def courses(self) -> dict[str, list[StreamCourse]]:
         """The same streams of requests for the Czech table under rules of a server."""
-        criterion, weights = MinWidth(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
+        criteria, weights = Criteria.of(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
         known = Knowledge.of(CZECH, NOTHING, NO_ZEROS, NO_FACTS)
-        judge = Judge(CZECH, known, criterion)
+        judge = Judge(CZECH, known, criteria)
         opening = Opening(
-            known, criterion, surveyed(judge, State.first(CZECH.schema, all_ways(CZECH.schema, 1))), 1.0, weights
+            known, criteria, surveyed(judge, State.first(CZECH.schema, all_ways(CZECH.schema, 1))), 1.0, weights
         )
         rules = {name: rules_of(found) for name, found in rule_sets_of(",".join(RULES), None).items()}
         return simulated(CZECH, opening, rules, Queries("uniform", 1, 128, weights), streams=4, seed=0)

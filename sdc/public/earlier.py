@@ -32,7 +32,7 @@ from sdc.model.table import Table
 from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related
-from sdc.record.ledger import Entry, Ledger, read_ledger
+from sdc.record.ledger import Ledger, Publication, read_ledger
 from sdc.run_format import KNOWN, METADATA, SHA256
 from sdc.storage.known import read_told
 
@@ -113,7 +113,7 @@ class Publications:
     ledger: Ledger | None
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Publication, ...]:
         """Those that count for this build."""
         return () if self.ledger is None else self.ledger.entries
 
@@ -170,7 +170,7 @@ def check_publications(config: BuildConfig) -> None:
         read_ledger(Path(config.ledger))
 
 
-def _read(relation: EarlierConfig, entries: Sequence[Entry]) -> tuple[Published, ...]:
+def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Published, ...]:
     if relation.folder is not None:
         return tuple(read_published(Path(relation.folder), relation.total))
     entry = next((entry for entry in entries if entry.number == relation.entry), None)
@@ -199,7 +199,7 @@ def with_earlier(table: Table, zeros: StructuralZeros, publications: Publication
     sources, foreign = list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
     _require_others(table, publications)
-    told = _Told(table)
+    told = _NamedBefore(table)
     for entry in _of_this_table(table, publications):
         told.again(entry)
         sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
@@ -234,7 +234,7 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
         )
 
 
-def _of_this_table(table: Table, publications: Publications) -> Iterable[Entry]:
+def _of_this_table(table: Table, publications: Publications) -> Iterable[Publication]:
     ledger = publications.ledger
     return [] if ledger is None else [e for e in ledger.entries if e.table == ledger.keyed(table.digest)]
 
@@ -274,7 +274,7 @@ def _require_related(table: Table, publications: Publications) -> None:
             _require_named(entry, publications)
 
 
-def _require_named(entry: Entry, publications: Publications) -> None:
+def _require_named(entry: Publication, publications: Publications) -> None:
     """InputError where an entry that tells of these records was judged with what the config does not name."""
     ledger = publications.ledger
     assert ledger is not None  # it has the entry
@@ -305,7 +305,7 @@ def _require_counts(table: Table, one: Related) -> None:
         )
 
 
-class _Told:
+class _NamedBefore:
     """What was published, by names, and the table with the levels that tell it, each added once.
 
     The table's own variables come first, and keep their numbers.
@@ -341,7 +341,7 @@ class _Told:
             universe[name] = self._codes(name, inside)
         self._note(names, universe, source)
 
-    def again(self, entry: Entry) -> None:
+    def again(self, entry: Publication) -> None:
         """What an earlier release of this table published, and was judged together with."""
         own, known = self.table.schema, entry.known
         variables, same = {v.name: v for v in own.variables}, dict[str, str]()

@@ -1,7 +1,7 @@
 """The gate: what may go out. Publication takes nothing but what was cleared here.
 
 Whoever writes the published files sees what is cleared: names, the total, and the marginals that will be public
-anyway. The full table, the certificate and the criterion stay on this side.
+anyway. The full table, the certificate and the criteria stay on this side.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
-from sdc.model.weights import UNIT, RoundedTotals, Weights
-from sdc.risk.criterion import Assessment, Criterion, Depth, Effort
+from sdc.model.weights import UNIT, RecordWeights, RoundedTotals
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.storage.certificate import Certificate
@@ -33,11 +35,11 @@ _KEY = object()
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What a decision is about: the table by its digest, the criterion, and the policy for what it leaves open."""
+class GateSubject:
+    """What a decision is about: the table by its digest, the criteria, and the policy for what it leaves open."""
 
     table_digest: str
-    criterion: Criterion
+    criteria: Criteria
     policy: Policy
 
 
@@ -64,7 +66,7 @@ class Cleared:
     weighted        totals of weights that may go out beside the counts; None where there are none
     """
 
-    subject: Subject
+    subject: GateSubject
     schema: Schema
     release: Release
     total: int
@@ -84,8 +86,8 @@ class Cleared:
         """A released marginal; KeyError for any that is not on the frontier, and has no weighted totals."""
         return self._marginals[subtable]
 
-    def require(self, subject: Subject) -> None:
-        """ReleaseError where it was cleared for another table, criterion or policy."""
+    def require(self, subject: GateSubject) -> None:
+        """ReleaseError where it was cleared for another table, other criteria or another policy."""
         if difference := _difference(self.subject, subject):
             raise ReleaseError(f"the cleared release is of another {difference}; clear the one that is to be published")
 
@@ -94,26 +96,27 @@ def clear(
     table: Table,
     known: Knowledge,
     certificate: Certificate,
-    criterion: Criterion,
+    criteria: Criteria,
     policy: Policy,
     effort: Effort | None = None,
-    weighted: tuple[Weights, WeightedCertificate] | None = None,
+    weighted: tuple[RecordWeights, WeightedCertificate] | None = None,
     hidden: SubTable = st.GRAND_TOTAL,
 ) -> Cleared:
     """The certificate's release, where the certificate shows every at-risk cell of this table to be wide enough.
 
     Every difference is checked again, in integers; nothing that was said of the release before counts. Under the
     policy "outer" cells may stay without proof, as long as no outer bound refutes one. ReleaseError where the release
-    may not go out, or where the certificate is of another table or criterion, or beside anything but what is `known`.
+    may not go out, or where the certificate is of another table, of other criteria, or beside anything but
+    what is `known`.
 
     With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
     totals are cleared too; that is shown again like all else. Levels that are `hidden` tell what others have published;
     they are judged, and not cleared.
     """
-    subject = Subject(table.digest, criterion, policy)
-    # a limit on the posterior follows from table and release, and has no certificate
-    proven = MinWidth(certificate.small_count, certificate.min_width, criterion.limit)
-    if difference := _difference(Subject(certificate.table_digest, proven, policy), subject):
+    subject = GateSubject(table.digest, criteria, policy)
+    # other criteria than the width follow from table and release, and have no certificate
+    proven = replace(criteria, small_count=certificate.small_count, width=MinWidth(certificate.min_width))
+    if difference := _difference(GateSubject(certificate.table_digest, proven, policy), subject):
         raise ReleaseError(
             f"the certificate is of another {difference}; nothing is published, assess the release again"
         )
@@ -124,16 +127,16 @@ def clear(
     # what is known is true of this table
     knowledge = Knowledge.of(table, certificate.release, known.zeros, known.facts)
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
-    unproven = criterion.unproven(table, knowledge, certificate.proof)
+    unproven = criteria.unproven(table, knowledge, certificate.proof)
     if unproven:
-        answer = _refuted(table, certificate, criterion, effort or Effort())
+        answer = _refuted(table, certificate, criteria, effort or Effort())
         # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise NotReleasableError(_refusal(answer, unproven))
-    likely = criterion.likely(table, knowledge)
+    likely = criteria.likely(table, knowledge)
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
-    totals = None if weighted is None else _totals(table, knowledge, criterion, *weighted)
+    totals = None if weighted is None else _totals(table, knowledge, criteria, *weighted)
     return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals)
 
 
@@ -166,7 +169,7 @@ def _without(release: Release, hidden: SubTable) -> Release:
 
 
 def _totals(
-    table: Table, knowledge: Knowledge, criterion: Criterion, weights: Weights, certificate: WeightedCertificate
+    table: Table, knowledge: Knowledge, criteria: Criteria, weights: RecordWeights, certificate: WeightedCertificate
 ) -> WeightedTotals:
     """By sub-tables of the table; ReleaseError where they are not shown to be safe."""
     if certificate.table_digest != table.digest:
@@ -177,7 +180,7 @@ def _totals(
     weights.check(table)
     public = RoundedTotals(certificate.totals, certificate.base)
     good = certificate.pairs.feasible(table, weights, replace(knowledge, totals=public))
-    if not good.all() or (certificate.totals and not is_kept(table, criterion, certificate.pairs)):
+    if not good.all() or (certificate.totals and not is_kept(table, criteria, certificate.pairs)):
         raise NotReleasableError(
             "the weighted totals are not shown to be safe beside the counts; nothing is published, run again or take "
             "table.weight off the config"
@@ -189,7 +192,7 @@ def _totals(
 
 
 def _cleared(
-    subject: Subject, table: Table, release: Release, unproven: int, totals: WeightedTotals | None = None
+    subject: GateSubject, table: Table, release: Release, unproven: int, totals: WeightedTotals | None = None
 ) -> Cleared:
     kept = _told(release, table.schema) or 1  # a schema has a variable, though nothing but the total goes out
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
@@ -211,12 +214,12 @@ def _told(release: Release, schema: Schema) -> SubTable:
     return kept
 
 
-def _refuted(table: Table, certificate: Certificate, criterion: Criterion, effort: Effort) -> Assessment:
+def _refuted(table: Table, certificate: Certificate, criteria: Criteria, effort: Effort) -> Assessment:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
     # with what the certificate does show, so that the refusal says what is open and not what was never looked at
-    bank = criterion.bank(table).learnt(certificate.proof, certificate.knowledge)
+    bank = criteria.bank(table).learnt(certificate.proof, certificate.knowledge)
     cheap = replace(effort, depth=Depth.REFUTE, spent=0)
-    return criterion.judge(table, certificate.known, certificate.asked, bank, cheap).assessment
+    return criteria.judge(table, certificate.known, certificate.asked, bank, cheap).assessment
 
 
 def _refusal(answer: Assessment, unproven: int) -> str:
@@ -232,13 +235,12 @@ def _refusal(answer: Assessment, unproven: int) -> str:
     )
 
 
-def _difference(found: Subject, wanted: Subject) -> str:
+def _difference(found: GateSubject, wanted: GateSubject) -> str:
     """What differs first, with both values; nothing where nothing does."""
+    proven, asked = found.criteria.facts, wanted.criteria.facts
     pairs = [
         ("table", found.table_digest[:12], wanted.table_digest[:12]),
-        ("small_count", found.criterion.small_count, wanted.criterion.small_count),
-        ("min_width", found.criterion.min_width, wanted.criterion.min_width),
-        ("limit on the posterior", found.criterion.limit, wanted.criterion.limit),
+        *((name, proven.get(name), asked.get(name)) for name in {**proven, **asked}),
         ("policy", found.policy.value, wanted.policy.value),
     ]
     differing = [(name, one, other) for name, one, other in pairs if one != other]

@@ -21,7 +21,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.publish.catalogue import catalogue_files, write_sums, wrong_sums
 from sdc.publish.formats import FORMATS, CountTable, Pieces
-from sdc.publish.gate import Cleared, Subject
+from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
     CATALOGUE,
@@ -87,7 +87,9 @@ class File:
     subtable: SubTable = st.GRAND_TOTAL
 
 
-def write_publication(cleared: Cleared, subject: Subject, name: str, folder: Path, *, texts: Texts = NO_TEXTS) -> None:
+def write_publication(
+    cleared: Cleared, subject: GateSubject, name: str, folder: Path, *, texts: Texts = NO_TEXTS
+) -> None:
     """Each frontier sub-table, and what is asked for below, in each format, the data dictionary, and a data package.
 
     ReleaseError where what was cleared is not the subject, another table, criterion or policy; where a category or a

@@ -1,1 +1,1 @@
-"""What is on record of a table: the ledger of its publications and the history of a server, each one hash chain."""
+"""What is on record of a table: a hash chain, which is the history of a server or the ledger of publications."""

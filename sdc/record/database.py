@@ -1,4 +1,4 @@
-"""The database of a history: how it is reached, who may write to it, and what is said when it is not there."""
+"""The database of a chain: how it is reached, who may write to it, and what is said when it is not there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import NoReturn
 
 import sqlalchemy as sa
@@ -14,17 +15,17 @@ from filelock import FileLock, Timeout
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, InputError
 from sdc.paths import checked_path
 
 BUSY_SECONDS = 5
 CONNECT_SECONDS = 5
-LOCK_SECONDS = 60  # a server that holds the lock longer than every decision takes is stuck
+LOCK_SECONDS = 60  # who holds the lock longer than every decision takes is stuck
 ADVISORY_LOCK = 18_0218  # any number that other programs in the same database do not take
 
 _TURNED_DOWN = ("authentication failed", "no password supplied", "does not exist", "pg_hba.conf")
 """What PostgreSQL says where it turns a connection down, for which its driver has no code: 28000 by the standard."""
-_SQLITE_HEADER = b"SQLite format 3\0"
+_DAMAGED = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _REASONS = {
     "SQLITE_BUSY": "is locked by another process",
     "SQLITE_LOCKED": "is locked by another process",
@@ -38,26 +39,40 @@ _REASONS = {
 """By the beginning of the code that a database gives; for all others it cannot be reached."""
 
 
-class HistoryError(SdcError):
-    """A history that cannot be used as it is: of another table, of another version, in use, or damaged."""
+class ChainError(InputError):
+    """A history or ledger that cannot be used as it is: of another table, of another version, in use, or damaged."""
 
 
-class HistoryUnavailableError(HistoryError):
+class ChainUnavailableError(ChainError):
     """A database that is down, locked or read-only right now; nothing is half-done, and later it may work."""
+
+
+class Use(Enum):
+    """How a process uses a database; an SQLite file that is not there is made, unless it is only read.
+
+    HOLD   a server has the file until it ends; a PostgreSQL database has many of them
+    SHARE  several processes write now and then, and each waits for the others
+    READ   nothing is changed
+    """
+
+    HOLD, SHARE, READ = "hold", "share", "read"
 
 
 class Database:
     """One SQLite file or PostgreSQL database. It can be used from several threads.
 
-    name  how messages call it, without a password
+    name    where it is, without a password
+    called  how messages call it: the history or the ledger of that name
     """
 
-    def __init__(self, url: str, *, reads_only: bool = False) -> None:
-        """Makes an SQLite file that is not there, and holds it until `close`, unless it is only read."""
-        self._reads_only, self._thread_lock = reads_only, threading.Lock()
+    def __init__(self, url: str, use: Use, noun: str) -> None:
+        self._use, self._thread_lock = use, threading.Lock()
         parsed = _parsed(url)
-        self._file = None if parsed.get_backend_name() == "postgresql" else _File(parsed.database or "", reads_only)
+        self._file = (
+            None if parsed.get_backend_name() == "postgresql" else _SqliteFile(parsed.database or "", use, noun)
+        )
         self.name = self._file.name if self._file else _shown(parsed)
+        self.called = f"the {noun} {self.name}"
         self._engine = self._file.engine() if self._file else _postgresql_engine(parsed)
         self._reader = self._engine.execution_options(postgresql_readonly=True)
         self._writer = self._engine.execution_options(writes=True)
@@ -80,10 +95,10 @@ class Database:
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that no other runs beside, in whatever thread or process; it commits where the block ends well.
 
-        HistoryUnavailableError where that is not known to be done: read what is there before trying again.
+        ChainUnavailableError where that is not known to be done: read what is there before trying again.
         """
-        if self._reads_only:
-            raise HistoryError(f"the history {self.name} was opened to be read; open it as a server does to write")
+        if self._use is Use.READ:
+            raise ChainError(f"{self.called} was opened to be read; open it as a server does to write")
         # threads wait here and not each with a connection of its own, of which there are few
         with self._thread_lock, self.reached():
             if self._file:
@@ -95,21 +110,22 @@ class Database:
 
     @contextmanager
     def reached(self) -> Iterator[None]:
-        """HistoryUnavailableError for whatever the database does not do, without a statement or a value."""
+        """ChainError for whatever the database does not do, without a statement or a value."""
         try:
             yield
         except SQLAlchemyError as error:
-            original = getattr(error, "orig", None) or error
             # not from it: what it quotes goes to no log
-            raise unavailable(self.name, _code_of(original)) from None
+            raise fault(self.called, _code_of(getattr(error, "orig", None) or error)) from None
 
 
-def unavailable(name: str, code: str) -> HistoryUnavailableError:
-    """What is said where a database gives this code."""
+def fault(called: str, code: str) -> ChainError:
+    """What is said where a database gives this code; ChainUnavailableError where it may give none later."""
+    if code in _DAMAGED:
+        return ChainError(f"{called} is no SQLite database, or damaged; take its last good copy, or name another")
     why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
     is_wrong = code.startswith("28")
     remedy = "correct the user, password or database of its URL" if is_wrong else "try again when the database is back"
-    return HistoryUnavailableError(f"the history {name} {why} just now ({code}); nothing is half-done, {remedy}")
+    return ChainUnavailableError(f"{called} {why} just now ({code}); nothing is half-done, {remedy}")
 
 
 def _code_of(error: BaseException) -> str:
@@ -146,65 +162,61 @@ def _shown(url: sa.URL) -> str:
     return url.set(drivername=name, query={}).render_as_string(hide_password=True)
 
 
-class _File:
+class _SqliteFile:
     """A plain file with an SQLite database, and the lock beside it that one server has at a time."""
 
-    def __init__(self, path: str, reads_only: bool) -> None:
+    def __init__(self, path: str, use: Use, noun: str) -> None:
         # resolved: by whatever name it is called, its lock is the same
-        self._path, self._reads_only = checked_path(path).resolve(), reads_only
+        self._path, self._use = checked_path(path).resolve(), use
         self.name = str(self._path)
+        self._called = f"the {noun} {self.name}"
         # another thread may close it than opened it
         self._lock = FileLock(f"{self._path}.lock", mode=0o600, thread_local=False)
         try:
             self._check_kind()
-            if not reads_only:
+            if use is Use.HOLD:
                 self._hold()
+            # one that is there is not opened here: its close would end the locks that SQLite has of it in this process
+            if not self._path.exists():
                 os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o600))
-            self._check_header()
             self._inode = self._path.stat().st_ino
         except OSError as error:
             self._refuse(error)
-        except HistoryError:
+        except ChainError:
             self.release()
             raise
 
     def _refuse(self, error: OSError) -> NoReturn:
         self.release()
-        raise HistoryUnavailableError(
-            f"the history {self.name} cannot be opened: {error.strerror}; let this user write it, or name another"
+        raise ChainUnavailableError(
+            f"{self._called} cannot be opened: {error.strerror}; let this user write it, or name another"
         ) from error
 
     def _check_kind(self) -> None:
         if self._path.exists() and not self._path.is_file():
-            raise HistoryError(f"the history {self.name} is no plain file; name another")
+            raise ChainError(f"{self._called} is no plain file; name another")
         if not self._path.parent.is_dir():
-            raise HistoryError(f"the history {self.name} cannot be made, its folder is not there; make that first")
-        if self._reads_only and not self._path.exists():
-            raise HistoryError(f"there is no history {self.name}; name the file of one that a server has begun")
+            raise ChainError(f"{self._called} cannot be made, its folder is not there; make that first")
+        if self._use is Use.READ and not self._path.exists():
+            raise ChainError(f"there is no history {self.name}; name the file of one that a server has begun")
 
     def _hold(self) -> None:
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise HistoryError(
-                f"another server is using the history {self.name}; stop that one, or use PostgreSQL for several"
+            raise ChainError(
+                f"another server is using {self._called}; stop that one, or use PostgreSQL for several"
             ) from error
 
-    def _check_header(self) -> None:
-        with self._path.open("rb") as file:
-            header = file.read(len(_SQLITE_HEADER))
-        if header and header != _SQLITE_HEADER:
-            raise HistoryError(f"the history {self.name} is no SQLite database, or damaged; name another file")
-
     def check_is_there(self) -> None:
-        """HistoryUnavailableError where the file was moved or replaced: what is written to it would be lost."""
+        """ChainUnavailableError where the file was moved or replaced: what is written to it would be lost."""
         try:
             found = self._path.stat().st_ino
         except OSError:
             found = None
         if found != self._inode:
-            raise HistoryUnavailableError(
-                f"the history {self.name} was moved or replaced while it is used; put it back, or start again"
+            raise ChainUnavailableError(
+                f"{self._called} was moved or replaced while it is used; put it back, or start again"
             )
 
     def release(self) -> None:
@@ -218,15 +230,15 @@ class _File:
     def _connect(self) -> sqlite3.Connection:
         # mode=rw makes no file: one that went missing must not come back empty
         connection = sqlite3.connect(
-            f"{self._path.as_uri()}?mode={'ro' if self._reads_only else 'rw'}",
+            f"{self._path.as_uri()}?mode={'ro' if self._use is Use.READ else 'rw'}",
             uri=True,
-            timeout=BUSY_SECONDS,
+            timeout=LOCK_SECONDS if self._use is Use.SHARE else BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
         )
-        if not self._reads_only:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
+        if self._use is Use.HOLD:
+            connection.execute("PRAGMA journal_mode=WAL")  # what is shared may lie where processes share no memory
+        connection.execute("PRAGMA synchronous=FULL")
         return connection
 
 

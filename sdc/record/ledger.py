@@ -1,4 +1,4 @@
-"""The ledger: every publication of an agency, in a file of its own, each entry chained to the one before by its hash.
+"""The ledger: every publication of an agency, in a chain of its own.
 
 What a table was is kept as a keyed digest: who has the ledger without its key cannot try tables until one fits.
 """
@@ -10,25 +10,22 @@ import hmac
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sdc.canonical import canonical
 from sdc.model.errors import AbsentError, InputError
+from sdc.record.entry import Entry, broken_links
 
-FORMAT = 4  # 3 had variables with structural zeros for what was published of some records
+if TYPE_CHECKING:
+    from sdc.record.chain import Chain
+
+LEDGER, FORMAT = "ledger", 5  # 4 and those before were no chain of `sdc.record.chain`
+PUBLISHED = "published"
 KEY = ".key"  # after the name of the ledger: the file of its key
-_FIRST = "0" * 64
-_TABLES = """
-CREATE TABLE ledger (format INTEGER NOT NULL);
-CREATE TABLE entry (number INTEGER PRIMARY KEY, content TEXT NOT NULL, hash TEXT NOT NULL);
-CREATE TRIGGER entry_stays BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are not changed'); END;
-CREATE TRIGGER entry_is_kept BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are not removed'); END;
-"""
 
 
 class MovedError(InputError):
@@ -36,15 +33,18 @@ class MovedError(InputError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class Publication:
     """One publication.
 
+    number      1, 2, 3, ..., by which configs name it
+    published   when it was entered
     table       keyed digest of the table it is of
     build       digest of config, data and code that made it
     sub_tables  what was published, by names; all that is within them is public too
     known       what was public before and was judged with it, as `sdc.public.earlier.Origin` has it
     universe    population, period and what else was said of whose records they are
     folder      where it was published; metadata, the SHA-256 of what that folder says of itself
+    hash        of its entry
     """
 
     number: int
@@ -59,45 +59,53 @@ class Entry:
     metadata: str
     hash: str
 
+    @staticmethod
+    def of(entry: Entry) -> Publication:
+        """What an entry tells; ValueError where it tells no publication."""
+        # the first entry of the chain says what it is
+        facts = {**entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
+        try:
+            facts["sub_tables"] = tuple(map(tuple, facts["sub_tables"]))
+            return Publication(**{field.name: facts[field.name] for field in fields(Publication)})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no publication: {error}") from error
+
     @property
     def facts(self) -> dict[str, Any]:
         """As a document has it."""
-        return {
-            "number": self.number,
-            **_content(self),
-            "hash": self.hash,
-        }
-
-
-_FIELDS = ("name", "published", "table", "build", "sub_tables", "known", "universe", "folder", "metadata")
-
-
-def _content(entry: Entry) -> dict[str, Any]:
-    return {field: getattr(entry, field) for field in _FIELDS}
+        return {**vars(self)}
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger that is there, whole, and whose chain holds."""
+    """A ledger that is there, whole, and whose chain holds.
+
+    first  hash of the entry that says that it is a ledger
+    """
 
     path: Path
-    entries: tuple[Entry, ...]
+    first: str
+    entries: tuple[Publication, ...]
     key: bytes
 
     @property
+    def heads(self) -> list[str]:
+        """The hash of the last entry, which stands for all before it, after 0, 1, 2, ... publications."""
+        return [self.first, *(entry.hash for entry in self.entries)]
+
+    @property
     def head(self) -> str:
-        """Hash of the last entry, which stands for all before it."""
-        return self.entries[-1].hash if self.entries else _FIRST
+        """As it is."""
+        return self.heads[-1]
 
     def up_to(self, head: str) -> Ledger:
         """As it was when this was its head; InputError where it never was."""
-        heads = [_FIRST, *(entry.hash for entry in self.entries)]
-        if head not in heads:
+        if head not in self.heads:
             raise InputError(
                 f"the ledger {self.path} never had the head {head[:12]}; take its last good copy, and find out what "
                 "was published"
             )
-        return replace(self, entries=self.entries[: heads.index(head)])
+        return replace(self, entries=self.entries[: self.heads.index(head)])
 
     def keyed(self, digest: str) -> str:
         """The digest of a table as entries have it."""
@@ -106,6 +114,9 @@ class Ledger:
 
 def new_ledger(path: Path) -> None:
     """An empty ledger and its key; InputError where either is there already, or cannot be made."""
+    from sdc.record.chain import Chain  # slow to import, and most builds have no ledger
+    from sdc.record.database import Use
+
     key = _key_file(path)
     for file in (path, key):
         if file.exists():
@@ -113,56 +124,40 @@ def new_ledger(path: Path) -> None:
     try:
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as into:
             into.write(secrets.token_hex(32) + "\n")
-        with closing(sqlite3.connect(path)) as database, database:
-            database.executescript(_TABLES)
-            database.execute("INSERT INTO ledger VALUES (?)", (FORMAT,))
-    except (OSError, sqlite3.Error) as error:
+    except OSError as error:
         raise InputError(f"the ledger {path} cannot be made: {error}; name a folder that can be written") from error
+    Chain.open(str(path), {LEDGER: FORMAT}, Use.SHARE, LEDGER).close()
 
 
 def read_ledger(path: Path) -> Ledger:
     """InputError where it is not there, is none, has another format, or where its chain is broken."""
-    with _opened(path) as database:
-        return Ledger(path, _entries(path, database), _key(path))
+    with _opened(path) as chain:
+        return _ledger(path, chain.entries(), _key(path))
 
 
-def record(content: Mapping[str, Any], judged: Ledger) -> Entry:
+def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
     """Adds a publication, or finds that of the same build and table; it is there before this returns.
 
     judged  the ledger up to the last entry that it was judged together with
 
     InputError as `read_ledger`, MovedError where others were recorded since.
     """
-    path = judged.path
-    with _opened(path) as database:
-        try:
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute("BEGIN IMMEDIATE")
-            entries = _entries(path, database)
-            head = Ledger(path, entries, judged.key).head
-            known = [e for e in entries if (e.table, e.build) == (content["table"], content["build"])]
-            if known:
-                _require_same(path, known[-1], content)
-                return known[-1]
-            if head != judged.head:
-                raise MovedError(
-                    f"the ledger {path} has {len(entries)} entries, and this release was judged together with "
-                    f"{len(judged.entries)}, up to the head {judged.head[:12]}; run again, and it is judged with all"
-                )
-            told = {**content, "published": datetime.now(UTC).isoformat(timespec="seconds")}
-            text = _canonical(told)
-            hash_ = _chained(head, text)
-            database.execute("INSERT INTO entry VALUES (?, ?, ?)", (len(entries) + 1, text, hash_))
-            database.commit()
-        except sqlite3.Error as error:
-            raise InputError(
-                f"the ledger {path} cannot be written: {error}; nothing is published before it can"
-            ) from error
-        return _entry(len(entries) + 1, json.loads(text), hash_)
+    with _opened(judged.path) as chain, chain.turn() as turn:
+        ledger = _ledger(judged.path, turn.entries(0), judged.key)
+        known = [e for e in ledger.entries if (e.table, e.build) == (content["table"], content["build"])]
+        if known:
+            _require_same(ledger.path, known[-1], content)
+            return known[-1]
+        if ledger.head != judged.head:
+            raise MovedError(
+                f"the ledger {ledger.path} has {len(ledger.entries)} entries, and this release was judged together "
+                f"with {len(judged.entries)}, up to the head {judged.head[:12]}; run again, and it is judged with all"
+            )
+        return Publication.of(turn.append(PUBLISHED, "", "", content))
 
 
-def _require_same(path: Path, entry: Entry, content: Mapping[str, Any]) -> None:
-    told = json.loads(_canonical(content))
+def _require_same(path: Path, entry: Publication, content: Mapping[str, Any]) -> None:
+    told = json.loads(canonical(content))
     if [told["sub_tables"], _public(told["known"])] != [[*map(list, entry.sub_tables)], _public(entry.known)]:
         raise InputError(f"entry {entry.number} of {path} is of this build and of another release; find out why first")
 
@@ -173,39 +168,37 @@ def _public(known: Mapping[str, Any]) -> list[Any]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path) -> Iterator[Chain]:
+    from sdc.record.chain import Chain
+    from sdc.record.database import Use
+
     if not path.is_file():
         raise AbsentError(f"there is no ledger {path}; make one with sdc ledger {path} --new")
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30)) as database:
-            yield database
-    except sqlite3.Error as error:
-        raise InputError(f"{path} is no ledger, or is damaged: {error}; take its last good copy") from error
-
-
-def _entries(path: Path, database: sqlite3.Connection) -> tuple[Entry, ...]:
-    found = database.execute("SELECT format FROM ledger").fetchall()
-    if found != [(FORMAT,)]:
-        raise InputError(
-            f"the ledger {path} has the format {found}, this version reads {FORMAT}; use the one that wrote it"
-        )
-    entries, last = list[Entry](), _FIRST
-    for number, text, hash_ in database.execute("SELECT number, content, hash FROM entry ORDER BY number"):
-        if number != len(entries) + 1 or _chained(last, text) != hash_:
+    # shared even to be read: what another process left half-written is taken back first
+    with closing(Chain.read(str(path), Use.SHARE, LEDGER)) as chain:
+        if chain.about != {LEDGER: FORMAT}:
             raise InputError(
-                f"the chain of the ledger {path} is broken at entry {number}: it was changed or one was removed; take "
-                "its last good copy, and find out what was published"
+                f"the ledger {path} has the format {chain.about.get(LEDGER)}, this version reads {FORMAT}; use the one "
+                "that wrote it"
             )
-        try:
-            entries.append(_entry(number, json.loads(text), hash_))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"entry {number} of the ledger {path} cannot be read; take its last good copy") from error
-        last = hash_
-    _require_once(path, entries)
-    return tuple(entries)
+        yield chain
 
 
-def _require_once(path: Path, entries: Sequence[Entry]) -> None:
+def _ledger(path: Path, entries: Sequence[Entry], key: bytes) -> Ledger:
+    for seq, _ in broken_links(entries):
+        raise InputError(
+            f"the chain of the ledger {path} is broken at entry {seq - 1}: it was changed or one was removed; take its "
+            "last good copy, and find out what was published"
+        )
+    try:
+        publications = tuple(map(Publication.of, entries[1:]))
+    except ValueError as error:
+        raise InputError(f"the ledger {path} cannot be read: {error}; take its last good copy") from error
+    _require_once(path, publications)
+    return Ledger(path, entries[0].hash, publications, key)
+
+
+def _require_once(path: Path, entries: Sequence[Publication]) -> None:
     """InputError where a build of a table is there twice: `record` never makes such a ledger."""
     first: dict[tuple[str, str], int] = {}
     for entry in entries:
@@ -214,20 +207,6 @@ def _require_once(path: Path, entries: Sequence[Entry]) -> None:
                 f"the ledger {path} names one publication twice, as entries {first[entry.table, entry.build]} and "
                 f"{entry.number}; take its last good copy"
             )
-
-
-def _entry(number: int, content: Mapping[str, Any], hash_: str) -> Entry:
-    told = {field: content[field] for field in _FIELDS}
-    told["sub_tables"] = tuple(map(tuple, told["sub_tables"]))
-    return Entry(number, **told, hash=hash_)
-
-
-def _chained(last: str, text: str) -> str:
-    return hashlib.sha256(f"{last}\n{text}".encode()).hexdigest()
-
-
-def _canonical(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _key_file(path: Path) -> Path:

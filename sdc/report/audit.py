@@ -26,24 +26,24 @@ from sdc.report import (
     utility,
 )
 from sdc.report.blockers import blockers, redesigns, remedies
-from sdc.report.evidence import Audit
+from sdc.report.evidence import Evidence
 from sdc.report.lattice import levels, most_dangerous_chain
 from sdc.report.published import published
 from sdc.report.scale import Scale
 from sdc.report.verdict import verdict
 
-__all__ = ["Audit", "render"]
+__all__ = ["Evidence", "render"]
 
 _TEMPLATES = page_templates("sdc.report")
 _TEMPLATES.filters |= {"number": sections.number, "amount": chains.amount, "shorten": exposure.shorten}
 
 
-def render(audit: Audit) -> str:
+def render(audit: Evidence) -> str:
     """The page as HTML: no network, no script but the search in its tables, the same bytes for the same audit."""
     values = _values(audit)
     values |= {**_first_page(audit, values["verdict"].done), **_script()}
     return _TEMPLATES.get_template("audit.html.j2").render(
-        audit=audit, **values, sections=first_page.contents({**values, "best_reason": audit.best_reason})
+        audit=audit, **values, sections=first_page.contents({**values, "best_reason": audit.found.reason})
     )
 
 
@@ -53,8 +53,9 @@ def _script() -> dict[str, Any]:
     return {"script": Markup(text), "script_digest": b64encode(sha256(text.encode()).digest()).decode()}
 
 
-def _first_page(audit: Audit, done: str) -> dict[str, Any]:
+def _first_page(audit: Evidence, done: str) -> dict[str, Any]:
     tables = published(audit.table, audit.known, audit.published.frontier, audit.small_count)
+    required = audit.found.required
     return {
         "facts": first_page.facts(audit),
         "criterion": first_page.criterion(audit),
@@ -65,8 +66,8 @@ def _first_page(audit: Audit, done: str) -> dict[str, Any]:
         "frontier": sections.frontier(audit, {one.subtable: one for one in tables}),
         "disclosing": sum(one.groups > 0 for one in tables),
         "required_refused": first_page.refused_rows(audit),
-        "required_of": len(audit.required.sub_tables) if audit.required else 0,
-        "required_released": len(audit.required.sub_tables) - len(audit.required.refused) if audit.required else 0,
+        "required_of": len(required.required) if required else 0,
+        "required_released": len(required.required) - len(required.refused) if required else 0,
         "before": first_page.before(audit),
         "unmet": first_page.unmet(audit),
         "assumptions": list(first_page.assumptions(audit)),
@@ -76,7 +77,7 @@ def _first_page(audit: Audit, done: str) -> dict[str, Any]:
     }
 
 
-def _values(audit: Audit) -> dict[str, Any]:
+def _values(audit: Evidence) -> dict[str, Any]:
     return {
         "verdict": verdict(audit),
         "schema": audit.table.schema,
@@ -91,7 +92,7 @@ def _values(audit: Audit) -> dict[str, Any]:
         **_chains(audit),
         **_lattice(audit),
         "simulated": [
-            (st.label(step.added, audit.table.schema), step) for step in audit.simulated[: sections.MOST_STEPS]
+            (st.label(step.added, audit.table.schema), step) for step in audit.found.simulated[: sections.MOST_STEPS]
         ],
         "method": sections.method(audit),
         "course": sections.course(audit),
@@ -111,7 +112,7 @@ def _values(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _utility(audit: Audit) -> dict[str, Any]:
+def _utility(audit: Evidence) -> dict[str, Any]:
     found = audit.utility or {}
     return {
         "measures": utility.measures(found),
@@ -120,7 +121,7 @@ def _utility(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _curve(audit: Audit) -> dict[str, Any]:
+def _curve(audit: Evidence) -> dict[str, Any]:
     series = curve.by_series(audit.curve)
     return {
         "curve": curve.risk_utility(series, audit.min_width) if series else "",
@@ -131,8 +132,8 @@ def _curve(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _graph(audit: Audit) -> dict[str, Any]:
-    graph = audit.graph
+def _graph(audit: Evidence) -> dict[str, Any]:
+    graph = audit.found.graph
     if graph is None:
         return {"cliques": []}
     return {
@@ -140,12 +141,12 @@ def _graph(audit: Audit) -> dict[str, Any]:
         "separators": sections.separators(audit, graph),
         "junction_tree": graphs.junction_tree(graph, audit.table.schema),
         "independence": graph.text(audit.table.schema),
-        "within": graphs.within(graph, audit.release, audit.table.schema),
+        "within": graphs.within(graph, audit.found.release, audit.table.schema),
     }
 
 
-def _chains(audit: Audit) -> dict[str, Any]:
-    traces = chains.by_chain(audit.trace)
+def _chains(audit: Evidence) -> dict[str, Any]:
+    traces = chains.by_chain(audit.found.trace)
     if not traces:
         return {"traces": []}
     return {
@@ -159,7 +160,7 @@ def _chains(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _lattice(audit: Audit) -> dict[str, Any]:
+def _lattice(audit: Evidence) -> dict[str, Any]:
     schema = audit.table.schema
     rows, chain = levels(audit.widths, schema), most_dangerous_chain(audit.widths, schema)
     scale = Scale.of(audit.min_width, max((int(level.widths[-1]) for level in rows), default=0))
@@ -169,22 +170,22 @@ def _lattice(audit: Audit) -> dict[str, Any]:
         "listed": sum(len(level) for level in rows),
         "squares": sum(len(level) for level in rows) <= sections.MOST_SQUARES,
         "dangerous": sections.dangerous(audit),
-        "dangerous_released": sections.dangerous(audit, audit.release),
+        "dangerous_released": sections.dangerous(audit, audit.found.release),
         "chain": sections.chain(audit, chain),
     }
 
 
-def _cells(audit: Audit) -> dict[str, Any]:
+def _cells(audit: Evidence) -> dict[str, Any]:
     bounds = audit.bounds
-    first = exposure.by_exposure(bounds, audit.criterion, max(sections.MOST_DRAWN, sections.MOST_CELLS))
+    first = exposure.by_exposure(bounds, audit.criteria, max(sections.MOST_DRAWN, sections.MOST_CELLS))
     drawn = first.rows(np.arange(min(len(first), sections.MOST_DRAWN)))
     # fine classes near the required width: cells far above it need no telling apart
     scale = Scale.near(audit.min_width, int(bounds.outer_width.max(initial=0)))
     return {
         "cells": sections.cells(first, audit),
         "cell_columns": len(audit.table.schema.axes) <= sections.MOST_CELL_COLUMNS,
-        "kinds": sections.kinds(bounds, audit.criterion),
-        "exposed": figures.exposed_cells(drawn, audit.criterion, audit.table.schema) if len(drawn) else "",
+        "kinds": sections.kinds(bounds, audit.criteria),
+        "exposed": figures.exposed_cells(drawn, audit.criteria, audit.table.schema) if len(drawn) else "",
         "drawn": len(drawn),
         "histogram": figures.width_histogram(bounds, scale) if len(bounds) else "",
     }

@@ -12,7 +12,7 @@ from sdc.model.recode import Recode
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.report import exposure
-from sdc.report.evidence import Audit
+from sdc.report.evidence import Evidence
 from sdc.report.sections import few
 from sdc.search.blockers import MOST_BLOCKERS, Cell, near
 from sdc.search.blockers import blockers as stopped_by
@@ -33,12 +33,12 @@ class BlockerRow:
     labels: str
 
 
-def blockers(audit: Audit) -> list[BlockerRow]:
+def blockers(audit: Evidence) -> list[BlockerRow]:
     """The cells that stopped most, most first."""
-    return [_row(audit, cell, stopped) for cell, stopped in stopped_by(audit.search_steps)[:MOST_BLOCKERS]]
+    return [_row(audit, cell, stopped) for cell, stopped in stopped_by(audit.found.steps)[:MOST_BLOCKERS]]
 
 
-def _row(audit: Audit, cell: Cell, stopped: tuple[SubTable, ...]) -> BlockerRow:
+def _row(audit: Evidence, cell: Cell, stopped: tuple[SubTable, ...]) -> BlockerRow:
     schema, alone = audit.table.schema, near(audit.table, cell).alone
     count = int(audit.table.count_at(np.array([cell], np.uint16))[0])
     isolation = int(alone.sum()), int((~alone).sum())
@@ -68,7 +68,7 @@ class RedesignRow:
     config: str
 
 
-def redesigns(audit: Audit) -> list[RedesignRow]:
+def redesigns(audit: Evidence) -> list[RedesignRow]:
     """Of each sub-table that was looked at, in the order in which they were refused."""
     rows = [(row["sub_table"], row["instead"]) for row in audit.redesigns]
     return [
@@ -78,7 +78,7 @@ def redesigns(audit: Audit) -> list[RedesignRow]:
     ]
 
 
-def remedies(audit: Audit) -> list[RemedyRow]:
+def remedies(audit: Evidence) -> list[RemedyRow]:
     """All that were tried, best first."""
     return [_remedy(remedy, audit.table.schema) for remedy in audit.remedies or ()]
 

@@ -7,83 +7,62 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sdc.config.analysis import WeightedConfig
-from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
+from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment
+from sdc.public.earlier import Origin
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint, LikelyPoint
-from sdc.search.decomposable import TraceRow
-from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
-from sdc.search.required import RequiredRecord
-from sdc.search.simulatable import SimulatedStep
+from sdc.storage.results import SearchRecord
 from sdc.storage.weighted import WeightedCertificate
 
 
 @dataclass(frozen=True)
-class Audit:
+class Evidence:
     """Everything the report shows.
 
-    digests           of config, data and code, in hexadecimal
-    settings          the config by section
-    policy            "refuse": undecided counts as unsafe; "outer": it is let through
-    bounds            of every at-risk cell under the release
-    graph             the decomposable graph that was found, with the trace of the chains that found it
-    listed            of the method "bisection" the list whose prefixes were asked about
-    best_reason       of the method "best": why the one that won did; of "simulatable": what it costs
-    simulated         decisions of the method "simulatable"
-    utility           of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
-    curve             utility against the required width
-    likely_curve      decomposable releases against what they may make likely
-    redesigns         of sub-tables that were refused what coarser ones may go out instead, as `remedies/` has it
-    remedies          recodes tried on what stopped the release, best first; None where none were to be tried
-    posteriors        what an intruder may hold likely, a law each; none where none was asked for
-    groups            the smallest released group of each at-risk cell; with posteriors
-    threshold         of the probabilities that identify a cell, and disclose a group's categories
-    refusals          what they tell who knows the settings; None where that was not asked for
-    about             what the config says of this report: purpose, date, who prepared it
-    publication       and of what is published: population, period, source, ...
-    labels            how variables and categories are called
-    required          what became of the required sub-tables; None where none were
-    weighted          what shows which totals of weights may go out; with totals, how they are published
-    bad_records       those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
-    known             what was known before: published, and judged together with the release, which has it too; facts
-                      beside it; and which cells cannot be
-    hidden            the levels that were added to the table for it, and are never published
-    sources           what was published before, for people
-    declared          what the config says of the records and categories of earlier publications
+    digests       of config, data and code, in hexadecimal
+    known         what was known before: published, and judged together with the release, which has it too; facts beside
+                  it; and which cells cannot be
+    policy        "refuse": undecided counts as unsafe; "outer": it is let through
+    found         the release, and the course of the search that found it
+    bounds        of every at-risk cell under the release
+    listed        of the method "bisection" the list whose prefixes were asked about
+    utility       of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
+    curve         utility against the required width
+    likely_curve  decomposable releases against what they may make likely
+    redesigns     of sub-tables that were refused what coarser ones may go out instead, as `remedies/` has it
+    remedies      recodes tried on what stopped the release, best first; None where none were to be tried
+    posteriors    what an intruder may hold likely, a law each; none where none was asked for
+    groups        the smallest released group of each at-risk cell; with posteriors
+    refusals      what they tell who knows the settings; None where that was not asked for
+    weighted      what shows which totals of weights may go out
+    bad_records   those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
+    origin        where that is from which was known before
     """
 
-    name: str
+    config: BuildConfig
     digests: Mapping[str, str]
-    settings: Mapping[str, Mapping[str, object]]
     table: Table
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     policy: Policy
-    method: str
     widths: CriticalWidths
-    release: Release
-    search_steps: tuple[SearchStep, ...]
+    found: SearchRecord
     assessment: Assessment
     bounds: CellBounds
-    graph: DecomposableGraph | None = None
-    trace: tuple[TraceRow, ...] = ()
     listed: tuple[SubTable, ...] = ()
-    best_reason: str | None = None
-    simulated: tuple[SimulatedStep, ...] = ()
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
     likely_curve: tuple[LikelyPoint, ...] = ()
@@ -92,17 +71,28 @@ class Audit:
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
     groups: Groups | None = None
-    threshold: float = 0.9
-    bad_records: Mapping[str, Any] | None = None
-    required: RequiredRecord | None = None
     weighted: WeightedCertificate | None = None
-    totals: WeightedConfig | None = None
-    about: AuditConfig = field(default_factory=AuditConfig)
-    publication: PublicationConfig = field(default_factory=PublicationConfig)
-    labels: LabelsConfig = field(default_factory=LabelsConfig)
-    hidden: SubTable = st.GRAND_TOTAL
-    sources: tuple[str, ...] = ()
-    declared: tuple[str, ...] = ()
+    bad_records: Mapping[str, Any] | None = None
+    origin: Origin = field(default_factory=Origin)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The config by section; the name heads the report."""
+        settings = self.config.model_dump(mode="json", exclude={**ELSEWHERE, "name": True})
+        settings["assessment"] = {key: settings.pop(key) for key in ("assessment", "sharp_seconds")}
+        if published := self.origin.sources:
+            settings["published before"] = {f"{number}": source for number, source in enumerate(published, start=1)}
+        return {name: section for name, section in settings.items() if section is not None}
+
+    @cached_property
+    def hidden(self) -> SubTable:
+        """The levels that were added to the table for what was known before, and are never published."""
+        return self.origin.hides(self.table.schema)
+
+    @property
+    def threshold(self) -> float:
+        """Of the probabilities that identify a cell, and disclose a group's categories; with posteriors."""
+        return self.config.posterior.threshold if self.config.posterior else 0.0
 
     @cached_property
     def on_list(self) -> frozenset[SubTable]:
@@ -112,7 +102,7 @@ class Audit:
     @cached_property
     def published(self) -> Release:
         """What of the release is no hidden level: that goes out."""
-        return Release.of(element & ~self.hidden for element in self.release.frontier)
+        return Release.of(element & ~self.hidden for element in self.found.release.frontier)
 
     @cached_property
     def sub_tables(self) -> int:
@@ -142,12 +132,13 @@ class Audit:
     @property
     def has_counts(self) -> bool:
         """Whether counts go out, and not totals of weights instead."""
-        return self.totals is None or self.totals.publish == "beside"
+        totals = self.config.totals
+        return totals is None or totals.publish == "beside"
 
     @property
     def small_count(self) -> int:
-        return self.criterion.small_count
+        return self.criteria.small_count
 
     @property
     def min_width(self) -> int:
-        return self.criterion.min_width
+        return self.criteria.width.min_width

@@ -9,23 +9,23 @@ import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.schema import Schema
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
 
 LONGEST_NAME = 40
 KINDS = ("exact", "outer and inner", "undecided")
 
 
-def by_exposure(bounds: CellBounds, criterion: MinWidth, most: int | None = None) -> CellBounds:
+def by_exposure(bounds: CellBounds, criteria: Criteria, most: int | None = None) -> CellBounds:
     """The first of unsafe cells, then undecided, then safe; within each by inner width, outer width, count, codes."""
     # `lexsort` takes its last key first; with the codes for a last resort the order depends on the cells alone
-    keys = (bounds.counts, bounds.outer_width, bounds.inner_width, criterion.verdicts(bounds))
+    keys = (bounds.counts, bounds.outer_width, bounds.inner_width, criteria.width.verdicts(bounds))
     return bounds.rows(np.lexsort((*bounds.cells.T[::-1], *keys))[:most])
 
 
-def kinds(bounds: CellBounds, criterion: MinWidth) -> npt.NDArray[np.int8]:
+def kinds(bounds: CellBounds, criteria: Criteria) -> npt.NDArray[np.int8]:
     """(n,) the kind of each cell's bounds, a place in `KINDS`."""
-    undecided = criterion.verdicts(bounds) == Verdict.UNDECIDED
+    undecided = criteria.width.verdicts(bounds) == Verdict.UNDECIDED
     return np.select([bounds.exact, undecided], [0, 2], 1).astype(np.int8)
 
 

@@ -16,7 +16,7 @@ from sdc.report import exposure, svg
 from sdc.report.lattice import Level
 from sdc.report.plot import PAGE, short, ticks
 from sdc.report.scale import LIGHT_INK, Scale, ink_on
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 
 Chain = Sequence[tuple[SubTable, int]]
 
@@ -181,13 +181,13 @@ def _chain_of_dots(
         yield svg.element("circle", title, cx=x, cy=y, r=4.5, class_="dot")
 
 
-def exposed_cells(bounds: CellBounds, criterion: MinWidth, schema: Schema) -> Markup:
+def exposed_cells(bounds: CellBounds, criteria: Criteria, schema: Schema) -> Markup:
     """Each cell a row: outer bar, inner bar, true count, and where the inner bar has to reach."""
     left, right, pitch = 54.0, 850.0, 17.0
-    min_width = criterion.min_width
+    min_width = criteria.width.min_width
     # bars are cut there, and an arrow says so
     limit = _axis_end(bounds, min_width)
-    state = criterion.verdicts(bounds)
+    state = criteria.width.verdicts(bounds)
 
     def x(value: float) -> float:
         return left + (right - left) * min(value, limit) / limit

@@ -9,7 +9,7 @@ from typing import Any
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.schema import Schema
-from sdc.report.evidence import Audit
+from sdc.report.evidence import Evidence
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
 from sdc.version import VERSION
@@ -38,16 +38,16 @@ class VariableRow:
 
 
 @dataclass(frozen=True)
-class Section:
+class Heading:
     """A heading and its number, `4` or `A2`."""
 
     number: str
     title: str
 
 
-def facts(audit: Audit) -> list[tuple[str, str]]:
+def facts(audit: Evidence) -> list[tuple[str, str]]:
     """What the config says of the build, and what made it; an empty text is to be filled in by hand."""
-    about, publication = audit.about, audit.publication
+    about, publication = audit.config.report, audit.config.publication
     code = audit.digests.get("code", "")
     given = {
         "Purpose": about.purpose,
@@ -62,11 +62,11 @@ def facts(audit: Audit) -> list[tuple[str, str]]:
     return [(name, value or "") for name, value in given.items()]
 
 
-def variables(audit: Audit, most: int) -> list[VariableRow]:
+def variables(audit: Evidence, most: int) -> list[VariableRow]:
     """Every variable with its first categories, by their labels where the config has some."""
     rows = []
     for variable in audit.table.schema.restrict(st.members(audit.variables)).variables:
-        called = audit.labels.variables.get(variable.name)
+        called = audit.config.labels.variables.get(variable.name)
         labels: Mapping[str, str] = called.categories if called else {}
         named = tuple(shorten(labels.get(c, c)) for c in variable.categories[:most])
         label = (called.label if called else None) or ""
@@ -74,21 +74,21 @@ def variables(audit: Audit, most: int) -> list[VariableRow]:
     return rows
 
 
-def criterion(audit: Audit) -> str:
+def criterion(audit: Evidence) -> str:
     """The criterion in words."""
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
-    tables = "all published tables together" + ", these and those of before" * bool(audit.sources)
+    tables = "all published tables together" + ", these and those of before" * bool(audit.origin.sources)
     known = " and from the structural zeros" if audit.known.zeros else ""
     said = (
         f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
         f"apart, whatever an intruder works out from {tables}{known}."
     )
-    return said if audit.criterion.limit is None else f"{said} {_limit(audit)}"
+    return said if audit.criteria.limit is None else f"{said} {_limit(audit)}"
 
 
-def _limit(audit: Audit) -> str:
-    limit = audit.criterion.limit
+def _limit(audit: Evidence) -> str:
+    limit = audit.criteria.limit
     assert limit is not None
     said = f"Under the law “{limit.law}” "
     parts = []
@@ -102,7 +102,7 @@ def _limit(audit: Audit) -> str:
     return said + " and ".join(parts) + "."
 
 
-def assumptions(audit: Audit) -> Iterator[str]:
+def assumptions(audit: Evidence) -> Iterator[str]:
     """What the intruder is assumed to know, and what not."""
     yield (
         "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
@@ -115,16 +115,16 @@ def assumptions(audit: Audit) -> Iterator[str]:
             "Knows the least and the largest weight of the records of each category, and takes every weight between "
             "for possible: not which values occur, nor anybody's own weight."
         )
-    if audit.method == "simulatable":
+    if audit.config.release.method == "simulatable":
         yield "May know the method and all settings: what was left out tells nothing."
     else:
         yield (
             "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows "
             "how it was decided."
         )
-    yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.declared)
+    yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.origin.declared)
     yield (
-        f"Has no other figures of the same records: no {'further ' * bool(audit.sources)}earlier or overlapping "
+        f"Has no other figures of the same records: no {'further ' * bool(audit.origin.sources)}earlier or overlapping "
         "publication, and no knowledge of single records."
     )
 
@@ -138,23 +138,23 @@ def levels(schema: Schema) -> list[str]:
     ]
 
 
-def zeros(audit: Audit) -> str:
+def zeros(audit: Evidence) -> str:
     """How many patterns of impossible cells are known."""
     if not audit.known.zeros:
         return "Knows of no cell that it is impossible: the config names none."
     return f"Knows {_many(len(audit.known.zeros.patterns), 'pattern')} of impossible cells, which the config names."
 
 
-def before(audit: Audit) -> list[str]:
+def before(audit: Evidence) -> list[str]:
     """What was published before, and judged together with what is published now."""
-    if not audit.sources:
+    if not audit.origin.sources:
         return []
     known, facts = [element for element in audit.known.release.frontier if element], audit.known.facts
     added = sum(audit.table.schema.telling(element) & audit.hidden > 0 for element in known)
     more = [f"Of {len(facts) - MOST_FACTS:,} more tables a part is known."] * (len(facts) > MOST_FACTS)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)
     return [
-        f"All is judged together with what was published before: {'; '.join(audit.sources)}.",
+        f"All is judged together with what was published before: {'; '.join(audit.origin.sources)}.",
         f"Its largest tables of all records are {len(known):,}. Of them {added:,} have other categories than the "
         "table, and stand in the judgement as levels that are added to it, and are never published.",
         *(_fact(fact, audit.table.schema) for fact in facts[:MOST_FACTS]),
@@ -169,7 +169,7 @@ def _fact(fact: Fact, schema: Schema) -> str:
     return f"Beside them {shorten(fact.label(schema))} is known{how}, by {fact.source}."
 
 
-def unmet(audit: Audit) -> str:
+def unmet(audit: Evidence) -> str:
     """What the config names of variables and no record has; empty where there is nothing."""
     named = (audit.bad_records or {}).get("unmet", {})
     told = [f"{shorten(name)}: {_first(values)}" for name, values in named.items()]
@@ -185,17 +185,17 @@ def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def refused_rows(audit: Audit) -> list[tuple[str, str]]:
+def refused_rows(audit: Evidence) -> list[tuple[str, str]]:
     """Of what the config required of the release, what is not published, and why."""
-    if audit.required is None:
+    if audit.found.required is None:
         return []
-    refused = audit.required.refused[:MOST_REQUIRED]
-    return [(st.label(t, audit.table.schema), audit.required.why(t)) for t in refused]
+    refused = audit.found.required.refused[:MOST_REQUIRED]
+    return [(st.label(t, audit.table.schema), audit.found.required.why(t)) for t in refused]
 
 
-def weighted(audit: Audit, done: str) -> list[str]:
+def weighted(audit: Evidence, done: str) -> list[str]:
     """What goes out of the totals of weights, and what does not; what would, of a release that is only examined."""
-    found, totals, schema = audit.weighted, audit.totals, audit.table.schema
+    found, totals, schema = audit.weighted, audit.config.totals, audit.table.schema
     if found is None or totals is None:
         return []
     out = [st.label(t, schema) for t in found.totals if t]
@@ -230,7 +230,7 @@ def _of(numbers: Iterable[int]) -> str:
     return _many(sum(number > 0 for number in numbers), "table")
 
 
-def contents(values: Mapping[str, Any]) -> dict[str, Section]:
+def contents(values: Mapping[str, Any]) -> dict[str, Heading]:
     """The sections that this report has by id, numbered in their order, the appendix apart."""
     is_there = {
         "released": (f"What was {values['verdict'].done}, by dimension", True),
@@ -267,6 +267,6 @@ def contents(values: Mapping[str, Any]) -> dict[str, Section]:
     return {**_numbered(is_there, ""), **_numbered(appendix, "A")}
 
 
-def _numbered(sections: Mapping[str, tuple[str, Any]], before: str) -> dict[str, Section]:
+def _numbered(sections: Mapping[str, tuple[str, Any]], before: str) -> dict[str, Heading]:
     there = [(key, title) for key, (title, is_there) in sections.items() if is_there]
-    return {key: Section(f"{before}{k}", title) for k, (key, title) in enumerate(there, 1)}
+    return {key: Heading(f"{before}{k}", title) for k, (key, title) in enumerate(there, 1)}

@@ -16,11 +16,11 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import exposure, figures, graphs, prefixes
-from sdc.report.evidence import Audit
+from sdc.report.evidence import Evidence
 from sdc.report.lattice import Level, most_dangerous, released
 from sdc.report.published import PublishedTable
 from sdc.report.scale import Scale
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import tried
 from sdc.search.ordered import SearchStep
@@ -111,7 +111,7 @@ class CellRow:
     state: str
 
 
-def by_dimension(audit: Audit) -> list[DimensionRow]:
+def by_dimension(audit: Evidence) -> list[DimensionRow]:
     """From the one-way sub-tables up; of many variables, what is above the release in one row."""
     schema = audit.table.schema
     possible, counts = audit.everything.by_dimension(schema), audit.published.by_dimension(schema)
@@ -125,7 +125,7 @@ def by_dimension(audit: Audit) -> list[DimensionRow]:
     return rows
 
 
-def frontier(audit: Audit, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
+def frontier(audit: Evidence, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
     """The first of the released frontier, with what each table shows."""
     known, first = audit.widths.by_sub_table(), audit.published.frontier[:MOST_FRONTIER]
     # widths are of what a sub-table tells at hidden levels too
@@ -133,26 +133,26 @@ def frontier(audit: Audit, shows: Mapping[st.SubTable, PublishedTable]) -> list[
     return [replace(_sub_table(audit, s, known.get(closed(s))), shows=shows.get(s)) for s in first]
 
 
-def dangerous(audit: Audit, release: Release | None = None) -> list[SubTableRow]:
+def dangerous(audit: Evidence, release: Release | None = None) -> list[SubTableRow]:
     """[KDSF] table 3: the proper sub-tables of smallest critical width, of all or of the release."""
     listed = most_dangerous(audit.widths, audit.table.schema, MOST_DANGEROUS, release)
     return [_sub_table(audit, s, width) for s, width in listed]
 
 
-def chain(audit: Audit, chained: figures.Chain) -> list[SubTableRow]:
+def chain(audit: Evidence, chained: figures.Chain) -> list[SubTableRow]:
     """Each sub-table of the chain, with the variable dropped to reach it."""
     dropped = ["", *[st.label(a ^ b, audit.table.schema) for (a, _), (b, _) in pairwise(chained)]]
     rows = zip(chained, dropped[: len(chained)], strict=True)
     return [replace(_sub_table(audit, s, width), dropped=name) for (s, width), name in rows]
 
 
-def cliques(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
+def cliques(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
     """The cliques, in the order of the graph."""
     known = audit.widths.by_sub_table()
     return [_of_graph(audit, clique, known.get(audit.table.schema.closed(clique))) for clique in graph.cliques]
 
 
-def separators(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
+def separators(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
     """Each separator once, with the edges of the junction tree that it is on."""
     return [
         replace(_of_graph(audit, separator, None), edges=tuple((a + 1, b + 1) for a, b in edges))
@@ -160,21 +160,21 @@ def separators(audit: Audit, graph: DecomposableGraph) -> list[SubTableRow]:
     ]
 
 
-def _of_graph(audit: Audit, variables: st.SubTable, width: int | None) -> SubTableRow:
+def _of_graph(audit: Evidence, variables: st.SubTable, width: int | None) -> SubTableRow:
     """The sub-table of these variables with all their names: in the graph levels are variables of their own."""
     schema = audit.table.schema
     row = _sub_table(audit, schema.closed(variables), width)
     return replace(row, label=st.label(variables, schema.flat), kept=_kept(variables, schema))
 
 
-def lattice(audit: Audit, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
+def lattice(audit: Evidence, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
     """Squares while every one can be seen, bars beyond."""
     if sum(len(level) for level in levels) <= MOST_SQUARES:
-        return figures.lattice_squares(levels, chained, audit.release, audit.table.schema, scale)
-    return figures.lattice_bars(levels, chained, audit.release, audit.table.schema, scale)
+        return figures.lattice_squares(levels, chained, audit.found.release, audit.table.schema, scale)
+    return figures.lattice_bars(levels, chained, audit.found.release, audit.table.schema, scale)
 
 
-def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTableRow:
+def _sub_table(audit: Evidence, subtable: st.SubTable, width: int | None) -> SubTableRow:
     schema = audit.table.schema
     return SubTableRow(
         st.label(subtable, schema),
@@ -182,7 +182,7 @@ def _sub_table(audit: Audit, subtable: st.SubTable, width: int | None) -> SubTab
         st.ways(subtable, schema),
         number(st.cells(subtable, schema)),
         width,
-        subtable in audit.release,
+        subtable in audit.found.release,
     )
 
 
@@ -190,12 +190,12 @@ def _kept(subtable: st.SubTable, schema: Schema) -> tuple[bool, ...]:
     return tuple(st.has(subtable, v) for v in range(len(schema)))
 
 
-def method(audit: Audit) -> str:
+def method(audit: Evidence) -> str:
     """Which method ran, and what it does."""
-    ran = f"The method that ran is “{audit.method}”"
+    ran = f"The method that ran is “{audit.config.release.method}”"
     if not audit.assessment.at_risk_cells:
         return f"{ran}; no cell is at risk, and nothing had to be searched."
-    return f"{ran}{_METHODS.get(audit.method, '')}."
+    return f"{ran}{_METHODS.get(audit.config.release.method, '')}."
 
 
 _METHODS = {
@@ -209,26 +209,26 @@ _METHODS = {
 }
 
 
-def course(audit: Audit) -> list[str]:
+def course(audit: Evidence) -> list[str]:
     """What was asked, in the order in which it was, each kind of question called what it was."""
-    phases = dict.fromkeys(step.phase for step in audit.search_steps)
-    return [_COURSE[phase](audit, [step for step in audit.search_steps if step.phase == phase]) for phase in phases]
+    phases = dict.fromkeys(step.phase for step in audit.found.steps)
+    return [_COURSE[phase](audit, [step for step in audit.found.steps if step.phase == phase]) for phase in phases]
 
 
-def _required(audit: Audit, steps: Sequence[SearchStep]) -> str:
+def _required(audit: Evidence, steps: Sequence[SearchStep]) -> str:
     passed = sum(prefixes.passed(audit, step) for step in steps)
     return f"About what is required {len(steps):,} questions were asked, of which {passed:,} were accepted."
 
 
-def _everything(audit: Audit, steps: Sequence[SearchStep]) -> str:
+def _everything(audit: Evidence, steps: Sequence[SearchStep]) -> str:
     said = {True: "releasable", False: "refuted", None: "undecided"}[steps[0].answer]
     said += ", and let through" * (steps[0].answer is None and prefixes.passed(audit, steps[0]))
     return f"All {steps[0].length:,} candidates were asked about at once, in one question: {said}."
 
 
-def _additions(audit: Audit, steps: Sequence[SearchStep]) -> str:
+def _additions(audit: Evidence, steps: Sequence[SearchStep]) -> str:
     one = added(audit)
-    grown = "what is required" if audit.required is not None else "the grand total"
+    grown = "what is required" if audit.found.required is not None else "the grand total"
     start = f"From {grown} the release grew" if steps[0].phase == "growth" else "The release that annealing found grew"
     refused = ", treated as unsafe" if audit.policy is Policy.REFUSE and one.undecided else ""
     return (
@@ -246,9 +246,9 @@ _COURSE = {
 }
 
 
-def added(audit: Audit) -> Added:
+def added(audit: Evidence) -> Added:
     """The sub-tables tried beside a release, each by its last answer."""
-    steps = [step for step in audit.search_steps if step.phase in ("growth", "extension")]
+    steps = [step for step in audit.found.steps if step.phase in ("growth", "extension")]
     last = _last_answers(audit, steps)
     refused = [step for step in last.values() if not prefixes.passed(audit, step)]
     passed = [step for step in steps if prefixes.passed(audit, step)]
@@ -261,14 +261,14 @@ def added(audit: Audit) -> Added:
     )
 
 
-def _last_answers(audit: Audit, steps: Sequence[SearchStep]) -> dict[st.SubTable, SearchStep]:
+def _last_answers(audit: Evidence, steps: Sequence[SearchStep]) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
     # a refusal of several together says nothing of each; the search asked again with fewer
     settled = [step for step in steps if len(step.added) == 1 or prefixes.passed(audit, step)]
     return {t: step for step in settled for t in step.added}
 
 
-def _step(audit: Audit, k: int, step: SearchStep) -> StepRow:
+def _step(audit: Evidence, k: int, step: SearchStep) -> StepRow:
     label = few(step.added, audit.table.schema)
     return StepRow(k, step.length, label, answer(step), step.min_width, step.undecided_cells)
 
@@ -282,13 +282,13 @@ class BorderRow:
     reason: str
 
 
-def border(audit: Audit) -> list[BorderRow]:
+def border(audit: Evidence) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
-    last = _last_answers(audit, tried(audit.search_steps))
+    last = _last_answers(audit, tried(audit.found.steps))
     known, schema = audit.widths.by_sub_table(), audit.table.schema
     # candidates from three sides, because all sub-tables outside may be 2^63
-    outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.release]
-    found = [t for t in outside if all(child in audit.release for child in st.children(t, schema))]
+    outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in audit.found.release]
+    found = [t for t in outside if all(child in audit.found.release for child in st.children(t, schema))]
     rows = sorted(found, key=lambda t: (known.get(t, -1), -st.ways(t, schema), t))
     return [BorderRow(st.label(t, schema), known.get(t), _reason(t, last.get(t), known.get(t), audit)) for t in rows]
 
@@ -299,33 +299,37 @@ def few(subtables: Sequence[st.SubTable], schema: Schema) -> str:
     return named if len(subtables) <= MOST_ADDED else f"{named} and {len(subtables) - MOST_ADDED} more"
 
 
-def _just_outside(audit: Audit) -> list[st.SubTable]:
+def _just_outside(audit: Evidence) -> list[st.SubTable]:
     """Listed sub-tables below the required width that are released without their first axis."""
-    narrow = audit.widths.sub_tables[(audit.widths.widths < audit.min_width) & (audit.widths.sub_tables != 0)]
+    narrow = audit.widths.sub_tables[
+        ~audit.criteria.width.is_wide(audit.widths.widths) & (audit.widths.sub_tables != 0)
+    ]
     # the number of the lowest bit, whose axis is the first; of all that are narrow a list would take gigabytes
     first = np.bitwise_count((narrow & (~narrow + np.uint64(1))) - np.uint64(1))
     of_axis = np.array(audit.table.schema.of_axis, np.uint64)[first]
-    found: list[st.SubTable] = narrow[released(narrow & ~of_axis, audit.release)].tolist()
+    found: list[st.SubTable] = narrow[released(narrow & ~of_axis, audit.found.release)].tolist()
     return found
 
 
-def _unjoined(audit: Audit) -> list[st.SubTable]:
+def _unjoined(audit: Evidence) -> list[st.SubTable]:
     """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
-    if audit.graph is None:
+    if audit.found.graph is None:
         return []
-    pairs, closed = combinations(range(len(audit.graph)), 2), audit.table.schema.closed
-    return [closed(1 << u | 1 << v) for u, v in pairs if not audit.graph.has_edge(u, v)]
+    pairs, closed = combinations(range(len(audit.found.graph)), 2), audit.table.schema.closed
+    return [closed(1 << u | 1 << v) for u, v in pairs if not audit.found.graph.has_edge(u, v)]
 
 
-def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: Audit) -> str:
+def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: Evidence) -> str:
     # not listed because it does not reach the floor, and so not the required width
     is_below_floor = width is None and audit.widths.floor <= audit.min_width and step is None
-    if is_below_floor or (width is not None and width < audit.min_width):
+    if is_below_floor or (width is not None and not audit.criteria.width.is_wide(width)):
         return f"refuted: its critical width is below {audit.min_width}"
     if subtable in audit.on_list:
         return "after the prefix on the list"
+    if step is None and audit.found.graph is not None:
+        return "not joined in the graph that was found, and not tried alone"
     if step is None:
-        return "not tried" if audit.graph is None else "not joined in the graph that was found, and not tried alone"
+        return "not tried"
     if step.answer is False:
         return f"refuted: with the release a cell has outer width {step.min_width[1]}"
     return f"undecided: no proof found for a cell, {step.undecided_cells} cells were open then"
@@ -347,7 +351,7 @@ class WitnessRow:
     method: str
 
 
-def witnesses(audit: Audit) -> list[WitnessRow]:
+def witnesses(audit: Evidence) -> list[WitnessRow]:
     """The first of them, narrowest first."""
     schema = audit.table.schema
     return [
@@ -356,17 +360,17 @@ def witnesses(audit: Audit) -> list[WitnessRow]:
     ]
 
 
-def kinds(bounds: CellBounds, criterion: MinWidth) -> dict[str, int]:
+def kinds(bounds: CellBounds, criteria: Criteria) -> dict[str, int]:
     """How many cells have bounds of each kind."""
-    numbers = np.bincount(exposure.kinds(bounds, criterion), minlength=len(exposure.KINDS)).tolist()
+    numbers = np.bincount(exposure.kinds(bounds, criteria), minlength=len(exposure.KINDS)).tolist()
     return {kind: number for kind, number in zip(exposure.KINDS, numbers, strict=True) if number}
 
 
-def cells(bounds: CellBounds, audit: Audit) -> list[CellRow]:
+def cells(bounds: CellBounds, audit: Evidence) -> list[CellRow]:
     """The first of the bounds, which are by exposure."""
     shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(audit.table.schema.axes))))
-    states = audit.criterion.verdicts(shown).tolist()
-    named = [exposure.KINDS[kind] for kind in exposure.kinds(shown, audit.criterion)]
+    states = audit.criteria.width.verdicts(shown).tolist()
+    named = [exposure.KINDS[kind] for kind in exposure.kinds(shown, audit.criteria)]
     return [
         CellRow(
             k + 1,
@@ -399,7 +403,7 @@ def number(value: int) -> str:
     return f"{mantissa}{TIMES}10{exponent.translate(SUPERSCRIPT)}"
 
 
-def settings(audit: Audit) -> list[tuple[str, list[tuple[str, str]]]]:
+def settings(audit: Evidence) -> list[tuple[str, list[tuple[str, str]]]]:
     """The config by section, values as JSON unless they are text."""
     return [
         (

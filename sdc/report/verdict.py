@@ -9,7 +9,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.sharpness import Sharpness
-from sdc.report.evidence import Audit
+from sdc.report.evidence import Evidence
 from sdc.risk.verdict import Policy, Verdict
 
 # what the assessment says, and what the listed bounds say: bounds may show less than was found for a refusal, and more
@@ -37,7 +37,7 @@ class Opinion:
     checks: tuple[Check, ...]
 
 
-def verdict(audit: Audit) -> Opinion:
+def verdict(audit: Evidence) -> Opinion:
     """What a review board reads first."""
     made = tuple(checks(audit))
     kind, headline = _headline(audit, all(check.holds for check in made))
@@ -46,7 +46,7 @@ def verdict(audit: Audit) -> Opinion:
     return Opinion(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
 
 
-def checks(audit: Audit) -> Iterator[Check]:
+def checks(audit: Evidence) -> Iterator[Check]:
     """The claims of the assessment against the table, the bounds and the critical widths."""
     rows = audit.table.at_risk(audit.small_count)
     yield Check(f"The bounds are of exactly the {_cells(len(rows))} at risk in the table.", _same_cells(audit))
@@ -70,28 +70,28 @@ def checks(audit: Audit) -> Iterator[Check]:
     yield from _width_check(audit)
 
 
-def _width_check(audit: Audit) -> Iterator[Check]:
+def _width_check(audit: Evidence) -> Iterator[Check]:
     """With every one-way sub-table released, a released T gives widths of at most w*(T)."""
-    if audit.release.variables != st.full(len(audit.table.schema)):
+    if audit.found.release.variables != st.full(len(audit.table.schema)):
         return
     listed, floor, required = audit.widths.by_sub_table(), audit.widths.floor, audit.min_width
     # not listed means below the floor: that says it is too narrow where the floor is no higher than what is required,
     # else nothing
     unlisted = required if floor > required else floor - 1
-    enough = min(listed.get(s, unlisted) for s in audit.release.frontier) >= required
+    enough = audit.criteria.width.is_wide(min(listed.get(s, unlisted) for s in audit.found.release.frontier))
     text = f"No sub-table of the released frontier has a critical width below the required {required:,}."
     yield Check(text, enough or _claim(audit) is not True)
 
 
-def _claim(audit: Audit) -> bool | None:
+def _claim(audit: Evidence) -> bool | None:
     return audit.assessment.releasable
 
 
-def _answer(audit: Audit) -> bool | None:
-    return Verdict(int(audit.criterion.verdicts(audit.bounds).min(initial=Verdict.SAFE))).releasable
+def _answer(audit: Evidence) -> bool | None:
+    return Verdict.worst(audit.criteria.width.verdicts(audit.bounds)).releasable
 
 
-def _same_cells(audit: Audit) -> bool:
+def _same_cells(audit: Evidence) -> bool:
     rows = audit.table.at_risk(audit.small_count)
     codes, counts, bounds = audit.table.codes[rows], audit.table.counts[rows], audit.bounds
     if not np.array_equal(codes, bounds.cells):
@@ -100,7 +100,7 @@ def _same_cells(audit: Audit) -> bool:
     return np.array_equal(codes, bounds.cells) and np.array_equal(counts, bounds.counts)
 
 
-def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
+def _headline(audit: Evidence, sound: bool) -> tuple[str, str]:
     # before all else: evidence that contradicts itself proves nothing, whatever it says
     if not sound:
         return "contradicted", "Do not publish: the evidence contradicts itself"
@@ -113,7 +113,7 @@ def _headline(audit: Audit, sound: bool) -> tuple[str, str]:
     return "undecided", "Not releasable: some at-risk cells are undecided, and undecided is treated as unsafe"
 
 
-def _sentences(audit: Audit, done: str) -> Iterator[str]:
+def _sentences(audit: Evidence, done: str) -> Iterator[str]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = audit.sub_tables_with_total, audit.sub_tables
@@ -130,7 +130,7 @@ def _sentences(audit: Audit, done: str) -> Iterator[str]:
     yield (
         f"At risk are the {_cells(found.at_risk_cells)} of the full table with a count from 1 to {audit.small_count}. "
         f"The narrowest interval that an intruder can derive for any of them from the whole release"
-        f"{' and what was published before' * bool(audit.sources)} is proved to have a width of "
+        f"{' and what was published before' * bool(audit.origin.sources)} is proved to have a width of "
         f"{_width(*found.min_width)}; required is at least {required:,}."
     )
     if found.sharpness is not None:
@@ -155,7 +155,7 @@ def _sharp(found: Sharpness) -> str:
     )
 
 
-def _treatment(audit: Audit) -> str:
+def _treatment(audit: Evidence) -> str:
     if not audit.assessment.undecided_cells:
         return " For every at-risk cell one of the two proofs succeeded." if audit.assessment.releasable else ""
     if audit.policy is Policy.OUTER:
@@ -163,10 +163,10 @@ def _treatment(audit: Audit) -> str:
     return " Neither proof succeeded there; under the policy “refuse” undecided is treated as unsafe."
 
 
-def _undecided_steps(audit: Audit) -> str:
-    if not audit.search_steps:
+def _undecided_steps(audit: Evidence) -> str:
+    if not audit.found.steps:
         return ""
-    steps = sum(step.answer is None for step in audit.search_steps)
+    steps = sum(step.answer is None for step in audit.found.steps)
     if not steps:
         return " No question that the search recorded stayed undecided."
     treated = "let through" if audit.policy is Policy.OUTER else "treated as unsafe and refused"
@@ -174,7 +174,7 @@ def _undecided_steps(audit: Audit) -> str:
     return f" In the search {questions} stayed undecided, {treated} (policy “{audit.policy.value}”)."
 
 
-def _warnings(audit: Audit, done: tuple[Check, ...]) -> Iterator[str]:
+def _warnings(audit: Evidence, done: tuple[Check, ...]) -> Iterator[str]:
     for check in done:
         if not check.holds:
             yield f"This check failed: {check.text}"

@@ -1,4 +1,4 @@
-"""Questions about one table, one after another: with one criterion, one bank and one budget."""
+"""Questions about one table, one after another: with the same criteria, one bank and one budget."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.sharpness import EndMethods, Sharpness
 from sdc.model.table import Table
-from sdc.risk.criterion import Depth, Effort, Judgement
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.effort import Depth, Effort
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
@@ -44,7 +44,7 @@ class Inquiry:
 
     table: Table
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     policy: Policy = Policy.REFUSE
     effort: Effort = field(default_factory=Effort)
     bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
@@ -53,7 +53,7 @@ class Inquiry:
     def __post_init__(self) -> None:
         self.known.check_is_of(self.table)
         if self.bank is None:
-            self.bank = self.criterion.bank(self.table)
+            self.bank = self.criteria.bank(self.table)
 
     @property
     def executor(self) -> Executor:
@@ -64,14 +64,14 @@ class Inquiry:
         return self.known.plus(release)
 
     def ask(self, release: Release, depth: Depth = Depth.FULL) -> Judgement:
-        """The criterion's judgement of a release."""
-        judgement = self.criterion.judge(self.table, self.known, release, self.bank, self._effort(depth))
+        """The judgement of a release by all criteria."""
+        judgement = self.criteria.judge(self.table, self.known, release, self.bank, self._effort(depth))
         return self._noted(judgement)
 
     def examine(self, release: Release) -> tuple[Judgement, CellBounds]:
         """The judgement that goes farthest, and the bounds of every at-risk cell that it rests on."""
         effort = self._effort(Depth.EVERY)
-        judgement, bounds = self.criterion.examine(self.table, self.known, release, self.bank, effort)
+        judgement, bounds = self.criteria.examine(self.table, self.known, release, self.bank, effort)
         return self._noted(judgement), bounds
 
     def sharpen(
@@ -99,7 +99,7 @@ class Inquiry:
         if not np.array_equal(Support(known, bank).inner, found.bounds.inner):
             raise ReleaseError("inner ends of sharp bounds are not those that their tables show; report it")
         by = EndMethods.named(METHODS, found.outer_by, found.inner_by)
-        answer = self.criterion.rejudged(judgement, found.bounds, bank)
+        answer = self.criteria.rejudged(judgement, found.bounds, bank)
         told = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))
         return replace(answer, assessment=told), found.bounds, by
 
@@ -124,10 +124,10 @@ class Inquiry:
         """Takes over feasible tables found elsewhere; what is not feasible under the release is left out."""
         self.bank = self.bank.learnt(proof, self.knows(release))
 
-    def anew(self, criterion: MinWidth | None = None) -> Inquiry:
-        """With a budget of its own and nothing found, maybe to another criterion; marginals counted are shared."""
-        asked = criterion or self.criterion
+    def anew(self, criteria: Criteria | None = None) -> Inquiry:
+        """With a budget of its own and nothing found, maybe to other criteria; marginals counted are shared."""
+        asked = criteria or self.criteria
         # what is counted depends on the at-risk cells, not on the width that is asked of them
-        same_cells = asked.small_count == self.criterion.small_count
+        same_cells = asked.small_count == self.criteria.small_count
         bank = self.bank.emptied() if same_cells else asked.bank(self.table)
-        return replace(self, criterion=asked, bank=bank, spent=0)
+        return replace(self, criteria=asked, bank=bank, spent=0)

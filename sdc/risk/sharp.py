@@ -26,7 +26,7 @@ from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.table import Codes, Table
-from sdc.risk.sharp_units import SEEKING, Found, SharpUnit, seek
+from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, seek
 from sdc.risk.support import Component, Support
 from sdc.risk.units import batches, component_table, cut
 from sdc.solve.ends import STEPS_PER_SECOND
@@ -89,7 +89,7 @@ class SharpBounds:
     proof: Proof
 
 
-class Step(NamedTuple):
+class SharpStep(NamedTuple):
     """A method, how far it goes, and whether for lower ends (0), upper ends (1) or both."""
 
     method: str
@@ -100,24 +100,24 @@ class Step(NamedTuple):
 class Round(NamedTuple):
     """Steps, one after another on each batch of groups of cells; how many the first batch has, and the largest."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SharpStep, ...]
     first: int
     most: int
 
 
 ROUNDS = (
     # a lower end is 0 as a rule, which a walk reaches at once: that needs no better outer bound
-    Round((Step("walk", 0, (0,)),), 2048, 2048),
-    Round((Step("collapse"), Step("walk")), 64, 2048),
-    Round((Step("branch-and-bound"),), ALL, ALL),
-    Round((Step("shuttle"), Step("walk")), ALL, ALL),
-    Round((Step("linear-program"), Step("walk")), 16, 64),
-    *3 * (Round((Step("walk", FROM_FOUND),), 64, 2048),),
-    Round((Step("walk", 1),), 64, 2048),
-    Round((Step("walk", FROM_FOUND + 1),), 64, 2048),
-    Round((Step("linear-program", 1), Step("walk")), 16, 64),
-    *2 * (Round((Step("walk", FROM_FOUND + 1),), 64, 2048),),
-    *(Round((Step("branch-and-bound", n), Step("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
+    Round((SharpStep("walk", 0, (0,)),), 2048, 2048),
+    Round((SharpStep("collapse"), SharpStep("walk")), 64, 2048),
+    Round((SharpStep("branch-and-bound"),), ALL, ALL),
+    Round((SharpStep("shuttle"), SharpStep("walk")), ALL, ALL),
+    Round((SharpStep("linear-program"), SharpStep("walk")), 16, 64),
+    *3 * (Round((SharpStep("walk", FROM_FOUND),), 64, 2048),),
+    Round((SharpStep("walk", 1),), 64, 2048),
+    Round((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),
+    Round((SharpStep("linear-program", 1), SharpStep("walk")), 16, 64),
+    *2 * (Round((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),),
+    *(Round((SharpStep("branch-and-bound", n), SharpStep("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
 )
 
 
@@ -149,7 +149,7 @@ def sharp_bounds(
     if not seconds > 0:
         raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
     knowledge.check_is_of(table)
-    search = _Search(table, knowledge, _different(table, cells), start, proof)
+    search = _SharpSearch(table, knowledge, _different(table, cells), start, proof)
     search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))
     return search.result
 
@@ -177,7 +177,7 @@ class _Work:
     left: int
     waves: int = 0
 
-    def found(self, units: Sequence[SharpUnit], told: Callable[[int], SharpProgress]) -> Iterator[Found]:
+    def found(self, units: Sequence[SharpUnit], told: Callable[[int], SharpProgress]) -> Iterator[FoundEnds]:
         """What units find, in their order, as far as the steps go: where these end does not depend on who works."""
         self.waves += 1
         keys = [_key(self.waves, unit, number) for number, unit in enumerate(units)]
@@ -198,22 +198,22 @@ def _key(wave: int, unit: SharpUnit, number: int) -> str:
     return f"{wave:05}-{unit.method}-{unit.effort}-{unit.variables:x}-{number:05}"
 
 
-def _written(key: str, unit: SharpUnit, found: Found) -> SharpPart:
+def _written(key: str, unit: SharpUnit, found: FoundEnds) -> SharpPart:
     differences, steps = found.differences, np.array([found.steps])
     arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.cells, "outer": found.outer, "steps": steps}
     arrays |= {"start": differences.start, "entries": differences.cells, "changes": differences.changes}
     return SharpPart(key, arrays)
 
 
-def _read(part: SharpPart | None, unit: SharpUnit) -> Found | None:
+def _read(part: SharpPart | None, unit: SharpUnit) -> FoundEnds | None:
     """What a part has found; None where it is of no such unit, which is then done."""
     if part is None or not np.array_equal(part.arrays["cells"], unit.cells):
         return None
     of = part.arrays
-    return Found(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
+    return FoundEnds(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
 
 
-def _checked(kept: Found, table: Table, unit: SharpUnit) -> Found:
+def _checked(kept: FoundEnds, table: Table, unit: SharpUnit) -> FoundEnds:
     """The same with the feasible tables of it alone: what a worker finds is checked there, what was kept is not."""
     differences = kept.differences
     is_feasible = differences.feasible(component_table(table, unit.variables), unit.knowledge)
@@ -221,7 +221,7 @@ def _checked(kept: Found, table: Table, unit: SharpUnit) -> Found:
 
 
 @dataclass(eq=False)
-class _Part:
+class _Component:
     """A component: what is proven of its marginal cells, by which methods, and what was tried.
 
     outer, outer_by, inner_by  (marginal cells, 2)
@@ -235,29 +235,29 @@ class _Part:
     tried: dict[tuple[str, int], npt.NDArray[np.int64]] = field(default_factory=dict)
 
     @staticmethod
-    def of(component: Component) -> _Part:
+    def of(component: Component) -> _Component:
         cheap, inner = component.cheap, component.inner
         label = EXPLICIT if component.is_explicit else NESTED
         by = np.where(inner != cheap.inner, GIVEN, np.where(inner == cheap.counts[:, None], TRUE_TABLE, label))
-        return _Part(component, cheap.outer.copy(), np.full(inner.shape, label, np.uint8), by.astype(np.uint8))
+        return _Component(component, cheap.outer.copy(), np.full(inner.shape, label, np.uint8), by.astype(np.uint8))
 
     @property
     def inner(self) -> Intervals:
         return self.component.inner
 
-    def untried(self, step: Step) -> Flags:
+    def untried(self, step: SharpStep) -> Flags:
         """(marginal cells, 2) which ends are open and not as they were when the step was tried."""
         before = self._tried(step)
         changed = (before != np.stack([self.outer, self.inner], axis=2)).any(axis=2)
         flags: Flags = changed & (self.outer != self.inner)
         return flags
 
-    def try_(self, step: Step, rows: CellRows, wanted: Flags) -> None:
+    def try_(self, step: SharpStep, rows: CellRows, wanted: Flags) -> None:
         """Notes the ends, (rows, 2), as they are when the step is tried."""
         now = np.stack([self.outer[rows], self.inner[rows]], axis=2)
         self._tried(step)[rows] = np.where(wanted[:, :, None], now, self._tried(step)[rows])
 
-    def _tried(self, step: Step) -> npt.NDArray[np.int64]:
+    def _tried(self, step: SharpStep) -> npt.NDArray[np.int64]:
         return self.tried.setdefault(step[:2], np.full((*self.outer.shape, 2), -1))
 
     def groups(self, rows: CellRows, method: str) -> list[CellRows]:
@@ -270,7 +270,9 @@ class _Part:
         covered = knowledge.covered & knowledge.varying
         return [rows[group] for group in sharing(frame.table.schema, frame.cells[rows], covered)]
 
-    def pieces(self, rows: CellRows, wanted: Flags, step: Step) -> Iterator[tuple[CellRows, Flags, Differences | None]]:
+    def pieces(
+        self, rows: CellRows, wanted: Flags, step: SharpStep
+    ) -> Iterator[tuple[CellRows, Flags, Differences | None]]:
         """The rows cut into those of units, which of their ends are wanted, and the table that a walk starts from."""
         if step.effort < FROM_FOUND or step.method != "walk":
             groups = self.groups(rows, step.method)
@@ -312,7 +314,7 @@ class _Part:
         self.component.prune()
 
 
-class _Search:
+class _SharpSearch:
     """The cells asked for while their bounds are sought."""
 
     def __init__(
@@ -321,7 +323,7 @@ class _Search:
         self.cells, self.counts = cells, table.count_at(cells)
         bank = Bank(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
         self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge))
-        self.parts = [_Part.of(component) for component in self.support.open]
+        self.parts = [_Component.of(component) for component in self.support.open]
         self.known = _known_outer(table, cells, start)
         self._settle()
 
@@ -334,13 +336,13 @@ class _Search:
                     if work.left > 0:
                         self._seek(work, step, rows)
 
-    def _batches(self, part: _Part, turn: Round) -> Iterator[CellRows]:
+    def _batches(self, part: _Component, turn: Round) -> Iterator[CellRows]:
         rows = np.flatnonzero(self._wanted(part).any(axis=1))
         groups = part.groups(rows, turn.steps[0].method)
         for some in batches(np.arange(len(groups)), turn.first, turn.most):
             yield np.concatenate([groups[number] for number in some])
 
-    def _wanted(self, part: _Part) -> Flags:
+    def _wanted(self, part: _Component) -> Flags:
         """(marginal cells, 2) ends that an open end of a cell needs."""
         row, wanted = part.component.frame.row, np.zeros(part.outer.shape, np.bool_)
         for end in (0, 1):
@@ -352,7 +354,7 @@ class _Search:
         wanted &= part.outer != part.inner
         return wanted
 
-    def _seek(self, work: _Work, step: Step, rows: Sequence[CellRows]) -> None:
+    def _seek(self, work: _Work, step: SharpStep, rows: Sequence[CellRows]) -> None:
         """One step on a batch of each component."""
         asked = [
             (part, piece, unit)
@@ -373,7 +375,7 @@ class _Search:
                 part.add(tables[id(part)], label)
         self._settle()
 
-    def _units(self, part: _Part, step: Step, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
+    def _units(self, part: _Component, step: SharpStep, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
         frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[step.method]
         if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort):
             return
@@ -412,7 +414,7 @@ class _Search:
         inner_by[self.inner == self.counts[:, None]] = TRUE_TABLE
         return outer_by, inner_by
 
-    def _by(self, ends: Intervals, of: Callable[[_Part], Intervals], by: Callable[[_Part], Labels]) -> Labels:
+    def _by(self, ends: Intervals, of: Callable[[_Component], Intervals], by: Callable[[_Component], Labels]) -> Labels:
         """(n, 2) of an upper end the method of a component that has it, of a lower end the dearest of all methods."""
         labels = np.full(ends.shape, EXPLICIT, np.uint8)
         for part in self.parts:

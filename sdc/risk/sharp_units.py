@@ -58,7 +58,7 @@ class SharpUnit:
     base: Differences | None = None
 
 
-class Found(NamedTuple):
+class FoundEnds(NamedTuple):
     """(n, 2) outer bounds, feasible tables that go beyond the inner ones, and steps of 0.1 ms of a reference core."""
 
     outer: Intervals
@@ -66,7 +66,7 @@ class Found(NamedTuple):
     steps: int
 
 
-def seek(table: Table, unit: SharpUnit) -> Found:
+def seek(table: Table, unit: SharpUnit) -> FoundEnds:
     """What the unit's method finds; its differences are checked in integers."""
     part = component_table(table, unit.variables)
     found = SEEKING[unit.method].seek(part, unit)
@@ -84,38 +84,38 @@ def _telling(found: Differences, part: Table, unit: SharpUnit) -> Differences:
     return found.rows(kept)
 
 
-def _collapse(part: Table, unit: SharpUnit) -> Found:
+def _collapse(part: Table, unit: SharpUnit) -> FoundEnds:
     covered = unit.knowledge.covered & unit.knowledge.varying
     propagations = len(collapse.sharing(part.schema, unit.cells, covered))
     super_cells = 3 ** min(st.dimension(covered), collapse.MAX_DICHOTOMOUS)
     outer = collapse.Collapse(part, unit.knowledge).outer(unit.cells)
-    return Found(outer, Differences.none(len(part.schema.axes)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
+    return FoundEnds(outer, Differences.none(len(part.schema.axes)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
 
 
-def _shuttle(part: Table, unit: SharpUnit) -> Found:
+def _shuttle(part: Table, unit: SharpUnit) -> FoundEnds:
     outer = shuttle.bounds(part, unit.knowledge, unit.cells).outer
     steps = 1 + shuttle.super_cells(part.schema) // SHUTTLED_A_STEP
-    return Found(outer, Differences.none(len(part.schema.axes)), steps)
+    return FoundEnds(outer, Differences.none(len(part.schema.axes)), steps)
 
 
-def _walk(part: Table, unit: SharpUnit) -> Found:
+def _walk(part: Table, unit: SharpUnit) -> FoundEnds:
     row, end = np.nonzero(unit.wanted)
     cells = unit.cells[row]
     changes = unit.outer[row, end] - part.count_at(cells)
     tries = WALKS[unit.effort]
     moved = walk.shift(part, unit.knowledge, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
     begun = 0 if unit.base is None else len(row) * len(unit.knowledge.release.frontier) // RELEASED_A_STEP
-    return Found(unit.outer, moved.differences, 1 + begun + moved.nodes // NODES_A_STEP)
+    return FoundEnds(unit.outer, moved.differences, 1 + begun + moved.nodes // NODES_A_STEP)
 
 
-def _linear_program(part: Table, unit: SharpUnit) -> Found:
+def _linear_program(part: Table, unit: SharpUnit) -> FoundEnds:
     from sdc.bounds import linear_program
 
     program = linear_program.program_of(part, unit.knowledge)
     return _one_by_one(part, unit, partial(linear_program.farthest, program))
 
 
-def _branch_and_bound(part: Table, unit: SharpUnit) -> Found:
+def _branch_and_bound(part: Table, unit: SharpUnit) -> FoundEnds:
     from sdc.bounds import branch_and_bound
 
     most = FIRST_SEARCH * MORE_SEARCH**unit.effort
@@ -123,7 +123,7 @@ def _branch_and_bound(part: Table, unit: SharpUnit) -> Found:
     return _one_by_one(part, unit, partial(branch_and_bound.farthest, found, most))
 
 
-def _integer_program(part: Table, unit: SharpUnit) -> Found:
+def _integer_program(part: Table, unit: SharpUnit) -> FoundEnds:
     from sdc.bounds import integer_program
 
     program = integer_program.program_of(part, unit.knowledge)
@@ -132,11 +132,11 @@ def _integer_program(part: Table, unit: SharpUnit) -> Found:
     return found._replace(outer=unit.outer)
 
 
-def _one_by_one(part: Table, unit: SharpUnit, farthest: Farthest) -> Found:
+def _one_by_one(part: Table, unit: SharpUnit, farthest: Farthest) -> FoundEnds:
     known = CellBounds(unit.cells, part.count_at(unit.cells), unit.outer, unit.inner, unit.method)
     found = settled(known, part.schema.keys.pack(unit.cells), farthest, unit.method, unit.wanted)
     differences = Differences.between(part, found.tables)
-    return Found(found.bounds.outer, differences.rows(differences.feasible(part, unit.knowledge)), 1 + found.steps)
+    return FoundEnds(found.bounds.outer, differences.rows(differences.feasible(part, unit.knowledge)), 1 + found.steps)
 
 
 @lru_cache(maxsize=2)
@@ -157,19 +157,19 @@ def _takes(part: Table, most_cells: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Method:
+class Approach:
     """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit."""
 
-    seek: Callable[[Table, SharpUnit], Found]
+    seek: Callable[[Table, SharpUnit], FoundEnds]
     takes: Callable[[Table, Knowledge, int], bool]
     most: int
 
 
-SEEKING: Mapping[str, Method] = {
-    "collapse": Method(_collapse, lambda part, known, effort: True, 16),
-    "walk": Method(_walk, lambda part, known, effort: walk.can_search(part), 32),
-    "shuttle": Method(_shuttle, lambda part, known, effort: shuttle.is_affordable(part.schema), 1 << 30),
-    "linear-program": Method(_linear_program, _linear_program_takes, 4),
-    "branch-and-bound": Method(_branch_and_bound, lambda part, known, effort: _takes(part, MAX_DEPTH_FIRST), 8),
-    "integer-program": Method(_integer_program, lambda part, known, effort: _takes(part, MAX_INTEGER), 4),
+SEEKING: Mapping[str, Approach] = {
+    "collapse": Approach(_collapse, lambda part, known, effort: True, 16),
+    "walk": Approach(_walk, lambda part, known, effort: walk.can_search(part), 32),
+    "shuttle": Approach(_shuttle, lambda part, known, effort: shuttle.is_affordable(part.schema), 1 << 30),
+    "linear-program": Approach(_linear_program, _linear_program_takes, 4),
+    "branch-and-bound": Approach(_branch_and_bound, lambda part, known, effort: _takes(part, MAX_DEPTH_FIRST), 8),
+    "integer-program": Approach(_integer_program, lambda part, known, effort: _takes(part, MAX_INTEGER), 4),
 }

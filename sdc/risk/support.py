@@ -18,7 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
-from sdc.model.table import Counts
+from sdc.model.table import Counts, Table
 from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
 
 ROWS_AT_ONCE = 1 << 18
@@ -252,3 +252,8 @@ class Support:
         """What the inner bounds rest on."""
         tree = self.knowledge.components
         return Proof(tuple(component.part() for component in self._all), tree.separators)
+
+
+def support_of(proof: Proof, table: Table, small_count: int, knowledge: Knowledge) -> Support:
+    """What a proof shows of the at-risk cells, each difference checked in integers."""
+    return Support(knowledge, Bank.of(table, small_count).learnt(proof, knowledge))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
+import numpy as np
+import numpy.typing as npt
+
 
 class Verdict(IntEnum):
     """The three answers; a larger one is better. What is not proven safe is never called so."""
@@ -18,13 +21,14 @@ class Verdict(IntEnum):
         return {Verdict.SAFE: True, Verdict.UNSAFE: False, Verdict.UNDECIDED: None}[self]
 
     @staticmethod
+    def worst(verdicts: npt.ArrayLike) -> Verdict:
+        """Of (n,) verdicts; of none it is SAFE. One that refutes is enough, whatever the others are."""
+        return Verdict(int(np.min(verdicts, initial=Verdict.SAFE)))
+
+    @staticmethod
     def read(releasable: bool | None) -> Verdict:
-        """What `releasable` gave; ValueError for anything else, so that no other value passes for safe."""
-        for verdict in Verdict:
-            # `is`, because 1 == True, and a 1 in a file is no verdict
-            if verdict.releasable is releasable:
-                return verdict
-        raise ValueError(f"releasable is {releasable!r}; it is true, false or null")
+        """What `releasable` gave."""
+        return {True: Verdict.SAFE, False: Verdict.UNSAFE, None: Verdict.UNDECIDED}[releasable]
 
 
 class Policy(Enum):

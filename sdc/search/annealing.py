@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.config.capabilities import require_together
+from sdc.config.release import AnnealingConfig
 from sdc.feasible.bank import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -21,7 +22,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.search import chain_kernel as kernel
 from sdc.search.likely_graphs import LikelyGraphs
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
@@ -30,53 +31,25 @@ from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
 MOST_SOUGHT = 5_000  # steps in which a graph must turn up that keeps a limit on the posterior
-KINDS = ("geometric", "linear")
 NO_WISHES = Wishes()
 
 
-@dataclass(frozen=True)
-class CoolingSchedule:
-    """Temperatures of a chain, in units of utility: `start` at the first step, towards `end` at the last.
+def cooling_of(annealing: AnnealingConfig, position: int = 0) -> kernel.Cooling:
+    """How the chain at that place cools, in units of utility.
 
-    kind    "geometric" (end above 0) or "linear" (the paper's T -> 0)
-    cycles  how often the cooling is run through: every cycle after the first reheats to `start`
-
-    A schedule whose `end` is its `start` keeps the temperature. InputError for a value that makes no schedule.
+    All chains cool alike, from the start temperature to the end temperature in each cycle. With tempering they keep
+    temperatures of their own, from that of the start at the first place to that of the end at the last.
     """
+    start, end = annealing.start_temperature, annealing.end_temperature
+    if annealing.tempering:
+        kept = start * (end / start) ** (position / (annealing.chains - 1))
+        return kernel.Cooling(kept, kept, annealing.steps, False)
+    # rounded up, so that the last cycle is the short one and no step begins another
+    length = -(-annealing.steps // annealing.cycles)
+    return kernel.Cooling(start, end, length, annealing.schedule == "linear")
 
-    steps: int = 200_000
-    start: float = 30.0
-    end: float = 0.5
-    kind: str = "geometric"
-    cycles: int = 1
 
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(f"cooling {self.kind!r} is unknown; choose one of {', '.join(KINDS)}")
-        if self.steps < 1:
-            raise InputError(f"an annealing chain of {self.steps} steps; give at least 1")
-        if not 1 <= self.cycles <= self.steps:
-            raise InputError(
-                f"{self.cycles} cycles of cooling in {self.steps} steps; give at least 1, and a step to each"
-            )
-        if not 0 < self.start < float("inf"):
-            raise InputError(f"the start temperature is {self.start}; give a number above 0")
-        least = "at least 0" if self.kind == "linear" else "above 0"
-        if not (0 <= self.end <= self.start) or (self.end == 0 and self.kind == "geometric"):
-            raise InputError(
-                f"the end temperature is {self.end}; {self.kind} cooling needs one {least} and at most the start "
-                f"temperature {self.start}"
-            )
-
-    @property
-    def cooling(self) -> kernel.Cooling:
-        # rounded up, so that the last cycle is the short one and no step begins another
-        length = -(-self.steps // self.cycles)
-        return kernel.Cooling(float(self.start), float(self.end), length, self.kind == "linear")
-
-    def temperature(self, step: int) -> float:
-        """Temperature of a step, the first is 0."""
-        return float(kernel.temperature(self.cooling, step))
+COOLING = cooling_of(AnnealingConfig())
 
 
 @dataclass(frozen=True)
@@ -112,7 +85,7 @@ class ChainState:
 
 
 @dataclass(frozen=True)
-class Chain:
+class AnnealingChain:
     """A chain over the decomposable graphs whose release satisfies the criterion at every at-risk cell.
 
     Each step proposes one of the legal one-edge neighbours, all with the same probability, and accepts it with
@@ -129,8 +102,8 @@ class Chain:
     """
 
     known: Knowledge
-    criterion: MinWidth
-    schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
+    criteria: Criteria
+    cooling: kernel.Cooling = COOLING
     weights: Weights | None = None
     max_bytes: int = MAX_BYTES
     wishes: Wishes = field(default_factory=Wishes)
@@ -144,7 +117,7 @@ class Chain:
         start may not, or where no graph is found that keeps the limit. InputError where the start is a graph on other
         variables, or without an at-risk cell.
         """
-        require_at_risk(table, self.criterion.small_count)
+        require_at_risk(table, self.criteria.small_count)
         graph = _checked(start, self.known.flat, self.wishes.flat(table.schema))
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
@@ -155,7 +128,7 @@ class Chain:
         state = workspace.state(graph, seed)
         if workspace.keeps_limit():
             return state
-        return workspace.state(workspace.within_limit(state, self.schedule.cooling, is_given=start is not None), seed)
+        return workspace.state(workspace.within_limit(state, self.cooling, is_given=start is not None), seed)
 
     def step(self, table: Table, state: ChainState, steps: int) -> ChainState:
         """The chain `steps` proposals later; the same in one call as in many.
@@ -164,14 +137,14 @@ class Chain:
         """
         workspace = self._workspace(table)
         workspace.place(state.graph, self._weights(table))
-        return workspace.run(state, self.schedule.cooling, state.step + steps)
+        return workspace.run(state, self.cooling, state.step + steps)
 
     def _weights(self, table: Table) -> Weights:
         return (self.weights or Weights.equal(len(table.schema))).flat(table.schema)
 
     def _workspace(self, table: Table) -> Workspace:
         wishes = self.wishes.flat(table.schema)
-        return _workspace(table.flat, self.known.flat, self.criterion, self.max_bytes, wishes)
+        return _workspace(table.flat, self.known.flat, self.criteria, self.max_bytes, wishes)
 
 
 def smallest_graph(known: Knowledge, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
@@ -214,8 +187,8 @@ def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> Decompo
 
 
 @lru_cache(maxsize=1)
-def _workspace(table: Table, known: Knowledge, criterion: MinWidth, max_bytes: int, wishes: Wishes) -> Workspace:
-    return Workspace(table, known, criterion, max_bytes, wishes)
+def _workspace(table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, wishes: Wishes) -> Workspace:
+    return Workspace(table, known, criteria, max_bytes, wishes)
 
 
 class Workspace:
@@ -226,18 +199,18 @@ class Workspace:
     """
 
     def __init__(
-        self, table: Table, known: Knowledge, criterion: MinWidth, max_bytes: int, wishes: Wishes = NO_WISHES
+        self, table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, wishes: Wishes = NO_WISHES
     ) -> None:
-        self.table, self.known, self.criterion = table, known, criterion
-        self.at_risk = table.at_risk(criterion.small_count)
+        self.table, self.known, self.criteria = table, known, criteria
+        self.at_risk = table.at_risk(criteria.small_count)
         self.counts = table.counts[self.at_risk]
         # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         joined = [*known.zeros.subtables, *wishes.require]
         self.work.fixed[:] = independence_graph(joined, len(table.schema))
-        self.rows = MarginalRows(table, self.at_risk, criterion.min_width, self.work, wishes.forbid)
-        self.likely = LikelyGraphs(known, criterion.limit, self.rows) if criterion.limit else None
+        self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, wishes.forbid)
+        self.likely = LikelyGraphs(known, criteria.limit, self.rows) if criteria.limit else None
         self.work.numbers[kernel.ASKS] = self.likely is not None
 
     def place(self, graph: DecomposableGraph, weights: Weights) -> None:
@@ -301,7 +274,7 @@ class Workspace:
         work.numbers[kernel.ACCEPTED] = 0
         outcome = kernel.MISSING if self._can_move() else kernel.DONE
         while outcome != kernel.DONE:
-            step, outcome = kernel.advance(work, cooling, self.criterion.min_width, step, until)
+            step, outcome = kernel.advance(work, cooling, self.criteria.floor, step, until)
             if outcome == kernel.MISSING:
                 self.rows.bring(int(work.numbers[kernel.NEEDED]))
             elif outcome == kernel.ASKED:
@@ -342,7 +315,7 @@ class Workspace:
                     return state.graph
         finally:
             asks[0] = True  # other chains share the workspace, however this one ends
-        found = self.criterion.likely(self.table, self.known.plus(start.release))
+        found = self.criteria.likely(self.table, self.known.plus(start.release))
         told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
         told += found.text if found else ""
         if is_given:
@@ -364,9 +337,9 @@ class Workspace:
     def require_one_way(self) -> None:
         """NothingReleasableError where no release with all one-way sub-tables reaches the width."""
         widths = self._widths_with(st.GRAND_TOTAL)
-        if not self.criterion.is_wide(widths).all():
+        if not self.criteria.width.is_wide(widths).all():
             raise NothingReleasableError(
-                f"the minimum width {self.criterion.min_width} is not reached even when only the one-way sub-tables "
+                f"the minimum width {self.criteria.floor} is not reached even when only the one-way sub-tables "
                 f"are public: {_width_of_one(widths)}; {_smaller(widths)}drop a variable",
                 self._narrowest(widths),
             )
@@ -376,9 +349,9 @@ class Workspace:
         zeros, schema = self.known.zeros, self.table.schema
         for named, zero in sorted(zip(zeros.subtables, zeros.labels(schema), strict=True)):
             widths = self._widths_with(named)
-            if not self.criterion.is_wide(widths).all():
+            if not self.criteria.width.is_wide(widths).all():
                 raise NothingReleasableError(
-                    f"the minimum width {self.criterion.min_width} is not reached by any decomposable release whose "
+                    f"the minimum width {self.criteria.floor} is not reached by any decomposable release whose "
                     f"bounds are exact: the structural zero {zero} needs the sub-table {st.label(named, schema)} in "
                     f"it, and then {_width_of_one(widths)}; {_smaller(widths)}choose the method ordered, which "
                     "can do without that sub-table, or drop one of these variables",
@@ -394,7 +367,7 @@ class Workspace:
     def require_wide(self, *, is_given: bool) -> None:
         """NothingReleasableError where the graph that was placed is not releasable; the detail names the cell."""
         work, widths = self.work, self.widths()
-        if self.criterion.is_wide(widths).all():
+        if self.criteria.width.is_wide(widths).all():
             return
         cliques = [j for j in range(work.numbers[kernel.TERMS]) if work.signs[j] > 0]
         clique = min(cliques, key=lambda j: int(work.rows[work.term_rows[j], widths.argmin()]))
@@ -403,7 +376,7 @@ class Workspace:
             needed = "every structural zero and required sub-table"
             graph, remedy = f"the smallest graph that has {needed} in a clique", "choose the method ordered"
         raise NothingReleasableError(
-            f"{graph} is not releasable at the minimum width {self.criterion.min_width}: {_width_of_one(widths)}, "
+            f"{graph} is not releasable at the minimum width {self.criteria.floor}: {_width_of_one(widths)}, "
             f"and the clique {st.label(int(work.terms[clique]), self.table.schema)} shows it best; "
             f"{_smaller(widths)}{remedy}",
             self._narrowest(widths),

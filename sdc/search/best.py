@@ -10,7 +10,8 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
-from sdc.risk.criterion import Depth, Judgement
+from sdc.risk.criteria import Judgement
+from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import smallest_graph
@@ -91,7 +92,7 @@ class ReleaseSearch:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""
         table = self.ordered.inquiry.table
         public = Release.of(self.ordered.wishes.largest(table.schema))
-        small = self.ordered.inquiry.criterion.small_count
+        small = self.ordered.inquiry.criteria.small_count
         reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
         return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
 
@@ -158,7 +159,7 @@ class ReleaseSearch:
 
     def _cost(self, release: Release, value: float) -> str | None:
         """What the ordered search would release instead; None where it finds nothing, which must not decide here."""
-        if not self.ordered.inquiry.criterion.monotone:
+        if not self.ordered.inquiry.criteria.monotone:
             return None
         try:
             other = self.run("ordered")
@@ -206,8 +207,8 @@ class ReleaseSearch:
         inquiry = self.ordered.inquiry
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search = self.ordered
-        known, (criterion, policy) = inquiry.known, (inquiry.criterion, inquiry.policy)
-        alone = Growth(known, criterion, policy, effort, search.widths, search.wishes, search.weights)
+        known, (criteria, policy) = inquiry.known, (inquiry.criteria, inquiry.policy)
+        alone = Growth(known, criteria, policy, effort, search.widths, search.wishes, search.weights)
         start = Grown(annealed.release, annealed.proof)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, replace(alone, start=start)])
         one, two = (

@@ -9,7 +9,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
-from sdc.risk.criterion import Judgement
+from sdc.risk.criteria import Judgement
 from sdc.search.ordered import OrderedRelease, OrderedSearch, ordered_list
 
 
@@ -35,7 +35,7 @@ class BisectionSearch(OrderedSearch):
         return self._found(longest or start, required)
 
     def _candidates(self) -> tuple[SubTable, ...]:
-        return ordered_list(self.widths, self.inquiry.criterion.min_width, self.wishes)
+        return ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
 
     def _longest(self, start: Release, listed: Sequence[SubTable]) -> Judgement | None:
         """The longest prefix that is accepted beside the start; None where there is none."""
@@ -53,5 +53,5 @@ class BisectionSearch(OrderedSearch):
         said = "does not keep" if self._steps[-1].answer is False else "is not shown to keep"
         return NothingReleasableError(
             f"no prefix of the list may go out: already its first sub-table {name} {said} the minimum width "
-            f"{self.inquiry.criterion.min_width}; ask for a smaller one, or choose ordered, which tries every sub-table"
+            f"{self.inquiry.criteria.floor}; ask for a smaller one, or choose ordered, which tries every sub-table"
         )

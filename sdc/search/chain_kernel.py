@@ -6,7 +6,8 @@ its terms: an addition changes it by n_C + n_S - n_(S+u) - n_(S+v), a deletion b
 edge is added and widen when one is deleted, so only additions are tested.
 
 A cell's lower bound is at most its count. So where n_C(i) >= beta + n(i) in every clique C its width is beta or more:
-only the others, the exposed cells of a clique, are looked at. They are few, because n_C(i) >= beta everywhere.
+only the others, the exposed cells of a clique, are looked at. They are few, because n_C(i) >= beta everywhere. What a
+chain finds is judged again by the criteria themselves, which compiled code cannot ask.
 
 Rows of marginals come from the caller: where one is missing the kernel puts its generator back to the beginning of the
 proposal and returns what it needs. So it does where the caller asks something of graphs beside their widths: then it

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, ReleaseError
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch
 from sdc.utility.measures import cells, degrees_of_freedom
@@ -67,7 +67,7 @@ class CurveSearch:
         known: Mapping[str, FoundRelease] = {}
         for min_width in sorted(set(self.min_widths), reverse=True):
             # a budget for each width, or the points would depend on how many there are
-            inquiry = inquiry.anew(MinWidth(small_count, min_width))
+            inquiry = inquiry.anew(Criteria.of(small_count, min_width))
             start = known["decomposable"].graph if "decomposable" in known else None
             chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
             search = replace(self.search, ordered=replace(ordered, inquiry=inquiry), decomposable=chains)
@@ -81,7 +81,7 @@ class CurveSearch:
         inquiry, widths = self.search.ordered.inquiry, self.search.ordered.widths
         least = min(self.min_widths)
         # the widths at hand, unless their floor has left out what is needed
-        if small_count == inquiry.criterion.small_count and widths.floor <= least:
+        if small_count == inquiry.criteria.small_count and widths.floor <= least:
             return widths
         floor = least if widths.floor else 0
         return critical_widths(inquiry.table, small_count=small_count, floor=floor, executor=inquiry.executor)
@@ -152,9 +152,9 @@ class LikelyCurve:
         return tuple(points)
 
     def _search(self, most: float | None, best: DecomposableRelease | None) -> DecomposableSearch:
-        criterion = self.chains.inquiry.criterion
+        criteria = self.chains.inquiry.criteria
         limit = None if most is None else PosteriorLimit(threshold=self.threshold, max_above=most)
-        inquiry = self.chains.inquiry.anew(replace(criterion, limit=limit))
+        inquiry = self.chains.inquiry.anew(replace(criteria, limit=limit))
         start = self.chains.start if best is None else best.graph
         return replace(self.chains, inquiry=inquiry, start=start, checkpoint=lambda state: None)
 
@@ -162,19 +162,19 @@ class LikelyCurve:
         """What a release makes likely, judged anew: it may be one of a stricter limit."""
         table, inquiry = self.chains.inquiry.table, self.chains.inquiry
         limit = PosteriorLimit(threshold=self.threshold, max_above=most or 0.0)
-        told = limit.judge(table, inquiry.knows(found.release), table.at_risk(inquiry.criterion.small_count))
+        told = limit.judge(table, inquiry.knows(found.release), table.at_risk(inquiry.criteria.small_count))
         return LikelyPoint(most, self.threshold, found.sub_tables, found.value, told.fraction, told.highest)
 
 
 def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePoint:
-    criterion, schema = inquiry.criterion, inquiry.table.schema
+    criteria, schema = inquiry.criteria, inquiry.table.schema
     if found is None:
-        return CurvePoint(method, criterion.small_count, criterion.min_width, 0, 0.0, 0, 0, None)
+        return CurvePoint(method, criteria.small_count, criteria.width.min_width, 0, 0.0, 0, 0, None)
     release = found.release
     return CurvePoint(
         method,
-        criterion.small_count,
-        criterion.min_width,
+        criteria.small_count,
+        criteria.width.min_width,
         found.sub_tables,
         found.value,
         cells(release, schema),

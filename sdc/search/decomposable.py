@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sdc.config.release import AnnealingConfig
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Judgement
+from sdc.risk.criteria import Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.annealing import Best, Chain, ChainState, CoolingSchedule, smallest_graph
+from sdc.search.annealing import AnnealingChain, ChainState, cooling_of, smallest_graph
+from sdc.search.chain_kernel import temperature
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch
 from sdc.search.wishes import Wishes
@@ -49,25 +50,6 @@ class SearchState:
     chains: tuple[ChainState, ...]
     trace: tuple[TraceRow, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain numbers, lists and texts."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(found: dict[str, Any]) -> SearchState:
-        """What `as_json` gave."""
-        chains = tuple(_chain_of(chain) for chain in found["chains"])
-        return SearchState(**{**found, "chains": chains, "trace": tuple(TraceRow(**row) for row in found["trace"])})
-
-
-def _chain_of(found: dict[str, Any]) -> ChainState:
-    best = Best(**{**found["best"], "graph": _graph_of(found["best"]["graph"])})
-    return ChainState(**{**found, "graph": _graph_of(found["graph"]), "best": best})
-
-
-def _graph_of(found: dict[str, Any]) -> DecomposableGraph:
-    return DecomposableGraph(tuple(found["neighbours"]), found["complete_sets"])
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DecomposableRelease(Found):
@@ -83,40 +65,11 @@ class DecomposableRelease(Found):
 
 
 @dataclass(frozen=True)
-class Annealing:
-    """How chains are run; InputError for what makes no search.
-
-    chains     how many; each makes the steps of the schedule
-    seed       of all chains, which get seeds of their own from it
-    rounds     into how many parts the steps are divided; between two of them chains exchange and are compared
-    patience   stop after so many rounds in which all of several chains had the same best value; 0: never
-    tempering  keep the temperatures of the chains fixed, from the schedule's start (first chain) to its end (last),
-               and let neighbours exchange their graphs between rounds
-    """
-
-    schedule: CoolingSchedule = field(default_factory=CoolingSchedule)
-    chains: int = 4
-    seed: int = 0
-    rounds: int = 20
-    patience: int = 8
-    tempering: bool = False
-
-    def __post_init__(self) -> None:
-        for name, least in (("chains", 1), ("rounds", 1), ("seed", 0), ("patience", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least {least}")
-        if self.tempering and (self.chains < 2 or self.schedule.end <= 0):
-            raise InputError(
-                f"tempering with {self.chains} chains and an end temperature of {self.schedule.end}; give at least 2 "
-                "chains and an end temperature above 0"
-            )
-
-
-@dataclass(frozen=True)
 class DecomposableSearch:
     """Anneals several chains with seeds of their own; the same result for any number of workers.
 
     weights     of variables and sub-tables; none: the utility is the number of sub-tables
+    start       the graph that chains start from, be it named in `annealing` or not; no edges by default
     checkpoint  receives the state after each round; `run(resume=state)` goes on from there
 
     Of releases with the largest value the one with the largest width wins, then that with the first frontier.
@@ -124,7 +77,7 @@ class DecomposableSearch:
     """
 
     inquiry: Inquiry
-    annealing: Annealing = field(default_factory=Annealing)
+    annealing: AnnealingConfig = field(default_factory=AnnealingConfig)
     weights: Weights | None = None
     start: DecomposableGraph | None = None
     checkpoint: Callable[[SearchState], None] = lambda state: None
@@ -170,7 +123,7 @@ class DecomposableSearch:
 
         def accepts(judgement: Judgement) -> bool:
             # a limit on the posterior is not monotone: what breaks it now may keep it with more
-            return judgement.assessment.min_width[0] >= inquiry.criterion.min_width
+            return inquiry.criteria.width.is_wide(judgement.assessment.min_width[0])
 
         schema = inquiry.table.schema
         worth = {t: self._weights.of_sub_table(t, schema) for t in self.wishes.require}
@@ -195,11 +148,11 @@ class DecomposableSearch:
     @property
     def _settings(self) -> str:
         """What the result depends on, as text."""
-        table, criterion = self.inquiry.table, self.inquiry.criterion
+        table, criteria = self.inquiry.table, self.inquiry.criteria
         start = None if self.start is None else self.start.text(table.schema)
         own = f"{self.annealing}, {self.weights}, {start}, {self.wishes}"
         zeros = f"{self.inquiry.known.zeros}, " if self.inquiry.known.zeros else ""
-        return f"table {table.digest[:12]}, {zeros}{criterion}, {own}"
+        return f"table {table.digest[:12]}, {zeros}{criteria}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
         patience = self.annealing.patience
@@ -208,7 +161,7 @@ class DecomposableSearch:
 
     def _next(self, state: SearchState) -> SearchState:
         """One round: every chain a unit of its own, then the exchanges."""
-        until = -(-self.annealing.schedule.steps * (state.round + 1) // self.annealing.rounds)
+        until = -(-self.annealing.steps * (state.round + 1) // self.annealing.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
         chains = tuple(self.inquiry.executor.run(annealing_chains, self.inquiry.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
@@ -218,17 +171,14 @@ class DecomposableSearch:
             chains = self._exchanged(chains, state.round)
         return SearchState(state.settings, state.round + 1, agreed, chains, state.trace + rows)
 
-    def _chain(self, position: int) -> Chain:
+    def _chain(self, position: int) -> AnnealingChain:
         """The chain at that place of the ladder, or any of those that cool alike."""
-        schedule = self.annealing.schedule
-        if self.annealing.tempering:
-            kept = schedule.start * (schedule.end / schedule.start) ** (position / (self.annealing.chains - 1))
-            schedule = CoolingSchedule(schedule.steps, kept, kept)
-        return Chain(self.inquiry.known, self.inquiry.criterion, schedule, self.weights, wishes=self.wishes)
+        cooling = cooling_of(self.annealing, position)
+        return AnnealingChain(self.inquiry.known, self.inquiry.criteria, cooling, self.weights, wishes=self.wishes)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
-        temperature = self._chain(position).schedule.temperature(max(0, chain.step - 1))
-        return TraceRow(round_, position, chain.step, temperature, chain.value, chain.best.value, chain.accepted)
+        last = float(temperature(cooling_of(self.annealing, position), max(0, chain.step - 1)))
+        return TraceRow(round_, position, chain.step, last, chain.value, chain.best.value, chain.accepted)
 
     def _exchanged(self, chains: Sequence[ChainState], round_: int) -> tuple[ChainState, ...]:
         """Neighbours on the ladder, in even and odd rounds other ones, exchange their graphs.
@@ -237,7 +187,7 @@ class DecomposableSearch:
         """
         result, generator = list(chains), np.random.default_rng([self.annealing.seed, round_])
         for i in range(round_ % 2, len(result) - 1, 2):
-            colder = 1 / self._chain(i).schedule.start - 1 / self._chain(i + 1).schedule.start
+            colder = 1 / cooling_of(self.annealing, i).start - 1 / cooling_of(self.annealing, i + 1).start
             one, other = result[i], result[i + 1]
             if generator.random() < np.exp(min(0.0, colder * (other.value - one.value))):
                 result[i] = replace(one, graph=other.graph, value=other.value)
@@ -245,7 +195,7 @@ class DecomposableSearch:
         return tuple(result)
 
 
-def annealing_chains(table: Table, unit: tuple[Chain, ChainState, int]) -> ChainState:
+def annealing_chains(table: Table, unit: tuple[AnnealingChain, ChainState, int]) -> ChainState:
     """The unit (chain, its state, steps) that many steps later."""
     chain, state, steps = unit
     return chain.step(table, state, steps)

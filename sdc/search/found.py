@@ -11,7 +11,8 @@ from sdc.model import subtable as st
 from sdc.model.named import Named
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.risk.criterion import Assessment, Judgement
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Judgement
 
 MOST_NAMED = 6
 

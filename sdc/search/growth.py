@@ -9,10 +9,10 @@ from sdc.feasible.proof import Proof
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedSearch, SearchStep
 from sdc.search.wishes import Wishes
@@ -39,7 +39,7 @@ class Growth:
     """
 
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     policy: Policy
     effort: Effort
     widths: CriticalWidths
@@ -55,7 +55,7 @@ def fits_a_worker(table: Table) -> bool:
 
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
-    inquiry = Inquiry(table, growth.known, growth.criterion, growth.policy, growth.effort)
+    inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort)
     search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights)
     if growth.start is None:
         found = search.run()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sdc.intruder.hypergeometric import cell_laws
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.measures import EQUAL
-from sdc.intruder.moments import Rows, TrueCounts
+from sdc.intruder.moments import SumRows, TrueCounts
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.knowledge import Knowledge
 from sdc.search.marginal_rows import MarginalRows
@@ -38,7 +38,7 @@ class LikelyGraphs:
         signs.subtract(graph.separators)
         # those of the graph that chains are on, and at most four more that were just used: none makes another go
         places = np.array([self._rows.of(subtable) for subtable in signs])
-        tree = Rows(self._rows.held, places, np.array(list(signs.values())))
+        tree = SumRows(self._rows.held, places, np.array(list(signs.values())))
         found = self._truth.likely(tree, lambda cells: self._exactly(graph, cells))[1]
         # half of what is called equal: the judgement in the end is never stricter
         return self._limit.keeps(found, len(self._rows.marginals), EQUAL / 2)

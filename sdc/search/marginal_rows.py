@@ -11,6 +11,7 @@ from sdc.model import subtable as st
 from sdc.model.marginal import CellMarginals
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel as kernel
 
 MAX_KEYS = 1 << 18
@@ -30,16 +31,15 @@ class MarginalRows:
         self,
         table: Table,
         at_risk: npt.NDArray[np.int64],
-        min_width: int,
+        width: MinWidth,
         work: kernel.ChainWork,
         forbidden: Sequence[SubTable] = (),
     ) -> None:
-        self._min_width, self._work = min_width, work
+        self._width, self._work = width, work
         self._is_forbidden = st.containing_any(forbidden)
         self.marginals = CellMarginals(table, table.codes[at_risk])
         self._free = list(range(len(work.rows)))
         self._known = self._exposed = 0
-        self._needed = min_width + self.marginals.counts
         one_way, codes = table.one_way(), self.marginals.cells
         self._least_one_way = np.minimum.reduce([counts[codes[:, v]] for v, counts in enumerate(one_way)])
         self._lacking = [table.total - counts for counts in one_way]
@@ -74,18 +74,21 @@ class MarginalRows:
         By the explicit bounds under MPR(T), at the cells whose upper bound does not decide alone.
         """
         upper = np.minimum(counts, self._least_one_way)
-        # a lower bound is at most the count, so elsewhere the width is enough whatever it is
-        near = np.flatnonzero(upper < self._needed)
+        near = self._exposed_at(upper)
         lower, codes = counts[near], self.marginals.cells[near]
         for v, lacking in enumerate(self._lacking):
             if not st.has(subtable, v):
                 # n_T less the sum of N - n_v outside T ([DKS] theorem 1): separators are empty, each of N records
                 lower -= lacking[codes[:, v]]
-        return bool((upper[near] - np.maximum(0, lower) < self._min_width).any())
+        return not self._width.is_wide(upper[near] - np.maximum(0, lower)).all()
+
+    def _exposed_at(self, upper: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The cells that (n,) upper bounds alone do not show to be wide: a lower bound is at most the count."""
+        return np.flatnonzero(~self._width.is_wide(upper - self.marginals.counts))
 
     def _keep(self, subtable: SubTable, counts: npt.NDArray[np.int64]) -> int:
         work = self._work
-        exposed = np.flatnonzero(counts < self._needed)
+        exposed = self._exposed_at(counts)
         # before a row is taken: rows and exposed cells run out at different times, and both go together
         while not self._free or self._exposed + len(exposed) > len(work.exposed):
             self._forget_rows()

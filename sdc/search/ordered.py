@@ -17,8 +17,9 @@ from sdc.model.graph import component_with, independence_graph
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.criterion import Depth, Judgement
+from sdc.risk.criteria import Judgement
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
@@ -209,7 +210,7 @@ class OrderedSearch:
 
     def _candidates(self) -> tuple[SubTable, ...]:
         """What may be released, in the order of the list."""
-        listed = ordered_list(self.widths, self.inquiry.criterion.min_width, self.wishes)
+        listed = ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
         if self.weights is None or self.weights == Weights.equal(len(self.inquiry.table.schema)):
             return listed
         width, weights = self.widths.by_sub_table(), self.weights
@@ -262,12 +263,12 @@ class OrderedSearch:
         if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):
             raise NothingReleasableError(
                 "what was published before is not shown to keep the minimum width "
-                f"{self.inquiry.criterion.min_width} by itself; nothing more can be released with it"
+                f"{self.inquiry.criteria.floor} by itself; nothing more can be released with it"
             )
         if judgement.verdict is not Verdict.SAFE:
             most = judgement.assessment.min_width[1]
             raise NothingReleasableError(
-                f"the minimum width {self.inquiry.criterion.min_width} is not reached even when only the grand total "
+                f"the minimum width {self.inquiry.criteria.floor} is not reached even when only the grand total "
                 f"{total} is public"
                 + (f"; choose a minimum width of at most {most}" if most else ", which tells the count of a cell")
             )
@@ -275,7 +276,7 @@ class OrderedSearch:
 
     def require_monotone(self, method: str = "ordered") -> None:
         """ConfigError where a refusal says nothing of larger releases."""
-        if not self.inquiry.criterion.monotone:
+        if not self.inquiry.criteria.monotone:
             require_together(method, LIMIT)
 
 

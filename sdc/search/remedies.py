@@ -18,8 +18,8 @@ from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.effort import Budget
 from sdc.risk.inquiry import Inquiry
 from sdc.search.blockers import Cell, Stopped, blockers, near
 from sdc.search.growth import Grown, Growth, fits_a_worker
@@ -56,9 +56,9 @@ class Attempt:
 def attempt(table: Table, unit: Attempt) -> Release:
     """The release that grows in the recoded table, as far as it is accepted; nothing where not even its start is."""
     growth, start, recoded = unit.growth, unit.start, unit.recode.table(table)
-    if not len(recoded.at_risk(growth.criterion.small_count)):
+    if not len(recoded.at_risk(growth.criteria.small_count)):
         return Release.of([st.full(len(recoded.schema))])
-    inquiry = Inquiry(recoded, growth.known, growth.criterion, growth.policy, growth.effort)
+    inquiry = Inquiry(recoded, growth.known, growth.criteria, growth.policy, growth.effort)
     inquiry.learn(start.proof, start.release)
     judgement = inquiry.ask(start.release)
     if not inquiry.accepts(judgement):
@@ -79,7 +79,7 @@ def remedies(
     executor, within = (effort.executor, IN_PROCESS) if fits_a_worker(table) else (IN_PROCESS, effort.executor)
     budget = Budget(effort.budget.seconds_per_cell, min(effort.budget.seconds, MOST_SECONDS))
     asked = replace(inquiry, effort=replace(effort, budget=budget, executor=within))
-    merges = islice(promising(table, inquiry.known, inquiry.criterion.small_count, stopped), variables)
+    merges = islice(promising(table, inquiry.known, inquiry.criteria.small_count, stopped), variables)
     tried = [recode for recode in _each(merges) if _asked(recode, stopped)]
     done = []
     for begin in range(0, len(tried), executor.workers):
@@ -102,11 +102,11 @@ def _each(merges: Iterable[Recode]) -> Iterator[Recode]:
 
 def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], inquiry: Inquiry) -> Attempt:
     sub_tables = np.array([recode.sub_table(t) for t in _asked(recode, stopped)], np.uint64)
-    least = inquiry.criterion.min_width  # nobody looks at their widths, which are others after a recode
+    least = inquiry.criteria.floor  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
     known = recode.known(inquiry.known)
-    return Attempt(recode, Growth(known, inquiry.criterion, inquiry.policy, inquiry.effort, widths), start)
+    return Attempt(recode, Growth(known, inquiry.criteria, inquiry.policy, inquiry.effort, widths), start)
 
 
 def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:

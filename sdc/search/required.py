@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.criterion import Judgement, Witness
+from sdc.risk.assessment import Witness
+from sdc.risk.criteria import Judgement
 from sdc.search.wishes import Wishes
 
 Conflicting = tuple[SubTable, ...]
@@ -57,17 +57,34 @@ class Required:
     is_best: bool = True
 
 
-class RequiredRecord(NamedTuple):
-    """What is kept of that: all of the required sub-tables, those refused, and what is said of each conflict."""
+@dataclass(frozen=True)
+class ConflictRecord:
+    """What is kept of a conflict, its cell too, which is confidential; the text has none."""
 
     sub_tables: Conflicting
+    proven: bool
+    text: str
+    witness: Witness | None
+
+
+@dataclass(frozen=True)
+class RequiredRecord:
+    """What is kept of what became of the required sub-tables: all of them, those refused, and the conflicts."""
+
+    required: Conflicting
     refused: Conflicting
-    conflicts: tuple[tuple[Conflicting, str], ...]
     is_best: bool
+    conflicts: tuple[ConflictRecord, ...]
+
+    @staticmethod
+    def of(found: Required, schema: Schema) -> RequiredRecord:
+        """With what is said of each conflict by the names of this schema."""
+        conflicts = (ConflictRecord(c.sub_tables, c.proven, c.text(schema), c.witness) for c in found.conflicts)
+        return RequiredRecord(found.sub_tables, found.refused, found.is_best, tuple(conflicts))
 
     def why(self, subtable: SubTable) -> str:
         """Why a required sub-table was refused: the conflicts that it is in."""
-        return "; ".join(text for together, text in self.conflicts if subtable in together)
+        return "; ".join(conflict.text for conflict in self.conflicts if subtable in conflict.sub_tables)
 
 
 @dataclass(eq=False)

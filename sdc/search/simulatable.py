@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from sdc.config.capabilities import HIERARCHIES, ZEROS, require_together
+from sdc.config.release import SimulatableConfig
 from sdc.intruder.draws import Draws
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError
@@ -24,9 +25,9 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Depth, Effort
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Depth, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.search.found import Found
 from sdc.search.wishes import Wishes
@@ -34,31 +35,6 @@ from sdc.utility.measures import Weights, weighted_sub_tables
 
 MAX_VARIABLES = 16  # all their sub-tables are candidates
 DRAWS_PER_UNIT = 8
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """How tables are drawn and how many of them must keep the criterion; InputError for what makes no search.
-
-    draws  feasible tables drawn for each decision, under the law `released`
-    share  a candidate is refused where more than this share of them would break the criterion with it
-    seed   of all draws, chosen before the table is seen
-    """
-
-    draws: int = 100
-    share: float = 0.05
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.draws < 1 or self.seed < 0:
-            raise InputError(f"draws = {self.draws}, seed = {self.seed}; give 1 draw at least, and a seed of 0 or more")
-        if not 0 <= self.share < 1:
-            raise InputError(f"share = {self.share}; give a part of the draws, at least 0 and less than 1")
-
-    @property
-    def most(self) -> int:
-        """How many draws may break the criterion."""
-        return int(self.share * self.draws + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -85,10 +61,10 @@ class SimulatableRelease(Found):
 
 
 @dataclass(frozen=True, eq=False)
-class _Question:
+class _DrawnQuestion:
     """Whether tables drawn given `release`, with these seeds, would break the criterion under `larger`."""
 
-    criterion: MinWidth
+    criteria: Criteria
     release: Release
     larger: Release
     seeds: tuple[int, ...]
@@ -105,7 +81,7 @@ class SimulatableSearch:
     """
 
     inquiry: Inquiry
-    simulation: Simulation = field(default_factory=Simulation)
+    simulation: SimulatableConfig = field(default_factory=SimulatableConfig)
     weights: Weights | None = None
     on_step: Callable[[SimulatedStep], None] = lambda step: None
     wishes: Wishes = field(default_factory=Wishes)
@@ -138,7 +114,7 @@ class SimulatableSearch:
             (low, high), likely = judgement.margin, judgement.assessment.likely
             raise NothingReleasableError(
                 f"the release that grew, of {released.sub_tables(table.schema)} sub-tables, breaks the criterion in "
-                f"the true table (min width {low} to {high}, required {self.inquiry.criterion.min_width}"
+                f"the true table (min width {low} to {high}, required {self.inquiry.criteria.floor}"
                 f"{'; ' + likely.text if likely else ''}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
             )
@@ -197,11 +173,11 @@ class SimulatableSearch:
                     return breaking
         return breaking
 
-    def _units(self, released: Release, larger: Release) -> Iterator[list[_Question]]:
+    def _units(self, released: Release, larger: Release) -> Iterator[list[_DrawnQuestion]]:
         """Questions, as many at once as would be needed to refuse, and as many again."""
         seeds = _seeds(self.simulation, released, self.inquiry.table.schema)
         cut = [seeds[begin : begin + DRAWS_PER_UNIT] for begin in range(0, len(seeds), DRAWS_PER_UNIT)]
-        units = [_Question(self.inquiry.criterion, released, larger, some) for some in cut]
+        units = [_DrawnQuestion(self.inquiry.criteria, released, larger, some) for some in cut]
         for begin in range(0, len(units), 4):
             yield units[begin : begin + 4]
 
@@ -217,28 +193,28 @@ def _in_order(schema: Schema, weights: Weights) -> tuple[SubTable, ...]:
     return tuple(sorted(range(1, 1 << len(schema)), key=key))
 
 
-def _seeds(simulation: Simulation, released: Release, schema: Schema) -> tuple[int, ...]:
+def _seeds(simulation: SimulatableConfig, released: Release, schema: Schema) -> tuple[int, ...]:
     """Seeds of the draws given a release: the same whatever the table."""
     sequence = np.random.SeedSequence([simulation.seed, len(released.frontier), released.sub_tables(schema)])
     return tuple(sequence.generate_state(simulation.draws, np.uint64).tolist())
 
 
-def broken_draws(table: Table, unit: _Question) -> int:
+def broken_draws(table: Table, unit: _DrawnQuestion) -> int:
     """The unit: how many of the tables drawn break the criterion.
 
     Of the table nothing enters but its marginals in the release, see `Draws`.
     """
-    return sum(not _keeps(_drawn(table, unit.release, seed), unit.criterion, unit.larger) for seed in unit.seeds)
+    return sum(not _keeps(_drawn(table, unit.release, seed), unit.criteria, unit.larger) for seed in unit.seeds)
 
 
-def _keeps(drawn: Table, criterion: MinWidth, release: Release) -> bool:
-    if not len(drawn.at_risk(criterion.small_count)):
+def _keeps(drawn: Table, criteria: Criteria, release: Release) -> bool:
+    if not len(drawn.at_risk(criteria.small_count)):
         return True
     # of a decomposable release the bounds are explicit: nothing is searched
     effort = Effort(depth=Depth.REFUTE)
     # what is known beside the release of its table was refused before
     known = Knowledge(drawn.schema, drawn.total, NOTHING, NO_ZEROS, NO_FACTS)
-    return criterion.judge(drawn, known, release, criterion.bank(drawn), effort).verdict is Verdict.SAFE
+    return criteria.judge(drawn, known, release, criteria.bank(drawn), effort).verdict is Verdict.SAFE
 
 
 @lru_cache(maxsize=DRAWS_PER_UNIT * 4)

@@ -8,7 +8,7 @@ from sdc.model import subtable as st
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.criterion import Assessment, Witness
+from sdc.risk.assessment import Assessment, Witness
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
-from typing import Any, TypeAlias
 
+from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
-Pattern: TypeAlias = str | Mapping[str, Any]
 MOST_CELLS_OF_PAIRS = 100_000  # all pairs leave one component, and each of its cells is certified: 1 ms each
 MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 
@@ -40,9 +39,15 @@ class Wishes:
     questions: int | None = None
 
     @staticmethod
-    def of(schema: Schema, require: Sequence[Pattern] = (), forbid: Sequence[Pattern] = (), **settings: Any) -> Wishes:
-        """From patterns, see `named`; InputError for one that matches nothing, or is required and forbidden at once."""
-        wishes = Wishes(named("require", require, schema), named("forbid", forbid, schema), **settings)
+    def of(schema: Schema, release: ReleaseConfig) -> Wishes:
+        """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once."""
+        wishes = Wishes(
+            named("require", release.require, schema),
+            named("forbid", release.forbid, schema),
+            best_subset=release.conflicts == "best_subset",
+            breadth=release.breadth,
+            questions=release.questions,
+        )
         for required in wishes.require:
             for forbidden in wishes.forbid:
                 if st.is_within(forbidden, required):
@@ -101,15 +106,13 @@ class Wishes:
         return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
 
 
-def named(setting: str, patterns: Sequence[Pattern], schema: Schema) -> tuple[SubTable, ...]:
+def named(setting: str, patterns: Sequence[PatternLike], schema: Schema) -> tuple[SubTable, ...]:
     """The sub-tables that patterns stand for, each once, in the order in which they are named.
 
     `age*race` is one sub-table; `{all: 2}`, or `all:2`, every one of 2 variables; `{of: [age, sex, race], up_to: 2}`,
     or `age*sex*race:2`, every one of 2 of these, and so what is within them; without `up_to` all of them at once.
     InputError for an unknown variable, and for what stands for no sub-table, or for more than 100,000.
     """
-    if isinstance(patterns, str | Mapping):
-        raise InputError(f"{setting} {patterns!r} is not a list of sub-tables; give one such as ['age*sex', 'all:2']")
     found: dict[SubTable, None] = {}
     for pattern in patterns:
         variables, size = _parts(setting, pattern, schema)
@@ -129,16 +132,15 @@ def _are_apart(variables: Sequence[int], schema: Schema) -> bool:
     return len({schema.axis_of[v] for v in variables}) == len(variables)
 
 
-def written(pattern: Pattern) -> str:
+def written(pattern: PatternLike) -> str:
     """A pattern as one text, as the command line takes it."""
     if isinstance(pattern, str):
         return pattern
-    variables = "all" if pattern.get("all") is not None else "*".join(pattern.get("of") or ())
-    size = pattern.get("all") or pattern.get("up_to")
+    variables, size = "*".join(pattern.of or ("all",)), pattern.all or pattern.up_to
     return variables if size is None else f"{variables}:{size}"
 
 
-def _parts(setting: str, pattern: Pattern, schema: Schema) -> tuple[tuple[int, ...], int]:
+def _parts(setting: str, pattern: PatternLike, schema: Schema) -> tuple[tuple[int, ...], int]:
     """The variables of a pattern, and of how many of them the sub-tables are."""
     text, size = written(pattern), None
     # a variable whose name ends so is meant where there is one

@@ -7,22 +7,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sdc.config.release import ReleaseConfig
+from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
-from sdc.risk.criterion import Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
-from sdc.search.decomposable import Annealing, DecomposableSearch, SearchState
+from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch, SearchStep
-from sdc.search.simulatable import SimulatableSearch, SimulatedStep, Simulation
-from sdc.search.wishes import Pattern, Wishes
+from sdc.search.simulatable import SimulatableSearch, SimulatedStep
+from sdc.search.wishes import Wishes
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Demand, Utility, Weights, utility_of
 
@@ -34,51 +36,47 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 class SearchSettings:
     """All that a search for a release depends on beside the table.
 
-    floor        only critical widths that reach it are listed, see `floor_of`
-    start        the graph that chains start from, as '[a,b] [b,c]'; none without edges
-    by_variable  weights of variables, by_sub_table of sub-tables `a*b`; what is not named counts 1
-    simulation   how tables are drawn for decisions that tell nothing
-    require      patterns of what the release must have, forbid of what it must not have, see `wishes.named`
-    wishes       what else is wished
-    demand       how often each sub-table `a*b` is asked for, which is added to its weight
-    hidden       levels that only what was published before needs, by name: nobody's wish, and not asked about
+    floor     only critical widths that reach it are listed, see `floor_of`
+    release   the section of a config, whose demand is no file
+    executor  changes how long a search takes, never the answer
+    hidden    levels that only what was published before needs, by name: nobody's wish, and not asked about
     """
 
-    criterion: MinWidth
+    criteria: Criteria
     policy: Policy
-    effort: Effort
     floor: int
-    annealing: Annealing
-    start: str | None
-    by_variable: Mapping[str, float]
-    by_sub_table: Mapping[str, float]
-    simulation: Simulation = field(default_factory=Simulation)
-    require: Sequence[Pattern] = ()
-    forbid: Sequence[Pattern] = ()
-    wishes: Wishes = field(default_factory=Wishes)
-    demand: Mapping[str, float] = field(default_factory=dict)
+    release: ReleaseConfig = field(default_factory=ReleaseConfig)
+    executor: Executor = IN_PROCESS
     hidden: Sequence[str] = ()
+
+    @property
+    def effort(self) -> Effort:
+        """What a judgement may cost."""
+        release = self.release
+        budget = Budget(release.seconds_per_cell, release.seconds)
+        return Effort(budget, release.refute_cells, release.cells_per_slice, self.executor)
 
     def inquiry(self, table: Table, known: Knowledge) -> Inquiry:
         """What asks the criterion about the table; InputError for a small count below 1."""
-        return Inquiry(table, known, self.criterion, self.policy, self.effort)
+        return Inquiry(table, known, self.criteria, self.policy, self.effort)
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
-        named = Weights.of(schema, self.by_variable, self.by_sub_table)
+        named = Weights.of(schema, self.release.weights.variables, self.release.weights.sub_tables)
         return self.requests(schema).added_to(named, schema)
 
     def requests(self, schema: Schema) -> Demand:
         """What users ask for; InputError as `weights`."""
-        return Demand.of(schema, self.demand)
+        assert isinstance(self.release.demand, Mapping)
+        return Demand.of(schema, self.release.demand)
 
     def wished(self, known: Knowledge) -> Wishes:
         """What the release must have and must not have; InputError for patterns that do not fit what is there."""
-        schema, own = known.schema, {n: getattr(self.wishes, n) for n in ("best_subset", "breadth", "questions")}
+        schema = known.schema
         hidden = [schema.index(name) for name in self.hidden]
         # names of the table alone; of a hidden level no search asks but with what tells it
         named = schema.restrict(st.members(st.full(len(schema)) & ~st.of(hidden)))
-        wishes = Wishes.of(named, self.require, self.forbid, **own)
+        wishes = Wishes.of(named, self.release)
         if (public := next((t for t in wishes.forbid if t in known.release), None)) is not None:
             raise InputError(f"forbid has {st.label(public, schema)}, which was published before; take it out")
         return replace(
@@ -90,16 +88,17 @@ class SearchSettings:
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""
-        return None if self.start is None else DecomposableGraph.parse(self.start, schema)
+        start = self.release.annealing.start
+        return None if start is None else DecomposableGraph.parse(start, schema)
 
     def widths(self, table: Table, memory: int | None = None, parts: Cells | None = None) -> CriticalWidths:
         """Critical widths from the floor on; `memory` and `parts` as `critical_widths` has them."""
         return critical_widths(
             table,
-            small_count=self.criterion.small_count,
+            small_count=self.criteria.small_count,
             floor=self.floor,
             memory=memory,
-            executor=self.effort.executor,
+            executor=self.executor,
             parts=parts,
         )
 
@@ -119,25 +118,27 @@ def no_widths() -> CriticalWidths:
     return CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), 0, 0)
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who hears of a search while it runs: of questions put to the criterion, of rounds of chains, of decisions."""
+
+    on_step: Callable[[SearchStep], None] = field(default=lambda step: None, repr=False)
+    on_round: Callable[[SearchState], None] = field(default=lambda state: None, repr=False)
+    on_simulated: Callable[[SimulatedStep], None] = field(default=lambda step: None, repr=False)
+
+
+NOBODY = Watch()
+
+
 def release_search(
-    table: Table,
-    known: Knowledge,
-    settings: SearchSettings,
-    widths: CriticalWidths,
-    on_step: Callable[[SearchStep], None] = lambda step: None,
-    on_round: Callable[[SearchState], None] = lambda state: None,
-    on_simulated: Callable[[SimulatedStep], None] = lambda step: None,
+    table: Table, known: Knowledge, settings: SearchSettings, widths: CriticalWidths, watch: Watch = NOBODY
 ) -> ReleaseSearch:
     """All searches by one criterion, beside what is known; InputError where the settings do not fit the table."""
-    inquiry, weights, start = (
-        settings.inquiry(table, known),
-        settings.weights(table.schema),
-        settings.start_graph(table.schema),
-    )
-    wishes = settings.wished(known)
-    chains = DecomposableSearch(inquiry, settings.annealing, weights, start, on_round, wishes)
-    simulatable = SimulatableSearch(inquiry, settings.simulation, weights, on_simulated, wishes)
-    ordered = OrderedSearch(inquiry, widths, on_step, wishes, weights)
+    inquiry, weights = settings.inquiry(table, known), settings.weights(table.schema)
+    start, wishes, release = settings.start_graph(table.schema), settings.wished(known), settings.release
+    chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, wishes)
+    simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
+    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights)
     return ReleaseSearch(ordered, chains, simulatable)
 
 

@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 
 from sdc.bounds.in_units import bounds_in_units
+from sdc.canonical import digest_of
 from sdc.events import STEP, tell
 from sdc.executor import Executor
 from sdc.feasible.bank import require_at_risk
@@ -18,10 +19,10 @@ from sdc.model.sharpness import EndMethods
 from sdc.model.table import Codes, Table
 from sdc.risk.inquiry import OnPart
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
-from sdc.stages.describe import Say, describe_sharp
+from sdc.stages.stage import Say
 from sdc.stages.subject import Subject
 from sdc.storage.kept_parts import KeptParts
-from sdc.storage.run_folder import code_digest, digest_of
+from sdc.storage.run_folder import code_digest
 
 BOUNDS = "bounds"
 MAX_CELLS_BOUNDED = 1_000_000
@@ -104,6 +105,12 @@ def keeping(parts: KeptParts | None) -> OnPart:
         tell(STEP, describe_sharp(progress))
 
     return on_part
+
+
+def describe_sharp(progress: SharpProgress) -> str:
+    """One line for the progress of sharp bounds."""
+    done = f"{progress.parts_done:,} of {progress.parts:,} parts"
+    return f"bounds: {progress.sharp:,} of {progress.cells:,} cells sharp; {progress.round}: {done}"
 
 
 def kept_parts(subject: Subject, known: Knowledge, cells: Codes, seconds: float) -> KeptParts | None:

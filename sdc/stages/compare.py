@@ -13,7 +13,7 @@ from sdc.model.errors import InputError, RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.search.why import why as reason_of
-from sdc.search.wishes import Wishes
+from sdc.search.wishes import Wishes, named
 from sdc.stages.subject import Subject
 
 MOST_EXPLAINED = 10
@@ -129,7 +129,7 @@ def _why(subject: Subject, names: tuple[str, ...]) -> str:
     if unknown := _unknown(names, schema):
         return f"the table has no {', '.join(unknown)}"
     asked = st.named(names, schema)
-    if not Wishes.of(schema, forbid=subject.forbid).allows(asked):
+    if not Wishes(forbid=named("forbid", subject.forbid, schema)).allows(asked):
         return "release.forbid names it, or a sub-table within it"
     assert subject.build is not None
     try:

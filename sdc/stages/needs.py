@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 from sdc.bounds.collapse import bytes_of_collapse
+from sdc.config.build import BuildConfig
+from sdc.execution.settings import cluster_of, own_memory, unit_memory
 from sdc.memory import MIB
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from sdc.risk.critical_width import MAX_LISTED_VARIABLES
 from sdc.risk.sweep_plan import sweep_bytes
 from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
@@ -107,3 +113,59 @@ def _search_bytes(table: Table, at_risk: int) -> int:
 def listed(table: Table, floor: int) -> int:
     """How many critical widths are listed; with a floor far fewer than there are sub-tables, and not known before."""
     return 0 if floor else 1 << len(table.schema)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a build of the config needs and may use, in bytes.
+
+    floor  only critical widths that reach it are listed
+    """
+
+    config: BuildConfig
+    floor: int
+
+    @cached_property
+    def worker_may(self) -> int:
+        """What a worker's process may reach."""
+        return unit_memory(self.config.execution)
+
+    @cached_property
+    def here_may(self) -> int:
+        """What this process may use."""
+        return own_memory(self.config.execution)
+
+    def here(self, table: Table) -> int:
+        """What this process needs for the table; in-process it is a worker besides."""
+        needed = here_bytes(table, self.config.risk.small_count, self.floor)
+        return needed + (self.worker(table) - WORKER_BYTES if cluster_of(self.config.execution) is None else 0)
+
+    def worker(self, table: Table) -> int:
+        """What a worker needs that searches for feasible tables."""
+        release = self.config.release
+        return worker_bytes(table, release.cells_per_slice, grows=release.method == "best")
+
+    def sweep(self, table: Table) -> tuple[int, bool]:
+        """What a unit of the critical widths may use, and whether it reads parts of the table; as `sweep_memory`."""
+        return sweep_memory(table, self.floor, self.worker_may, self.config.table.partitions)
+
+    def require(self, table: Table) -> None:
+        """ConfigError where the table is too much for this process, or a slice of it for a worker."""
+        self._require_listed(len(table.schema))
+        require_here(self.here(table), self.here_may)
+        require_worker(self.worker(table), self.worker_may)
+
+    def require_sweep(self, table: Table) -> None:
+        """ConfigError where the table is too much for this process, or for a worker part by part, to find widths."""
+        self._require_listed(len(table.schema))
+        require_here(sweep_here_bytes(table, self.floor), self.here_may)
+        self.sweep(table)
+
+    def _require_listed(self, variables: int) -> None:
+        """ConfigError where so many sub-tables would have to be listed that no memory would do."""
+        if self.floor == 0 and variables > MAX_LISTED_VARIABLES:
+            raise ConfigError(
+                f"widths.floor = 0: {variables} variables have 2^{variables} sub-tables, at most "
+                f"2^{MAX_LISTED_VARIABLES} are listed; set widths.floor to {self.config.least_width}, the least "
+                "min_width"
+            )

@@ -25,15 +25,17 @@ from sdc.model import subtable as st
 from sdc.model.errors import SdcError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criterion import STEPS_PER_SECOND
-from sdc.risk.min_width import CELLS_PER_UNIT
+from sdc.risk.case import CELLS_PER_UNIT
+from sdc.risk.effort import STEPS_PER_SECOND
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
+from sdc.search.wishes import Wishes
 from sdc.stages import needs
 from sdc.stages.build import Build
+from sdc.stages.checks import check_names
 from sdc.stages.stages import stages_of
-from sdc.stages.trial import Kind, Trial, trials
+from sdc.stages.trial import UnitKind, UnitTrial, trials
 from sdc.storage.parquet import write_table
 
 SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
@@ -86,13 +88,13 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     build = replace(build, given=origin)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
-    at_risk = len(build.settings().criterion.bank(table).at_risk)
-    build.check_names(known)
-    build.require_memory(table)
-    sweep = sweep_plan(table, floor=build.floor, memory=build.sweep_memory(table)[0])
+    at_risk = len(build.settings().criteria.bank(table).at_risk)
+    check_names(build, known)
+    build.needs.require(table)
+    sweep = sweep_plan(table, floor=build.floor, memory=build.needs.sweep(table)[0])
     tried = {} if quick else trials(table, _kinds(build, sweep), executor)
     stages = _Projection(build, table, seconds, sweep, tried).stages()
-    needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.memory)
+    needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.needs.worker_may)
     needed = sum(s.disk_mib for s in stages if s.status == "to do")
     free = _free_bytes(Path(build.config.output.folder)) // MIB
     if needed > free:
@@ -110,9 +112,9 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "floor": build.floor,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
-        "memory_allowed_mib": build.memory // MIB,
-        "here_needed_mib": build.here_bytes(table) // MIB,
-        "here_allowed_mib": build.own_memory // MIB,
+        "memory_allowed_mib": build.needs.worker_may // MIB,
+        "here_needed_mib": build.needs.here(table) // MIB,
+        "here_allowed_mib": build.needs.here_may // MIB,
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
         "seconds": None if quick else round(sum(stage.seconds or 0.0 for stage in stages), 1),
@@ -135,7 +137,7 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
+def _kinds(build: Build, sweep: SweepPlan) -> list[UnitKind]:
     """What is tried: what the build's method has units of."""
     method = build.config.release.method
     chains = ["annealing"] * (method in ("decomposable", "best") or build.config.curve is not None)
@@ -143,9 +145,9 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[Kind]:
     moves, draws = ["moves", "bounds"] * searched, ["draws"] * _may_draw(build.config)
     # a release grows in this process: what its questions take in memory is not the worker's, and so they come last
     names = ["start", "widths", *chains, *moves, *draws, *[QUESTIONS] * searched]
-    settings = build.settings()
-    shared = settings.criterion, build.floor, sweep, build.config.release.cells_per_slice, settings.wishes
-    return [Kind(name, *shared) for name in names]
+    release = build.config.release
+    shared = build.criteria, build.floor, sweep, release.cells_per_slice, release.breadth
+    return [UnitKind(name, *shared) for name in names]
 
 
 def _may_draw(config: BuildConfig) -> bool:
@@ -163,7 +165,7 @@ class _Projection:
     table: Table
     read_seconds: float
     sweep: SweepPlan
-    tried: Mapping[str, Trial]
+    tried: Mapping[str, UnitTrial]
 
     def stages(self) -> list[StagePlan]:
         """A stage is reused while all that it needs is, and its outputs are found whole."""
@@ -187,7 +189,7 @@ class _Projection:
             self._units(name),
             self._way(name),
             0 if reused else self._worker_bytes(name) // MIB,
-            0 if reused else self.build.here_bytes(self.table) // MIB,
+            0 if reused else self.build.needs.here(self.table) // MIB,
             0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
             round(seconds, 1) if self.tried or reused else None,
             round(most, 1) if self.tried or reused else None,
@@ -221,7 +223,7 @@ class _Projection:
         if name == "widths":
             return widths
         tried = max([widths, *(trial.bytes for kind, trial in self.tried.items() if kind != QUESTIONS)]) + SEARCH_BYTES
-        return max(tried, self.build.worker_bytes(self.table))  # a growth is tried by no trial
+        return max(tried, self.build.needs.worker(self.table))  # a growth is tried by no trial
 
     def _tried_bytes(self, kind: str, untried: int) -> int:
         return self.tried[kind].bytes if kind in self.tried else untried
@@ -270,9 +272,10 @@ class _Projection:
     @property
     def _questions(self) -> int:
         """The most that a search for a release asks; of curves, of each of their points."""
-        if self.build.config.release.method == "bisection":
+        release = self.build.config.release
+        if release.method == "bisection":
             return len(self.table.schema)  # of a list of 2^K at most
-        return self.build.settings().wishes.questions_for(len(self._at_risk))
+        return Wishes(breadth=release.breadth, questions=release.questions).questions_for(len(self._at_risk))
 
     def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
         """Of so many questions at the speed found, and of the whole budget."""

@@ -41,7 +41,7 @@ def refusals(
     Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
     table itself does not lead to the release: then it was not made by this search.
     """
-    public, executor = known.plus(release), settings.effort.executor
+    public, executor = known.plus(release), settings.executor
     try:
         found = enumerate_tables(table, public, most)
     except ReleaseError as error:
@@ -50,7 +50,7 @@ def refusals(
         return Refusals.none(f"more than {most} tables agree with the release, and no more are built again")
     tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, public)])
     # a worker has no workers of its own
-    alone = replace(settings, effort=replace(settings.effort, executor=IN_PROCESS))
+    alone = replace(settings, executor=IN_PROCESS)
     units = [Again(alone, method, known, release, some) for some in _parts(tables)]
     is_alike = np.concatenate(list(executor.run(are_alike, table, units)))
     if not is_alike[(tables == _dense(table)).all(axis=1)].any():
@@ -58,7 +58,7 @@ def refusals(
             f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, and the true table is "
             "not among them; this is a fault of the search, or the release is not of these settings"
         )
-    alike, rows = tables[is_alike], table.at_risk(settings.criterion.small_count)
+    alike, rows = tables[is_alike], table.at_risk(settings.criteria.small_count)
     places = table.schema.keys.pack(table.codes[rows])
     possible, left = (np.stack([some.min(axis=0), some.max(axis=0)], axis=1)[places] for some in (tables, alike))
     at_truth = (alike[:, places] == table.counts[rows]).mean(axis=0)

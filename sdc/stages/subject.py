@@ -10,8 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
-from sdc.config.capabilities import ZEROS, require_together, require_used, unused
+from sdc.config.capabilities import ZEROS, require_together, require_used
 from sdc.config.file import read_config
+from sdc.config.given import with_given
+from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.ingest.reading import read_table, zeros_of
@@ -25,12 +27,10 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.public.earlier import read_origin
-from sdc.risk.criterion import Budget
-from sdc.risk.min_width import MinWidth
+from sdc.risk.effort import Budget
+from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
-from sdc.search.decomposable import Annealing
-from sdc.search.wishes import Pattern
 from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
@@ -96,7 +96,7 @@ class Subject:
 
     def limit(self, given: PosteriorLimit | None) -> PosteriorLimit | None:
         """The limit given, or the config's."""
-        return given if given is not None or self.build is None else self.build.criterion.limit
+        return given if given is not None or self.build is None else self.build.criteria.limit
 
     def method(self, given: str | None) -> str:
         """The method given, or the config's; ConfigError where there is neither."""
@@ -122,7 +122,7 @@ class Subject:
         _, certificate = self._certificate()
         places = self.table.schema.keys.matching(bounds.cells, self.table.codes[self.table.at_risk(small_count)])
         known, old = certificate.knowledge, bounds.rows(places)
-        inner = MinWidth(small_count, 1).proven(self.table, known, certificate.proof)
+        inner = support_of(certificate.proof, self.table, small_count, known).inner
         return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
 
     @property
@@ -163,32 +163,18 @@ class Subject:
             raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
         return folder.stage(stage), certificate
 
-    def search(self, method: str, given: Mapping[str, Any], weights: Mapping[str, float]) -> dict[str, Any]:
-        """How `sdc.find_release` searches: as given, else as the config has it, else by default.
+    def search(self, method: str, given: Mapping[str, Any]) -> ReleaseConfig:
+        """How a release is searched: as the config has it, or by default, with what is given on top.
 
-        ConfigError where something is given that the method has no use for.
+        ConfigError where something is given that the method has no use for, InputError as `with_given`.
         """
-        found: dict[str, Any] = {"weights": dict(weights)}
-        if self.build is not None:
-            release = self.config.release
-            settings, chains = self.build.settings(), release.annealing
-            found |= {
-                "start": chains.start,
-                "accept_undecided": self.build.policy is Policy.OUTER,
-            }
-            if method == "simulatable":
-                found["seed"] = release.simulatable.seed
-            else:
-                found["annealing"] = _changed(settings.annealing, given)
-            found |= {"draws": release.simulatable.draws, "share": release.simulatable.share}
-            found |= {"refute_cells": release.refute_cells, "budget": self.budget}
-            found |= {"require": settings.require, "forbid": settings.forbid, "demand": settings.demand}
-            found |= {name: getattr(settings.wishes, name) for name in ("best_subset", "breadth", "questions")}
-            found["weights"] = {**release.weights.variables, **release.weights.sub_tables, **weights}
-        own = {name: value for name, value in given.items() if value is not None}
-        require_used(method, own)
-        # of a config what its own method uses, another may not
-        return {name: value for name, value in found.items() if not unused(method, [name])} | own
+        require_used(method, (name for name, value in given.items() if value is not None))
+        return with_given(ReleaseConfig() if self.build is None else self.build.settings().release, given)
+
+    @property
+    def accepts_undecided(self) -> bool:
+        """Whether the config accepts what nothing could decide."""
+        return self.build is not None and self.build.policy is Policy.OUTER
 
     @property
     def budget(self) -> Budget:
@@ -207,9 +193,9 @@ class Subject:
         return {**named, "about": about, "labels": labels}
 
     @property
-    def forbid(self) -> Sequence[Pattern]:
+    def forbid(self) -> Sequence[PatternLike]:
         """What the config forbids."""
-        return () if self.build is None else self.build.settings().forbid
+        return () if self.build is None else self.config.release.forbid
 
     @property
     def one_way(self) -> Knowledge:
@@ -221,13 +207,6 @@ class Subject:
         """Of the build; only where there is one."""
         assert self.build is not None
         return self.build.config
-
-
-def _changed(annealing: Annealing, given: Mapping[str, Any]) -> Annealing:
-    """The chains with the seed, the number and the steps that are given."""
-    own = {name: given[name] for name in ("seed", "chains") if given.get(name) is not None}
-    steps = given.get("steps") or annealing.schedule.steps
-    return replace(annealing, schedule=replace(annealing.schedule, steps=steps), **own)
 
 
 def _of_config(

@@ -11,8 +11,9 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.stages.build import Build
-from sdc.stages.describe import Say
-from sdc.stages.stages import SWEEP
+from sdc.stages.stage import Say
+from sdc.stages.table import TABLE
+from sdc.stages.widths import WIDTHS
 from sdc.storage.parquet import open_parts, place_of
 
 NARROWEST = 10
@@ -20,8 +21,8 @@ NARROWEST = 10
 
 def _require_at_risk(build: Build, folder: Path, say: Say) -> None:
     """InputError before the table has its place: of one without at-risk cells no width says anything."""
-    COUNTED.enter(build, folder, say)
-    small_count = build.criterion.small_count
+    TABLE.enter(build, folder, say)
+    small_count = build.criteria.small_count
     if not _at_risk_cells(folder, small_count):
         raise InputError(
             f"no cell of the table has from 1 to {small_count} records, so that none is at risk and there is nothing "
@@ -33,15 +34,17 @@ def _at_risk_cells(folder: Path, small_count: int) -> int:
     return sum(int((counts <= small_count).sum()) for counts in open_parts(place_of(folder)).counts())
 
 
-COUNTED, SWEPT = SWEEP
-ALONE = (replace(COUNTED, enter=_require_at_risk), replace(SWEPT, require=Build.require_sweep))
+ALONE = (
+    replace(TABLE, enter=_require_at_risk),
+    replace(WIDTHS, require=lambda build, table: build.needs.require_sweep(table)),
+)
 """The stages of a sweep with no build after it; what they make is the same."""
 
 
 def sweep_facts(build: Build) -> dict[str, Any]:
     """What a sweep that is done has found: sizes, and the sub-tables of the smallest critical widths first."""
-    folder, widths, small_count = build.folder.stage("table"), build.widths, build.criterion.small_count
-    table, least = open_parts(place_of(folder)), build.criterion.min_width
+    folder, widths, small_count = build.folder.stage(TABLE.name), build.made.widths, build.criteria.small_count
+    table, least = open_parts(place_of(folder)), build.criteria.floor
     last = slice(None, -NARROWEST - 1, -1)
     narrowest = zip(widths.sub_tables[last].tolist(), widths.widths[last].tolist(), strict=True)
     return {

@@ -24,15 +24,15 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from sdc.risk.criterion import STEPS_PER_SECOND, Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import Above, CriticalWidths, widths_above, widths_of_sub_lattice
+from sdc.risk.effort import STEPS_PER_SECOND, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.slices import slices
 from sdc.risk.support import Shift
 from sdc.risk.sweep_plan import SweepPlan
 from sdc.risk.units import EndsUnit, MoveUnit, find_ends, move_cells, sparsest_moves
-from sdc.search.annealing import Chain
+from sdc.search.annealing import AnnealingChain
 from sdc.search.ordered import OrderedSearch
 from sdc.search.wishes import Wishes
 
@@ -41,19 +41,19 @@ QUESTIONS, LATER = 12, 8  # asked of a growing release, and the last of them, wh
 
 
 @dataclass(frozen=True)
-class Kind:
+class UnitKind:
     """What is tried: the name of a kind of unit, and the settings it depends on."""
 
     name: str
-    criterion: MinWidth
+    criteria: Criteria
     floor: int
     sweep: SweepPlan
     cells_per_slice: int
-    wishes: Wishes
+    breadth: int | None
 
 
 @dataclass(frozen=True)
-class Trial:
+class UnitTrial:
     """What a worker took.
 
     seconds  for one of what is counted: a unit of the widths, a node of a walk, a cell's bounds, a proposal, a draw, a
@@ -65,28 +65,28 @@ class Trial:
     bytes: int
 
 
-def trials(table: Table, kinds: Sequence[Kind], executor: Executor) -> dict[str, Trial]:
+def trials(table: Table, kinds: Sequence[UnitKind], executor: Executor) -> dict[str, UnitTrial]:
     """A trial of each kind, one after the other, so that on one worker the memory adds up as in a build."""
     return {kind.name: next(executor.run(trial, table, [kind])) for kind in kinds}
 
 
-def trial(table: Table, kind: Kind) -> Trial:
+def trial(table: Table, kind: UnitKind) -> UnitTrial:
     """The unit: what this process takes for the kind."""
     # levels as variables of their own: that takes no less
-    return Trial(_KINDS[kind.name](table.flat, kind), peak_bytes())
+    return UnitTrial(_KINDS[kind.name](table.flat, kind), peak_bytes())
 
 
-def _start(table: Table, kind: Kind) -> float:
+def _start(table: Table, kind: UnitKind) -> float:
     return 0.0
 
 
-def _widths(table: Table, kind: Kind) -> float:
+def _widths(table: Table, kind: UnitKind) -> float:
     """Units from all over their list, after the last, which loads the kernels."""
     if kind.floor:
         places = range(len(table.schema))
-        above = [Above(kind.criterion.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
+        above = [Above(kind.criteria.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
         return _mean_seconds(widths_above, table, above)
-    return _mean_seconds(widths_of_sub_lattice, table, [(kind.criterion.small_count, cut) for cut in kind.sweep.cuts])
+    return _mean_seconds(widths_of_sub_lattice, table, [(kind.criteria.small_count, cut) for cut in kind.sweep.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
@@ -96,14 +96,14 @@ def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Se
     return sum(times[1:]) / len(times[1:])
 
 
-def _moves(table: Table, kind: Kind) -> float:
+def _moves(table: Table, kind: UnitKind) -> float:
     """An at-risk cell is emptied beside all pairs, which leave it little room, and filled by a sparsest difference.
 
     Where that is no search to speak of, a node takes what it takes on a reference core.
     """
-    if not can_search(table) or not len(table.at_risk(kind.criterion.small_count)):
+    if not can_search(table) or not len(table.at_risk(kind.criteria.small_count)):
         return 1 / STEPS_PER_SECOND
-    cells, everything = table.codes[table.at_risk(kind.criterion.small_count)[:1]], st.full(len(table.schema))
+    cells, everything = table.codes[table.at_risk(kind.criteria.small_count)[:1]], st.full(len(table.schema))
     held = next(part for part in slices(table, kind.cells_per_slice) if part.holds(cells, table.schema).all())
     known, counts = _known(table, _pairs(table)), table.count_at(cells)
     unit = MoveUnit(everything, known, held, cells, -counts, Shift.DOWN, NODES)
@@ -114,37 +114,35 @@ def _moves(table: Table, kind: Kind) -> float:
     return seconds / found.nodes if found.nodes >= NODES // 10 else 1 / STEPS_PER_SECOND
 
 
-def _questions(table: Table, kind: Kind) -> float:
+def _questions(table: Table, kind: UnitKind) -> float:
     """Of a release that grows by small sub-tables, the later ones: the first find much that all others use.
 
     The order of a list by critical widths is not known before there are widths; any does for a trial.
     """
-    if not len(table.at_risk(kind.criterion.small_count)):
+    if not len(table.at_risk(kind.criteria.small_count)):
         return 0.0
     variables, ends = range(len(table.schema)), list[float]()
     small = [st.of(kept) for size in (1, 2, 3) for kept in combinations(variables, size)]
-    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criterion.min_width), 0, 0)
-    inquiry = Inquiry(
-        table, _known(table, NOTHING), kind.criterion, effort=Effort(cells_per_slice=kind.cells_per_slice)
-    )
-    wishes = Wishes(breadth=kind.wishes.breadth, questions=QUESTIONS)
+    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criteria.floor), 0, 0)
+    inquiry = Inquiry(table, _known(table, NOTHING), kind.criteria, effort=Effort(cells_per_slice=kind.cells_per_slice))
+    wishes = Wishes(breadth=kind.breadth, questions=QUESTIONS)
     OrderedSearch(inquiry, listed, lambda step: ends.append(time.perf_counter()), wishes).run()
     return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
 
 
-def _bounds(table: Table, kind: Kind) -> float:
+def _bounds(table: Table, kind: UnitKind) -> float:
     """Of one at-risk cell beside all pairs, which no separator splits."""
-    cells = table.codes[table.at_risk(kind.criterion.small_count)[:1]]
+    cells = table.codes[table.at_risk(kind.criteria.small_count)[:1]]
     if not len(cells):
         return 0.0
     unit = EndsUnit(st.full(len(table.schema)), _known(table, _pairs(table)), cells)
     return _timed(find_ends, table, unit)[0]
 
 
-def _annealing(table: Table, kind: Kind) -> float:
-    if not len(table.at_risk(kind.criterion.small_count)):
+def _annealing(table: Table, kind: UnitKind) -> float:
+    if not len(table.at_risk(kind.criteria.small_count)):
         return 0.0
-    chain = Chain(_known(table, NOTHING), kind.criterion)
+    chain = AnnealingChain(_known(table, NOTHING), kind.criteria)
     try:
         # a step before the clock: it loads the kernels and counts the first marginals
         state = chain.step(table, chain.init(table, 0), 1)
@@ -153,7 +151,7 @@ def _annealing(table: Table, kind: Kind) -> float:
     return _timed(chain.step, table, state, PROPOSALS)[0] / PROPOSALS
 
 
-def _draws(table: Table, kind: Kind) -> float:
+def _draws(table: Table, kind: UnitKind) -> float:
     """From draw to draw beside all pairs, which leave chains more moves than most releases.
 
     Where they refuse so large a table, of records that exchange beside the pairs of neighbours; 0 where these do too.

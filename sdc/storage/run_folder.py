@@ -338,8 +338,3 @@ def code_digest() -> str:
     for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".j2"}):
         sha.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return sha.hexdigest()
-
-
-def digest_of(content: object) -> str:
-    """SHA-256 over the canonical JSON of a value."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

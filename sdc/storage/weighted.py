@@ -14,7 +14,7 @@ from sdc.feasible.differences import Differences
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.model.weights import Weights
+from sdc.model.weights import RecordWeights
 from sdc.run_format import (
     CHANGE,
     LARGEST,
@@ -36,18 +36,18 @@ from sdc.weighted.pairs import Pairs
 from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # whoever reads one has it from here
 
 
-def write_weights(weights: Weights, folder: Path) -> None:
+def write_weights(weights: RecordWeights, folder: Path) -> None:
     """The weights of the table that is written there."""
     columns = {SUM: weights.totals, LEAST: weights.least, LARGEST: weights.largest}
     write_columns(folder / WEIGHTS, columns)
 
 
-def read_weights(folder: Path, table: Table) -> Weights:
+def read_weights(folder: Path, table: Table) -> RecordWeights:
     """What `write_weights` wrote; InputError where it is missing, damaged or of another table."""
     columns, _ = read_columns(folder / WEIGHTS)
     if {name: column.dtype for name, column in columns.items()} != dict.fromkeys((SUM, LEAST, LARGEST), np.int64):
         raise InputError(f"{folder / WEIGHTS} is damaged: its columns are not those of weights; run the build again")
-    weights = Weights(columns[SUM], columns[LEAST], columns[LARGEST])
+    weights = RecordWeights(columns[SUM], columns[LEAST], columns[LARGEST])
     weights.check(table)
     return weights
 

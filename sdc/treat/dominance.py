@@ -37,13 +37,13 @@ class Rules:
 
     @staticmethod
     def of(
-        contributors: int | None = None, dominance: tuple[int, Share] | None = None, ambiguity: Share | None = None
+        contributors: int | None = None, dominance: tuple[int, Share] | None = None, percent: Share | None = None
     ) -> Rules:
         """With shares in per cent as they are written: 85, '12.5'."""
         rules = Rules(
             contributors,
             dominance and (dominance[0], _share(dominance[1])),
-            None if ambiguity is None else _share(ambiguity),
+            None if percent is None else _share(percent),
         )
         if rules == Rules():
             raise InputError("no rule is given; give a number of contributors, dominance n:p, or a percentage")
@@ -52,7 +52,7 @@ class Rules:
         if rules.dominance is not None and (rules.dominance[0] < 1 or not 0 < rules.dominance[1] <= 100):
             raise InputError(f"dominance = {dominance}; give a number from 1 and a percentage above 0, at most 100")
         if rules.ambiguity is not None and rules.ambiguity <= 0:
-            raise InputError(f"percentage = {ambiguity}; give one above 0")
+            raise InputError(f"percentage = {percent}; give one above 0")
         return rules
 
 

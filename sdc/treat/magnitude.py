@@ -133,7 +133,7 @@ def _coarser(hierarchies: Mapping[str, Sequence[str]] | None) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _SignedPart:
     """Records of one sign: which of all they are, their values without it, and whose they are."""
 
     name: str
@@ -160,15 +160,15 @@ class _Part:
         return MagnitudeTable(variables, levels, names, totals, tuple(judged.contributors.tolist()), self.name)
 
 
-def _parts(values: Values, owners: Values, name: str, negative: Negative) -> list[_Part]:
+def _parts(values: Values, owners: Values, name: str, negative: Negative) -> list[_SignedPart]:
     """All records, or where some are below 0 those of each sign; InputError where they are not to be split."""
     below = values < 0
     if not below.any():
-        return [_Part("", ~below, values, owners)]
+        return [_SignedPart("", ~below, values, owners)]
     if negative != "split":
         raise InputError(f"{int(below.sum())} values of {name!r} are below 0; leave them out, or split them by sign")
     signs = [("positive", ~below, 1), ("negative", below, -1)]
-    return [_Part(sign, rows, factor * values[rows], owners[rows]) for sign, rows, factor in signs]
+    return [_SignedPart(sign, rows, factor * values[rows], owners[rows]) for sign, rows, factor in signs]
 
 
 def _columns(path: str | Path, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:

@@ -20,7 +20,8 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Effort
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
@@ -107,11 +108,11 @@ def _intruder(counts: Dense, small_count: int, min_width: int, zeros: Flags | No
     known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
     if counts[known].any():
         raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
-    return _Intruder(counts, (counts > 0) & (counts <= small_count), known, min_width)
+    return _Intruder(counts, (counts > 0) & (counts <= small_count), known, MinWidth(min_width))
 
 
 def suppress_beside(
-    table: Table, known: Knowledge, subtable: SubTable, criterion: MinWidth, effort: Effort
+    table: Table, known: Knowledge, subtable: SubTable, criteria: Criteria, effort: Effort
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
@@ -128,7 +129,7 @@ def suppress_beside(
     counts = table.marginal(subtable).dense
     zeros = known.zeros.excluded(subtable, table.schema)
     margins = Release.of(st.margins(subtable, table.schema))
-    inquiry = Inquiry(table, known.plus(margins), criterion, effort=effort)
+    inquiry = Inquiry(table, known.plus(margins), criteria, effort=effort)
     public = inquiry.known
 
     def verdict(known: Knowledge) -> Verdict:
@@ -141,10 +142,10 @@ def suppress_beside(
             f"{name} cannot be published beside the release, whatever is withheld: with its margins the verdict is "
             f"{answer.name.lower()}; release less, or publish coarser categories"
         )
-    found = suppress(counts, criterion.small_count, criterion.min_width, zeros=zeros)
+    found = suppress(counts, criteria.small_count, criteria.width.min_width, zeros=zeros)
     if verdict(_beside(table, public, subtable, found.withheld)) is Verdict.SAFE:
         return found
-    intruder = _intruder(counts, criterion.small_count, criterion.min_width, zeros)
+    intruder = _intruder(counts, criteria.small_count, criteria.width.min_width, zeros)
     hidden, waiting = intruder.unknown.copy(), [np.flatnonzero(~found.withheld.reshape(-1) & intruder.unknown)]
     while waiting and inquiry.spent < effort.budget.steps:
         block = waiting.pop()
@@ -177,8 +178,8 @@ class _Intruder:
     solves  how often the solver was asked
     """
 
-    def __init__(self, counts: Dense, sensitive: Flags, zeros: Flags, min_width: int) -> None:
-        self.shape, self.flat, self.width = counts.shape, counts.reshape(-1), min_width
+    def __init__(self, counts: Dense, sensitive: Flags, zeros: Flags, width: MinWidth) -> None:
+        self.shape, self.flat, self.width = counts.shape, counts.reshape(-1), width
         self.sensitive, self.unknown = sensitive.reshape(-1), ~zeros.reshape(-1)
         self.cells = np.flatnonzero(self.sensitive)
         grid = np.arange(counts.size).reshape(counts.shape)
@@ -198,13 +199,13 @@ class _Intruder:
         values = self._tables[~self._differ[:, ~moves].any(axis=1), cell]
         low, high = int(values.min()), int(values.max())
         for end in (1, 0):
-            if high - low >= self.width or not moves[cell]:
+            if self.width.is_wide(high - low) or not moves[cell]:
                 break
             found, proven = self._farthest(cell, end, moves)
             reached = int(self.flat[cell] if found is None else found[cell])
             self.proven &= reached == proven
             low, high = min(low, reached), max(high, reached)
-        return high - low >= self.width
+        return self.width.is_wide(high - low)
 
     def moving(self, withheld: Flags) -> Flags:
         """Without those known to be 0, and those that follow from margins because no other of some line is withheld."""

@@ -22,9 +22,9 @@ from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.model.weights import RoundedTotals, Weights
-from sdc.risk.criterion import Criterion
-from sdc.risk.min_width import WALK_STEPS
+from sdc.model.weights import RecordWeights, RoundedTotals
+from sdc.risk.certifying import WALK_STEPS
+from sdc.risk.criteria import Criteria
 from sdc.risk.slices import CELLS_PER_SLICE, slices
 from sdc.risk.support import Shift
 from sdc.risk.units import MoveUnit, cut, move_cells
@@ -36,9 +36,9 @@ FIRST_ROUND, LAST_ROUND, MOST_PER_UNIT = 32, 2048, 64  # differences
 
 def choose(
     table: Table,
-    weights: Weights,
+    weights: RecordWeights,
     knowledge: Knowledge,
-    criterion: Criterion,
+    criteria: Criteria,
     proof: Proof,
     base: int,
     executor: Executor,
@@ -52,7 +52,7 @@ def choose(
 
     The total of all comes before all. Whole levels are tried at once, and halves of what does not fit.
     """
-    search = _Search(table, weights, knowledge, criterion, proof, base, executor, programs)
+    search = _TotalsSearch(table, weights, knowledge, criteria, proof, base, executor, programs)
     search.add([0])
     waiting = [subtable for subtable in knowledge.release.frontier if subtable]
     while waiting:
@@ -64,23 +64,22 @@ def choose(
     return WeightedCertificate(table.digest, base, totals, withheld, search.pairs)
 
 
-def is_kept(table: Table, criterion: Criterion, pairs: Pairs) -> bool:
+def is_kept(table: Table, criteria: Criteria, pairs: Pairs) -> bool:
     """Whether every at-risk cell has its width over the true table and these pairs, which are feasible."""
-    return not len(_narrow(table, criterion, pairs))
+    return not len(_narrow(table, criteria, pairs))
 
 
-def _narrow(table: Table, criterion: Criterion, pairs: Pairs) -> CellRows:
+def _narrow(table: Table, criteria: Criteria, pairs: Pairs) -> CellRows:
     """Of the at-risk cells, by their row among them, those without their width."""
-    return np.flatnonzero(~_wide(pairs.reached(table, _cells(table, criterion)), criterion))
+    return np.flatnonzero(~_wide(pairs.reached(table, _cells(table, criteria)), criteria))
 
 
-def _wide(ends: Intervals, criterion: Criterion) -> Flags:
-    wide: Flags = ends[:, 1] - ends[:, 0] >= criterion.min_width
-    return wide
+def _wide(ends: Intervals, criteria: Criteria) -> Flags:
+    return criteria.width.is_wide(ends[:, 1] - ends[:, 0])
 
 
-def _cells(table: Table, criterion: Criterion) -> np.ndarray:
-    return table.codes[table.at_risk(criterion.small_count)]
+def _cells(table: Table, criteria: Criteria) -> np.ndarray:
+    return table.codes[table.at_risk(criteria.small_count)]
 
 
 def _in_order(subtables: Sequence[SubTable], table: Table) -> list[SubTable]:
@@ -88,27 +87,27 @@ def _in_order(subtables: Sequence[SubTable], table: Table) -> list[SubTable]:
     return sorted(subtables, key=lambda t: (st.ways(t, table.schema), st.cells(t, table.schema), t))
 
 
-class _Search:
+class _TotalsSearch:
     """Totals accepted so far, with the pairs that show them to be safe."""
 
     def __init__(
         self,
         table: Table,
-        weights: Weights,
+        weights: RecordWeights,
         knowledge: Knowledge,
-        criterion: Criterion,
+        criteria: Criteria,
         proof: Proof,
         base: int,
         executor: Executor,
         programs: int,
     ) -> None:
-        self._table, self._weights, self._criterion = table, weights, criterion
+        self._table, self._weights, self._criteria = table, weights, criteria
         self._executor, self._left = executor, programs
         self.known = replace(knowledge, totals=RoundedTotals((), base))
         self._tried = set[SubTable]()
-        pool = _pool(table, knowledge, criterion, proof, executor)
+        pool = _pool(table, knowledge, criteria, proof, executor)
         self._pool, self._hard = pool, np.zeros(len(pool), np.int64)
-        self._row = table.schema.keys.matching(_cells(table, criterion), pool.cells)  # at-risk cell of each entry
+        self._row = table.schema.keys.matching(_cells(table, criteria), pool.cells)  # at-risk cell of each entry
         self._of = np.zeros(0, np.int64)  # of each pair, the difference it was lifted from
         self.pairs = Pairs.none(len(table.schema.axes))
 
@@ -133,7 +132,7 @@ class _Search:
         pairs, of = self.pairs.rows(good), self._of[good]
         untried, size = np.ones(len(self._pool), np.bool_), FIRST_ROUND
         untried[of] = False
-        while len(narrow := _narrow(self._table, self._criterion, pairs)):
+        while len(narrow := _narrow(self._table, self._criteria, pairs)):
             batch = self._hardest(untried, narrow)[:size]
             if not len(batch) or self._left <= 0 or not self._may_be_kept(pairs, untried):
                 return False
@@ -165,32 +164,32 @@ class _Search:
     def _may_be_kept(self, pairs: Pairs, untried: Flags) -> bool:
         """Whether every at-risk cell would have its width if all that was not tried were lifted."""
         joined = Pairs.concatenated([pairs, Pairs.unweighted(self._pool.rows(untried))])
-        return is_kept(self._table, self._criterion, joined)
+        return is_kept(self._table, self._criteria, joined)
 
 
-def _pool(table: Table, knowledge: Knowledge, criterion: Criterion, proof: Proof, executor: Executor) -> Differences:
+def _pool(table: Table, knowledge: Knowledge, criteria: Criteria, proof: Proof, executor: Executor) -> Differences:
     """Differences from the whole table: the proof's where it is of the whole, and what walks find for other cells."""
     full = st.full(len(table.schema))
     parts = [part.differences for part in proof.parts if part.variables == full]
     pool = Differences.concatenated([Differences.none(len(table.schema.axes)), *parts])
     pool = pool.rows(pool.feasible(table, knowledge))
     for shift in (Shift.DOWN, Shift.UP, Shift.MORE_DOWN, Shift.MORE_UP):
-        units = list(_walks(table, knowledge, criterion, pool, shift))
+        units = list(_walks(table, knowledge, criteria, pool, shift))
         found = executor.run(move_cells, table, units)
         pool = Differences.concatenated([pool, *(moved.differences for moved in found)])
     return pool
 
 
 def _walks(
-    table: Table, knowledge: Knowledge, criterion: Criterion, pool: Differences, shift: Shift
+    table: Table, knowledge: Knowledge, criteria: Criteria, pool: Differences, shift: Shift
 ) -> Iterator[MoveUnit]:
     """Cells that do not have their width yet: to be emptied, or to be filled by what is still missing."""
     if not can_search(table):
         return
-    cells, ends = _cells(table, criterion), _reached(pool, table, criterion)
-    rows = np.flatnonzero(~_wide(ends, criterion))
+    cells, ends = _cells(table, criteria), _reached(pool, table, criteria)
+    rows = np.flatnonzero(~_wide(ends, criteria))
     counts = table.count_at(cells[rows])
-    changes = -counts if shift.is_down else criterion.min_width + ends[rows, 0] - counts
+    changes = -counts if shift.is_down else criteria.width.min_width + ends[rows, 0] - counts
     for held in slices(table, CELLS_PER_SLICE):
         inside = np.flatnonzero(held.holds(cells[rows], table.schema))
         for piece in cut(inside, MOST_PER_UNIT):
@@ -198,6 +197,6 @@ def _walks(
             yield MoveUnit(st.full(len(table.schema)), knowledge, held, *moved, shift, WALK_STEPS)
 
 
-def _reached(differences: Differences, table: Table, criterion: Criterion) -> Intervals:
+def _reached(differences: Differences, table: Table, criteria: Criteria) -> Intervals:
     """(at-risk cells, 2) smallest and largest count over the true table and these differences."""
-    return Pairs.unweighted(differences).reached(table, _cells(table, criterion))
+    return Pairs.unweighted(differences).reached(table, _cells(table, criteria))

@@ -17,7 +17,7 @@ from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
-from sdc.model.weights import UNIT, RoundedTotals, WeightRanges, Weights
+from sdc.model.weights import UNIT, RecordWeights, RoundedTotals, WeightRanges
 from sdc.solve.linear import Sums, cheapest
 from sdc.weighted.pairs import Pairs
 
@@ -30,7 +30,7 @@ Reals = npt.NDArray[np.float64]
 class LiftUnit:
     """Differences of counts that are to be lifted. The weights travel with them, in the table's order."""
 
-    weights: Weights
+    weights: RecordWeights
     known: Knowledge
     differences: Differences
 
@@ -58,7 +58,7 @@ def lift(table: Table, unit: LiftUnit) -> Lifted:
 class _Lifter:
     """Solves one program after the other about the same table."""
 
-    def __init__(self, table: Table, weights: Weights, public: RoundedTotals) -> None:
+    def __init__(self, table: Table, weights: RecordWeights, public: RoundedTotals) -> None:
         self._table, self._weights, self._public = table, weights, public
         self._ranges = WeightRanges.of(table, weights)
         truth = Table(table.schema, table.codes, weights.totals)

@@ -14,7 +14,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze
-from sdc.model.weights import RoundedTotals, WeightRanges, Weights, at_least, at_most
+from sdc.model.weights import RecordWeights, RoundedTotals, WeightRanges, at_least, at_most
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Pairs:
         hit = row >= 0
         return counts[:, None] + extremes(row[hit], moves.changes[hit], len(cells))
 
-    def feasible(self, table: Table, weights: Weights, known: Knowledge) -> Flags:
+    def feasible(self, table: Table, weights: RecordWeights, known: Knowledge) -> Flags:
         """(pairs,) whether the pair is feasible for whoever knows that, and the true range of each category's weights.
 
         All in integers: the counts are a feasible table, each cell's total lies between what so many records can have
@@ -73,7 +73,7 @@ class Pairs:
             return good
         return self._weighs(table, weights) & self._shows_the_same(table, weights, known.totals)
 
-    def _weighs(self, table: Table, weights: Weights) -> Flags:
+    def _weighs(self, table: Table, weights: RecordWeights) -> Flags:
         """(pairs,) whether each cell's total is one that its records can have; of feasible counts."""
         of, cells, ranges = self.moves.of, self.moves.cells, WeightRanges.of(table, weights)
         # a shift near 2^63 wraps to a total below zero, which is refused like one
@@ -85,7 +85,7 @@ class Pairs:
         # so that no sum of shifts below wraps
         return good & (np.bincount(of, np.abs(self.shifts).astype(np.float64), minlength=len(self)) < 2.0**61)
 
-    def _shows_the_same(self, table: Table, weights: Weights, public: RoundedTotals) -> Flags:
+    def _shows_the_same(self, table: Table, weights: RecordWeights, public: RoundedTotals) -> Flags:
         """(pairs,) whether every total that is out stays within what it is rounded from."""
         good, of, cells = np.ones(len(self), np.bool_), self.moves.of, self.moves.cells
         truth = Table(table.schema, table.codes, weights.totals)

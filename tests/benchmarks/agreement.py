@@ -27,9 +27,10 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget, Effort
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
+from sdc.risk.support import support_of
 from sdc.risk.verdict import Verdict
 
 SMALL_COUNT, MIN_WIDTHS, MOST_TABLES = 2, (1, 2, 3, 4), 200_000
@@ -61,9 +62,9 @@ def judged(table: Table, known: Knowledge, sharp: Intervals, most_exact: int | N
 
 def one(table: Table, known: Knowledge, sharp: Intervals, min_width: int) -> str:
     release = known.release
-    asked = Inquiry(table, replace(known, release=NOTHING), MinWidth(SMALL_COUNT, min_width), effort=Effort(BUDGET))
+    asked = Inquiry(table, replace(known, release=NOTHING), Criteria.of(SMALL_COUNT, min_width), effort=Effort(BUDGET))
     judgement, bounds = asked.examine(release)
-    shown = asked.criterion.proven(table, judgement.knowledge, judgement.proof)
+    shown = support_of(judgement.proof, table, asked.criteria.small_count, judgement.knowledge).inner
     if not (within(sharp, bounds.outer) and within(bounds.inner, sharp)):
         return f"FAULT: bounds {bounds} of {table.codes.tolist()} {table.counts.tolist()} under {release}"
     if not np.array_equal(shown, bounds.inner):

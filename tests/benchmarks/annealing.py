@@ -17,6 +17,7 @@ import numpy as np
 from side_by_side import check, data_file, in_child, machine, one_core, peak_mib, say, show
 from width_sweep import latent_classes
 
+from sdc.config.release import AnnealingConfig
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.fact import NO_FACTS
@@ -25,15 +26,15 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
-from sdc.risk.min_width import MinWidth
-from sdc.search.annealing import Chain, CoolingSchedule
+from sdc.search.annealing import AnnealingChain, cooling_of
+from sdc.search.chain_kernel import Cooling, temperature
 
 SMALL_COUNT = 3
 MIN_WIDTHS = (3, 4, 5)
 CHAINS = 4
-SCHEDULE = CoolingSchedule(steps=300_000, start=30.0, end=0.5)
-PLAIN_STEPS = 100_000
+STEPS, PLAIN_STEPS = 300_000, 100_000
 THIRTY_STEPS = 100_000
 THIRTY_SECONDS = 600.0
 
@@ -53,24 +54,28 @@ def beside_plain(table: Table, pinned: str) -> None:
     for min_width in MIN_WIDTHS:
         ours = [annealed(table, min_width, seed) for seed in range(CHAINS)]
         plain = PlainChain(table, min_width)
-        rate, best = plain.rate(CoolingSchedule(PLAIN_STEPS, SCHEDULE.start, SCHEDULE.end))
+        rate, best = plain.rate(cooling_of(AnnealingConfig(steps=PLAIN_STEPS)))
         warm = max(steps_per_second for steps_per_second, _ in ours[1:])
         check(all(value >= best for _, value in ours), "plain chain found more sub-tables")
         utilities = " ".join(f"{value:.0f}" for _, value in ours)
         rows.append([f"min width {min_width}", ours[0][0], warm, rate, f"{warm / rate:.1f}", "10", utilities, best])
     header = ["", "sdc, first chain", "sdc, later chain", "plain", "times plain", "goal", "best, chains", "best, plain"]
     show(f"cps13, c = {SMALL_COUNT}: proposals a second, one core ({pinned})", header, rows)
-    say(f"  {SCHEDULE.steps:,} steps a chain, {PLAIN_STEPS:,} of the plain one over the same temperatures.")
+    say(f"  {STEPS:,} steps a chain, {PLAIN_STEPS:,} of the plain one over the same temperatures.")
     say("  The first chain counts the marginals that the later ones find; `later` is the fastest of those.")
 
 
 def annealed(table: Table, min_width: int, seed: int) -> tuple[float, float]:
     """Proposals a second and the best utility of a chain."""
-    chain = Chain(Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS), MinWidth(SMALL_COUNT, min_width), SCHEDULE)
+    chain = AnnealingChain(
+        Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS),
+        Criteria.of(SMALL_COUNT, min_width),
+        cooling_of(AnnealingConfig(steps=STEPS)),
+    )
     state = chain.init(table, seed)
     begun = time.perf_counter()
-    state = chain.step(table, state, SCHEDULE.steps)
-    return SCHEDULE.steps / (time.perf_counter() - begun), state.best.value
+    state = chain.step(table, state, STEPS)
+    return STEPS / (time.perf_counter() - begun), state.best.value
 
 
 class PlainChain:
@@ -87,16 +92,16 @@ class PlainChain:
         self.lower = sum(self.marginals.at(c) for c in self.cliques) - (self.variables - 1) * table.total
         self.utility = self.variables
 
-    def rate(self, schedule: CoolingSchedule) -> tuple[float, int]:
+    def rate(self, cooling: Cooling) -> tuple[float, int]:
         """Proposals a second, and the best utility."""
         draw, best, moves = random.Random(1), self.utility, self.legal_moves()
         begun = time.perf_counter()
-        for step in range(schedule.steps):
+        for step in range(cooling.length):
             u, v = draw.choice(moves)
             separator = self.neighbours[u] & self.neighbours[v]
             if self.neighbours[u] >> v & 1:
                 loss = 2 ** separator.bit_count()
-                accepted = draw.random() < math.exp(-loss / schedule.temperature(step))
+                accepted = draw.random() < math.exp(-loss / temperature(cooling, step))
                 if accepted:
                     self.toggle(u, v, separator, -1)
             else:
@@ -104,7 +109,7 @@ class PlainChain:
             if accepted:
                 moves = self.legal_moves()
                 best = max(best, self.utility)
-        return schedule.steps / (time.perf_counter() - begun), best
+        return cooling.length / (time.perf_counter() - begun), best
 
     def add(self, u: int, v: int, separator: int) -> bool:
         clique = separator | 1 << u | 1 << v
@@ -151,8 +156,11 @@ class PlainChain:
 def anneal_thirty() -> tuple[int, int, float, float, float]:
     """At-risk cells, steps, best utility, seconds and the peak of memory."""
     table = latent_classes(records=300_000, variables=30, categories=4, classes=12, generator=np.random.default_rng(30))
-    schedule = CoolingSchedule(THIRTY_STEPS, SCHEDULE.start, SCHEDULE.end)
-    chain = Chain(Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS), MinWidth(2, 3), schedule)
+    chain = AnnealingChain(
+        Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS),
+        Criteria.of(2, 3),
+        cooling_of(AnnealingConfig(steps=THIRTY_STEPS)),
+    )
     begun = time.perf_counter()
     state = chain.step(table, chain.init(table, 1), THIRTY_STEPS)
     return len(table.at_risk(2)), THIRTY_STEPS, state.best.value, time.perf_counter() - begun, peak_mib()

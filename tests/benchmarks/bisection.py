@@ -21,6 +21,7 @@ from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.search.best import FoundRelease
 from sdc.search.ordered import SearchStep
+from sdc.stages.assemble import Watch
 
 sys.path.append(str(ROOT))
 from tests.strategies import czech
@@ -49,7 +50,7 @@ def published() -> None:
     """The Czech table: 60 sub-tables with the total at 6 to 9."""
     for width in range(6, 10):
         steps: list[SearchStep] = []
-        found = sdc.bisection_release(czech(), NOTHING, min_width=width, on_step=steps.append)
+        found = sdc.bisection_release(czech(), NOTHING, min_width=width, watch=Watch(steps.append))
         asked = ", ".join(f"{step.length} {'yes' if step.answer else 'no'} {step.min_width[0]}" for step in steps)
         say(f"czech, width {width}: {found.sub_tables_with_total} sub-tables with the total; {asked}")
         check(found.sub_tables_with_total == 60, "60 sub-tables with the total")
@@ -82,7 +83,7 @@ def measured(table: Table, width: int, workers: int) -> tuple[FoundRelease, floa
     before = os.times()
     with open_executor(ExecutionConfig(workers=workers, memory_per_worker="2GiB")) as executor:
         ends[0] = time.perf_counter()
-        found = sdc.bisection_release(table, NOTHING, min_width=width, executor=executor, on_step=told)
+        found = sdc.bisection_release(table, NOTHING, min_width=width, executor=executor, watch=Watch(told))
         seconds = time.perf_counter() - ends[0]
     # once the workers are gone, which then count among the children
     return found, seconds, sum(os.times()[:4]) - sum(before[:4])

@@ -186,10 +186,10 @@ def _kind(earlier: list[dict[str, Any]]) -> str:
 
 
 def _released(build: Build, names: list[str]) -> list[list[int]]:
-    schema = build.table.schema
+    schema = build.made.table.schema
     return [
         [names.index(schema.names[v]) for v in range(len(schema)) if element >> v & 1 and schema.names[v] in names]
-        for element in build.found.release.frontier
+        for element in build.made.found.release.frontier
         if element
     ]
 

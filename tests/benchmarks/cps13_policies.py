@@ -22,8 +22,8 @@ from side_by_side import ROOT, data_file, machine, say
 
 from sdc.ingest.reading import read_table
 from sdc.model.release import NOTHING
+from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.search.decomposable import DecomposableSearch
 
 sys.path.append(str(ROOT))
@@ -48,7 +48,7 @@ def main() -> None:
 def decomposable_best(min_width: int) -> int:
     """Sub-tables of the best decomposable release of four annealing chains."""
     table = read_table(data_file("cps13.parquet"))
-    asked = Inquiry(table, knows(table, NOTHING), MinWidth(SMALL_COUNT, min_width))
+    asked = Inquiry(table, knows(table, NOTHING), Criteria.of(SMALL_COUNT, min_width))
     return DecomposableSearch(asked).run().sub_tables
 
 

@@ -17,19 +17,19 @@ import numpy as np
 from side_by_side import ROOT, check, data_file, machine, one_core, say, seconds, show
 
 from sdc.api import decomposable_release, find_release
+from sdc.config.release import AnnealingConfig, SimulatableConfig
 from sdc.ingest.reading import read_table
 from sdc.intruder.hypergeometric import cell_laws, junction_tree
-from sdc.intruder.moments import Rows, TrueCounts, at_truth
+from sdc.intruder.moments import SumRows, TrueCounts, at_truth
 from sdc.model.errors import ReleaseError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.table import Counts, Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
-from sdc.search.annealing import CoolingSchedule
 from sdc.search.curve import LikelyCurve
-from sdc.search.decomposable import Annealing, DecomposableSearch
-from sdc.search.simulatable import SimulatableSearch, Simulation
+from sdc.search.decomposable import DecomposableSearch
+from sdc.search.simulatable import SimulatableSearch
 from sdc.verify import likely
 
 sys.path.append(str(ROOT))
@@ -62,7 +62,7 @@ def moments(table: Table) -> None:
     whole = cell_laws(table, known, marginals.cells)
     fast = seconds(lambda: at_truth(table, known, rows))
     off = np.abs(at_truth(table, known, rows) - whole.at_truth).max()
-    truth, sums = TrueCounts(table.counts[rows], table.total, THRESHOLD, THRESHOLD), Rows.of(marginals, known)
+    truth, sums = TrueCounts(table.counts[rows], table.total, THRESHOLD, THRESHOLD), SumRows.of(marginals, known)
 
     def exactly(cells: Counts) -> Counts:
         return whole.at_truth[cells]
@@ -91,7 +91,7 @@ def moments(table: Table) -> None:
 
 def annealing(table: Table) -> None:
     chains = DecomposableSearch(
-        Inquiry(table, knows(table, NOTHING), MinWidth(2, 3)), Annealing(CoolingSchedule(STEPS), CHAINS)
+        Inquiry(table, knows(table, NOTHING), Criteria.of(2, 3)), AnnealingConfig(steps=STEPS, chains=CHAINS)
     )
     curve, points = LikelyCurve(chains, THRESHOLD, LIMITS), []
     took = seconds(lambda: points.extend(curve.run()))
@@ -120,7 +120,7 @@ def simulatable(name: str, table: Table, min_width: int) -> None:
         for seed in range(5):
             begun = time.perf_counter()
             try:
-                sizes.append(_grown(table, min_width, Simulation(share=share, seed=seed)))
+                sizes.append(_grown(table, min_width, SimulatableConfig(share=share, seed=seed)))
             except ReleaseError:
                 failed += 1
             took += time.perf_counter() - begun
@@ -130,8 +130,8 @@ def simulatable(name: str, table: Table, min_width: int) -> None:
     show(title, ["method", "sub-tables", "refused in the end", "seconds"], rows)
 
 
-def _grown(table: Table, min_width: int, simulation: Simulation) -> int:
-    asked = Inquiry(table, knows(table, NOTHING), MinWidth(2, min_width))
+def _grown(table: Table, min_width: int, simulation: SimulatableConfig) -> int:
+    asked = Inquiry(table, knows(table, NOTHING), Criteria.of(2, min_width))
     return SimulatableSearch(asked, simulation).run().sub_tables
 
 

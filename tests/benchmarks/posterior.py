@@ -23,7 +23,7 @@ from hypothesis import Phase, given, seed, settings
 from scipy.special import gammaln
 from side_by_side import ROOT, check, data_file, machine, one_core, peak_mib, say, seconds, show
 
-from sdc.api import decomposable_release, release_of
+from sdc.api import decomposable_release
 from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
 from sdc.intruder.cell_laws import CellLaws
@@ -36,6 +36,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Codes, Table
+from sdc.stages.known import release_of
 
 sys.path.append(str(ROOT))
 from tests.intruder.errors import errors_of

@@ -51,7 +51,7 @@ def one(random: np.random.Generator, number: int) -> str:
             return refused(build, content, error, number)
         found, released, certified = (
             verify(build.folder.path),
-            build.found.release.sub_tables(build.table.schema),
+            build.made.found.release.sub_tables(build.made.table.schema),
             most_certified(build),
         )
     if not found.verified or found.certified_cells != found.at_risk_cells:
@@ -77,10 +77,10 @@ def most_certified(build: Build) -> int:
 
     Of a step that adds sub-tables to a release those that it counts, though what is within them may be more.
     """
-    widths, certified = build.widths, [step for step in build.found.steps if step.answer is True]
-    listed = widths.reaching(build.criterion.min_width) or widths.sub_tables.tolist()
+    widths, certified = build.made.widths, [step for step in build.made.found.steps if step.answer is True]
+    listed = widths.reaching(build.criteria.width.min_width) or widths.sub_tables.tolist()
     prefixes = [
-        Release.of(listed[: step.length]).sub_tables(build.table.schema)
+        Release.of(listed[: step.length]).sub_tables(build.made.table.schema)
         for step in certified
         if step.phase == "bisection"
     ]

@@ -26,10 +26,10 @@ from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget, Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 
 sys.path.append(str(ROOT))
 from tests.strategies import knows
@@ -77,7 +77,7 @@ def widths(table: Table, floor: int, executor: Executor) -> tuple[Any, ...]:
 def assessed(table: Table, release: Release, executor: Executor) -> tuple[Any, ...]:
     """All at-risk cells bounded and certified by walks of moves, as in the assessment stage, nothing known before."""
     asked = Inquiry(
-        table, knows(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor)
+        table, knows(table, NOTHING), Criteria.of(SMALL_COUNT, MIN_WIDTH), effort=Effort(BUDGET, executor=executor)
     )
     _, bounds = asked.examine(release)
     return bounds.outer, bounds.inner

@@ -27,7 +27,7 @@ from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.rules import Rule, rules_of
 from sdc.server.desk.state import State
@@ -43,7 +43,7 @@ CZECH = ROOT / "configs" / "czech_auto_workers.csv"
 
 STREAMS, LENGTH, SEED, PROCESSES, EVERY = 2000, 64, 0, 2, 100
 FEWER = {"simulatable": 10}  # draws tables for each release: a tenth of the streams
-CRITERION = MinWidth(2, 6)
+CRITERIA = Criteria.of(2, 6)
 UPWARDS = sorted(range(1, 64), key=st.dimension)
 NO_DEAD_ENDS = ("myopic", "one_step", "one_step_frontier")
 LOOKED = (0, 2, 6, LENGTH)  # requests after which every sub-table that myopic could release is gone for
@@ -76,7 +76,7 @@ def main() -> None:
             say("  " + " ".join(map(str, rows[-1])))
     header = ["", "streams", "states", "unsafe", "other frontier", "not maximal", "releasable", "not reached"]
     header += ["seconds", "sub-tables in the end"]
-    show(f"Czech table, min width {CRITERION.min_width}, {LENGTH} uniform requests a stream", header, rows)
+    show(f"Czech table, min width {CRITERIA.width.min_width}, {LENGTH} uniform requests a stream", header, rows)
 
 
 def row(rule: str, parts: list[Counted]) -> list[object]:
@@ -128,8 +128,8 @@ class World:
 
     def __init__(self) -> None:
         table = read_table(CZECH)
-        truth = BruteForce(table, CRITERION)
-        self.judge = Judge(table, knows(table, NOTHING), CRITERION)
+        truth = BruteForce(table, CRITERIA)
+        self.judge = Judge(table, knows(table, NOTHING), CRITERIA)
         self.first = surveyed(self.judge, State.first(table.schema, one_way(table.schema)))
         self.is_safe, self.frontier_by_bounds = truth.is_safe, cache(truth.unreleasable_frontier)
         self.frontier = cache(self._frontier)

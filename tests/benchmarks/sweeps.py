@@ -137,7 +137,7 @@ def found_in(place: Path) -> list[object]:
     os.chdir(place)
     build = open_build(Path("build.yaml"))
     most = max(record.worker_mib or 0 for record in build.folder.records().values())
-    widths = build.widths
+    widths = build.made.widths
     return [most, len(widths), widths.visited, folder_digest(build.folder.stage("widths"))[:8]]
 
 

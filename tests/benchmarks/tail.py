@@ -28,10 +28,10 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Codes, Counts, Table
-from sdc.risk.criterion import Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers, near
 from sdc.search.ordered import OrderedSearch
 
@@ -65,7 +65,7 @@ def of_prefix(table: Table, known: Knowledge, prefix: int, number: int) -> None:
 
 def of_growth(table: Table) -> None:
     """The cells that stopped each sub-table alone, as marginal cells of the component that it would be in."""
-    asked = Inquiry(table, knows(table, NOTHING), MinWidth(SMALL_COUNT, MIN_WIDTH), effort=Effort())
+    asked = Inquiry(table, knows(table, NOTHING), Criteria.of(SMALL_COUNT, MIN_WIDTH), effort=Effort())
     found = OrderedSearch(asked, critical_widths(table, small_count=SMALL_COUNT)).run()
     stopped = [(cell, t) for cell, sub_tables in blockers(found.steps) for t in sub_tables]
     told: dict[str, list[float]] = {}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import enumeration, integer_program, linear_program
-from sdc.bounds.linear_program import Program, proven_bound
+from sdc.bounds.linear_program import LinearProgram, proven_bound
 from sdc.bounds.linear_program_kernel import exchange, incidence
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
@@ -94,7 +94,7 @@ def test_any_multipliers_prove_a_bound(data: hs.DataObject) -> None:
     """Perturbed, wild or broken multipliers weaken a bound and never make it wrong."""
     table, release = data.draw(tables_and_releases())
     sharp = enumeration.bounds(table, knows(table, all_covering(table, release)), every_cell(table.schema))
-    program = Program.of(table, knows(table, all_covering(table, release)))
+    program = LinearProgram.of(table, knows(table, all_covering(table, release)))
     size = len(program.totals)
     number = hs.floats(-100, 100) | hs.sampled_from([0.0, 1e-7, -1e9, 1e14, np.inf, np.nan])
     multipliers = np.array(data.draw(hs.lists(number, min_size=size, max_size=size)))
@@ -111,7 +111,7 @@ def all_covering(table: Table, release: Release) -> Release:
 def test_perturbed_optimal_multipliers_are_repaired() -> None:
     """The indicator of a marginal cell is optimal; what is taken from it is made up for by the grand total."""
     table = dft_2x3x3()
-    program = Program.of(table, knows(table, frontier("BC", "AC")))
+    program = LinearProgram.of(table, knows(table, frontier("BC", "AC")))
     cell = int(program.place(np.array([[1, 2, 2]]))[0])
     optimal = np.zeros(len(program.totals))
     optimal[program.levels.tolist().index([0, 2, 2])] = 1.0
@@ -143,7 +143,7 @@ def test_impossible_cells_have_no_column() -> None:
 
 def test_tables_found_are_checked_in_integers() -> None:
     table = dks_2x2x2x2()
-    program = Program.of(table, knows(table, all_ways(4, 2)))
+    program = LinearProgram.of(table, knows(table, all_ways(4, 2)))
     assert program.holds(program.truth)
     assert not program.holds(program.truth + np.eye(16, dtype=np.int64)[0])
     cube = np.zeros((2, 2, 2, 2), np.int64)
@@ -151,7 +151,7 @@ def test_tables_found_are_checked_in_integers() -> None:
     assert (program.rows(cube.reshape(-1)) == 0).all()
     assert not program.holds(program.truth - cube.reshape(-1))
     square = dense(schema_of([2, 2]), [0, 0, 1, 1])
-    assert not Program.of(square, knows(square, frontier("A", "B"))).holds(np.array([1, 0, 0, 1]))
+    assert not LinearProgram.of(square, knows(square, frontier("A", "B"))).holds(np.array([1, 0, 0, 1]))
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 4], [5, 1, 2, 2], [7], [2] * 7])
@@ -159,7 +159,7 @@ def test_transforms_are_sums_over_the_rows(sizes: list[int]) -> None:
     rng = np.random.default_rng(0)
     cells = every_cell(schema_of(sizes))
     table = Table.of(schema_of(sizes), cells, rng.integers(0, 9, len(cells)))
-    program = Program.of(table, knows(table, all_ways(len(sizes), min(2, len(sizes)))))
+    program = LinearProgram.of(table, knows(table, all_ways(len(sizes), min(2, len(sizes)))))
     within = incidence(cells.astype(np.int64), program.levels).astype(np.int64)
     multipliers = rng.integers(-9, 9, len(program.totals))
     assert (program.prices(multipliers) == within @ multipliers).all()
@@ -168,7 +168,7 @@ def test_transforms_are_sums_over_the_rows(sizes: list[int]) -> None:
     assert (np.append(_whole(program), 0)[program.unions] == both).all()
 
 
-def _whole(program: Program) -> np.ndarray:
+def _whole(program: LinearProgram) -> np.ndarray:
     """The sums at every dense cell, not at the anchors only."""
     return program._transformed(program.truth, summing=True)
 

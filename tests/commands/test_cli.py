@@ -27,13 +27,13 @@ import yaml
 
 from sdc import __version__, api
 from sdc.bounds.method import method_names
-from sdc.commands import cli
+from sdc.commands import cli, tables
 from sdc.config.build import ExecutionConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget
+from sdc.risk.effort import Budget
 from sdc.search.best import FoundRelease
 from sdc.stages.build import open_build
 from sdc.stages.plan import StagePlan
@@ -530,7 +530,7 @@ EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
 
 def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-way sub-tables of the Czech table have more tables than anybody waits for."""
-    monkeypatch.setattr(cli, "UNASKED_STEPS", 1 << 16)
+    monkeypatch.setattr(tables, "UNASKED_STEPS", 1 << 16)
     found = sdc("enumerate", CZECH, "--release", "A*B", "--json")
     assert found.document["complete"] is False
     assert found.document["feasible_tables"] > 1
@@ -750,7 +750,7 @@ def test_publishing_that_fails_leaves_nothing(sdc: Sdc, tmp_path: Path, monkeypa
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sdc.publish.publication.check_publication", full)
+    monkeypatch.setattr("sdc.stages.publish.check_publication", full)
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
     sdc(*words).assert_refused("public cannot be written.*No space left on device")
     assert tree(tmp_path) == set()
@@ -834,9 +834,9 @@ def test_weights_and_a_start_graph(sdc: Sdc) -> None:
         ),
         (["--weight", "X=2"], "weight of 'X': there is no such variable; the table has A, B"),
         (["--weight", "A*X=2"], r"weight of 'A\*X': .*unknown variable 'X'"),
-        (["--weight", "A=0"], "weight of 'A' = 0.0: give a number more than 0"),
-        (["--weight", "A=-1"], "weight of 'A' = -1.0: give a number more than 0"),
-        (["--weight", "A=nan"], "weight of 'A' = nan: give a number"),
+        (["--weight", "A=0"], r"release\.weights\.variables\.A = 0\.0: should be greater than 0 \(a number more"),
+        (["--weight", "A=-1"], r"release\.weights\.variables\.A = -1\.0: should be greater than 0"),
+        (["--weight", "A=nan"], r"release\.weights\.variables\.A = nan: should be "),
         (["--weight", "A=two"], "--weight A=two: 'two' is no number; give one such as age=2"),
         (["--weight", "A"], "--weight A: '' is no number"),
         (["--weight", "A=1", "--weight", "A=2"], "--weight A=2: give a name and a number.* each name once"),
@@ -1029,10 +1029,10 @@ def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:
 
 def test_a_release_that_grows_on_a_worker_is_planned_for(tmp_path: Path) -> None:
     table, workers = scattered(1), {"cluster": "local", "workers": 1, "memory_per_worker": "512MiB"}
-    open_build(write_config(tmp_path, execution=workers, release={"method": "ordered"})).require_memory(table)
+    open_build(write_config(tmp_path, execution=workers, release={"method": "ordered"})).needs.require(table)
     best = open_build(write_config(tmp_path, execution=workers, release={"method": "best"}))
     with pytest.raises(SdcError, match=r"a worker needs \d+ MiB, 409 MiB are allowed; raise its memory_per_worker"):
-        best.require_memory(table)
+        best.needs.require(table)
 
 
 def test_a_rerun_with_less_memory_is_refused_before_its_first_new_stage(tmp_path: Path) -> None:

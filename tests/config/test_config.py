@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,8 @@ from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config
 from sdc.ingest.reading import read_table
 from sdc.model.errors import ConfigError
-from sdc.risk.criterion import Budget
+from sdc.risk.effort import Budget
 from sdc.risk.slices import CELLS_PER_SLICE
-from sdc.search.annealing import CoolingSchedule
-from sdc.search.simulatable import Simulation
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -75,18 +72,18 @@ def test_defaults(file: Path) -> None:
             "seconds": Budget().seconds,
             "annealing": {
                 "chains": 4,
-                "steps": CoolingSchedule().steps,
+                "steps": 200_000,
                 "rounds": 20,
                 "patience": 8,
                 "seed": 0,
-                "schedule": CoolingSchedule().kind,
-                "start_temperature": CoolingSchedule().start,
-                "end_temperature": CoolingSchedule().end,
+                "schedule": "geometric",
+                "start_temperature": 30.0,
+                "end_temperature": 0.5,
                 "cycles": 1,
                 "tempering": False,
                 "start": None,
             },
-            "simulatable": asdict(Simulation()),
+            "simulatable": {"draws": 100, "share": 0.05, "seed": 0},
             "weights": {"variables": {}, "sub_tables": {}},
         },
         "publication": {

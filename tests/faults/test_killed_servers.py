@@ -17,7 +17,7 @@ import pytest
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.stages.build import open_build
 from tests.faults.killing import left_behind
 from tests.faults.serving import (
@@ -67,7 +67,7 @@ KILLED_AT = """
 import os, signal
 from contextlib import contextmanager
 from sdc.record.database import Database
-from sdc.record.history import Turn
+from sdc.record.chain import Turn
 original, append, kinds = Database.writing, Turn.append, []
 def end(moment):
     if moment == {moment!r} and {kind!r} in kinds:
@@ -159,7 +159,7 @@ def test_many_requests_on_a_file(tmp_path: Path, czech: Table) -> None:
 def assert_never_a_breach(found: Replayed, table: Table) -> None:
     """Of what is public in the end, and so of all before."""
     released = Release.of(st.of(table.schema.index(name) for name in element) for element in found.released)
-    assert BruteForce(table, MinWidth(2, 6)).is_safe(released)
+    assert BruteForce(table, Criteria.of(2, 6)).is_safe(released)
 
 
 @pytest.mark.soak
@@ -169,7 +169,7 @@ def test_a_worker_killed_while_it_decides(victim: str, tmp_path: Path, public_da
     content = {"name": "cps", "table": {"path": str(public_data("cps8.parquet"))}, "risk": {"min_width": 6}}
     config, history, told = written(tmp_path, content, slot=1.0), str(tmp_path / "history.db"), Told()
     prepare(config)
-    variables = open_build(config).table.schema.names
+    variables = open_build(config).made.table.schema.names
     with serving(config, history) as server:
         server.wait()
         rng = random.Random(SEED)

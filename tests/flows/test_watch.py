@@ -14,7 +14,7 @@ from playwright.sync_api import ConsoleMessage, Page, WebSocket, sync_playwright
 from sdc.commands import cli
 from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
-from sdc.execution.watch import Watch, require_own_scheduler, watched
+from sdc.execution.watch import WatchAddress, require_own_scheduler, watched
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from tests.flows.test_release_build import write_config
@@ -29,7 +29,7 @@ def unit_of_the_test(table: None, unit: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def run(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Watch, Executor]]:
+def run(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WatchAddress, Executor]]:
     """One that can be seen: a sweep that Prefect knows, and a worker."""
     from flows.watch import prefect_page
     from flows.width_sweep import width_sweep
@@ -45,7 +45,7 @@ def run(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def watch(run: tuple[Watch, Executor]) -> Watch:
+def watch(run: tuple[WatchAddress, Executor]) -> WatchAddress:
     return run[0]
 
 
@@ -61,7 +61,7 @@ PAGES = (
 )
 
 
-def test_whoever_has_no_key_is_told_nothing(watch: Watch) -> None:
+def test_whoever_has_no_key_is_told_nothing(watch: WatchAddress) -> None:
     """Whatever is asked for, at the path of the key but for its last letter, and at the root."""
     site, key = watch.address.removesuffix(watch.root), watch.root
     assert len(key) > 32
@@ -72,7 +72,7 @@ def test_whoever_has_no_key_is_told_nothing(watch: Watch) -> None:
         assert status_of(f"{watch.address}{page}") == 200, page
 
 
-def test_a_file_that_is_not_of_the_page_is_not_shown(watch: Watch) -> None:
+def test_a_file_that_is_not_of_the_page_is_not_shown(watch: WatchAddress) -> None:
     host, port = watch.address.split("/")[2].split(":")
     with closing(socket.create_connection((host, int(port)), timeout=10)) as connection:
         asked = f"{watch.root}/prefect/../../../../../../../../etc/hostname"
@@ -83,7 +83,7 @@ def test_a_file_that_is_not_of_the_page_is_not_shown(watch: Watch) -> None:
 
 
 @pytest.fixture
-def page(watch: Watch) -> Iterator[Page]:
+def page(watch: WatchAddress) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine")
     with sync_playwright() as playwright:
@@ -96,7 +96,7 @@ NAMED = """name => [...Bokeh.documents[0]._all_models.values()].some(
     model => model.type == "ColumnDataSource" && [...(model.data.name || [])].includes(name))"""
 
 
-def test_the_pages_in_a_browser(page: Page, run: tuple[Watch, Executor]) -> None:
+def test_the_pages_in_a_browser(page: Page, run: tuple[WatchAddress, Executor]) -> None:
     """Prefect's tells what was done, and Dask's what is; all that they ask for is below the key, by sockets too."""
     watch, executor = run
     asked, told, complaints = list[str](), list[str](), list[str]()

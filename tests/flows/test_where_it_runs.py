@@ -24,7 +24,8 @@ from sdc.execution import cluster
 from sdc.executor import Executor
 from sdc.handbook import pages
 from sdc.model.table import Table
-from sdc.stages.build import Build, open_build
+from sdc.stages.build import open_build
+from sdc.stages.needs import Needs
 from sdc.storage.parquet import PartedTable
 from tests.flows.test_release_build import write_config
 from tests.flows.test_running_cluster import slurm_file
@@ -156,7 +157,7 @@ def release(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> S
     config = write_config(tmp_path_factory.mktemp("seen"), table={**CZECH_TABLE, "partitions": 3}, release=annealing)
     with seen() as found:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Build, "sweep_memory", lambda self, table: (BYTES, True))
+            patched.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
             width_sweep(config)
         found.build = open_build(Path(release_build(config)["run_folder"]).parents[2] / "build.yaml")
     return found
@@ -166,7 +167,7 @@ def test_critical_widths_are_tasks_of_workers(release: Seen) -> None:
     """Of every one of the 2^6 sub-tables, once: the build takes them over."""
     assert [asked for asked in release.asked if asked[0] == "widths"] == [("widths", "widths_of_sub_lattice")]
     release.assert_on_workers("widths", "widths_of_sub_lattice", least=2)
-    assert len(release.build.widths) == 64
+    assert len(release.build.made.widths) == 64
 
 
 def test_chains_are_tasks_of_workers(release: Seen) -> None:
@@ -188,7 +189,7 @@ def bisected(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_questions_of_bisection_are_tasks_of_workers(bisected: Seen) -> None:
     """Of each prefix that is asked about, all that is computed of its cells."""
-    assert "bisection" in {step.phase for step in bisected.build.found.steps}
+    assert "bisection" in {step.phase for step in bisected.build.made.found.steps}
     for function in {function for stage, function in bisected.asked if stage == "search"}:
         bisected.assert_on_workers("search", function)
     assert sum(stage == "search" for stage, _ in bisected.asked) > 1
@@ -205,7 +206,7 @@ def test_workers_read_parts_of_sparse_parquet(release: Seen) -> None:
     assert sum(pq.read_metadata(part).num_rows for part in parts) == 63
     assert release.parted == {"widths_of_sub_lattice"}
     assert {process for process, _ in release.opened} <= {*release.processes.values()}
-    assert {Path(file).parent.name for _, file in release.opened} == {release.build.table.digest}
+    assert {Path(file).parent.name for _, file in release.opened} == {release.build.made.table.digest}
 
 
 def test_a_sweep_is_submitted_to_a_cluster(prefect_server: None, slurm_file: Path, tmp_path: Path) -> None:

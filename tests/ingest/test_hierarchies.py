@@ -149,8 +149,8 @@ def test_a_build_with_a_hierarchy_is_verified(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
     build = open_build(tmp_path / "c.yaml")
     run_all(build, IN_PROCESS)
-    assert not build.known.zeros.patterns
-    assert build.table.schema.variables[0].of == Coarser("town", (0, 0, 1))
+    assert not build.made.known.zeros.patterns
+    assert build.made.table.schema.variables[0].of == Coarser("town", (0, 0, 1))
     assert verify(build.folder.path, lambda line: None).verified
     config["table"]["hierarchies"] = {"place": ["region", "city"]}  # type: ignore[index]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))

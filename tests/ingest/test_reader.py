@@ -19,7 +19,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from sdc.ingest import reader
 from sdc.ingest.reader import READER, Reader
-from sdc.ingest.source import Part, open_source
+from sdc.ingest.source import SourcePart, open_source
 from sdc.model.errors import InputError, SdcError
 
 
@@ -32,7 +32,7 @@ def own() -> Iterator[Reader]:
 
 
 @pytest.fixture
-def part(tmp_path: Path) -> Part:
+def part(tmp_path: Path) -> SourcePart:
     (tmp_path / "t.csv").write_bytes(b"a\nx\ny\n")
     return open_source(tmp_path / "t.csv").parts[0]
 
@@ -40,11 +40,11 @@ def part(tmp_path: Path) -> Part:
 # What the child is asked; functions of a module, as those of the package
 
 
-def process_of(part: Part) -> int:
+def process_of(part: SourcePart) -> int:
     return os.getpid()
 
 
-def content_of(part: Part, start: int) -> bytes:
+def content_of(part: SourcePart, start: int) -> bytes:
     with part.opened() as source:
         if isinstance(source, str):
             return Path(source).read_bytes()[start:]
@@ -52,44 +52,44 @@ def content_of(part: Part, start: int) -> bytes:
         return source.read()
 
 
-def abort(part: Part) -> None:
+def abort(part: SourcePart) -> None:
     os.abort()
 
 
-def leave(part: Part) -> None:
+def leave(part: SourcePart) -> None:
     os._exit(3)
 
 
-def want_memory(part: Part) -> bytes:
+def want_memory(part: SourcePart) -> bytes:
     return b"x" * (1 << 60)
 
 
-def refuse(part: Part) -> None:
+def refuse(part: SourcePart) -> None:
     raise SdcError("scratch is full", "detail")
 
 
-def quote(part: Part) -> None:
+def quote(part: SourcePart) -> None:
     raise KeyError("secret")
 
 
-def give_what_does_not_travel(part: Part) -> Any:
+def give_what_does_not_travel(part: SourcePart) -> Any:
     return threading.Lock()
 
 
-def print_and_answer(part: Part) -> str:
+def print_and_answer(part: SourcePart) -> str:
     print("noise")
     os.write(1, b"more noise")
     return "answer"
 
 
-def sleep(part: Part) -> None:
+def sleep(part: SourcePart) -> None:
     time.sleep(600)
 
 
 # The tests
 
 
-def test_one_child_reads_one_part_after_the_other(own: Reader, part: Part) -> None:
+def test_one_child_reads_one_part_after_the_other(own: Reader, part: SourcePart) -> None:
     first = own.run(process_of, part)
     assert first not in (os.getpid(), READER.run(process_of, part))
     assert own.run(process_of, part) == first
@@ -97,7 +97,9 @@ def test_one_child_reads_one_part_after_the_other(own: Reader, part: Part) -> No
 
 
 @pytest.mark.parametrize(("function", "how"), [(abort, "SIGABRT"), (leave, "exit status 3")], ids=["aborts", "leaves"])
-def test_its_death_is_a_message_and_the_next_one_reads_on(function: Any, how: str, own: Reader, part: Part) -> None:
+def test_its_death_is_a_message_and_the_next_one_reads_on(
+    function: Any, how: str, own: Reader, part: SourcePart
+) -> None:
     before = own.run(process_of, part)
     with pytest.raises(InputError, match=r"t\.csv cannot be read: the process that read it died") as caught:
         own.run(function, part)
@@ -105,7 +107,7 @@ def test_its_death_is_a_message_and_the_next_one_reads_on(function: Any, how: st
     assert own.run(process_of, part) != before
 
 
-def test_what_it_raises_comes_back_without_the_data(own: Reader, part: Part) -> None:
+def test_what_it_raises_comes_back_without_the_data(own: Reader, part: SourcePart) -> None:
     before = own.run(process_of, part)
     with pytest.raises(InputError, match=r"t\.csv cannot be read: KeyError; check that it is whole") as caught:
         own.run(quote, part)
@@ -121,11 +123,11 @@ def test_what_it_raises_comes_back_without_the_data(own: Reader, part: Part) -> 
     assert own.run(process_of, part) == before
 
 
-def test_what_it_prints_is_no_answer(own: Reader, part: Part) -> None:
+def test_what_it_prints_is_no_answer(own: Reader, part: SourcePart) -> None:
     assert own.run(print_and_answer, part) == "answer"
 
 
-def test_it_leaves_when_it_has_nothing_to_do(own: Reader, part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_when_it_has_nothing_to_do(own: Reader, part: SourcePart, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         reader,
         "_SERVE",
@@ -144,7 +146,7 @@ def test_bytes_of_a_url_come_from_this_process(own: Reader) -> None:
     MemoryFileSystem().rm("/lent.bin.csv")
 
 
-def test_several_threads_may_ask(own: Reader, part: Part) -> None:
+def test_several_threads_may_ask(own: Reader, part: SourcePart) -> None:
     found: list[bytes] = []
     threads = [threading.Thread(target=lambda: found.append(own.run(content_of, part, 0))) for _ in range(8)]
     for thread in threads:
@@ -154,7 +156,7 @@ def test_several_threads_may_ask(own: Reader, part: Part) -> None:
     assert found == [b"a\nx\ny\n"] * 8
 
 
-def test_an_interrupted_request_leaves_no_answer_behind(own: Reader, part: Part) -> None:
+def test_an_interrupted_request_leaves_no_answer_behind(own: Reader, part: SourcePart) -> None:
     before = own.run(process_of, part)
     # a library that another test has imported may have a handler of its own
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -170,7 +172,7 @@ def test_an_interrupted_request_leaves_no_answer_behind(own: Reader, part: Part)
 
 
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, part: Part, tmp_path: Path) -> None:
+def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, part: SourcePart, tmp_path: Path) -> None:
     code = (
         "import pickle, sys; from sdc.ingest.reader import READER; from tests.ingest.test_reader import *\n"
         "part = pickle.load(sys.stdin.buffer)\n"
@@ -190,7 +192,7 @@ def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, part: 
     child.wait(30)
 
 
-def test_a_fork_has_a_child_of_its_own(own: Reader, part: Part) -> None:
+def test_a_fork_has_a_child_of_its_own(own: Reader, part: SourcePart) -> None:
     ours = READER.run(process_of, part)
     forked = os.fork()
     if forked == 0:

@@ -63,7 +63,7 @@ WHOLE = {"expect": {"parts": 4, "records": [1841, 1841], "marker": "_SUCCESS"}}
 def test_a_build_from_s3_is_that_of_the_same_file(files: Any, tmp_path: Path) -> None:
     build = build_of(tmp_path, **WHOLE)
     run_all(build, IN_PROCESS)
-    assert build.table == read_table(CZECH)
+    assert build.made.table == read_table(CZECH)
     assert (build.folder.path / "release").is_dir()
 
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from scipy.integrate import quad
 from scipy.special import gammaln, loggamma, logsumexp
 
-from sdc.api import release_of
 from sdc.intruder.enumerated import enumerated
 from sdc.intruder.laws import law_of
+from sdc.stages.known import release_of
 from tests.intruder.test_posterior import DELAWARE, DELAWARE_COUNTS, DELAWARE_RELEASE, SMALL_CELLS
 from tests.strategies import dense, knows
 

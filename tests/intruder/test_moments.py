@@ -12,7 +12,7 @@ from scipy.stats import hypergeom
 
 from sdc.intruder import hypergeometric, moments
 from sdc.intruder.limit import PosteriorLimit
-from sdc.intruder.moments import Rows, TrueCounts, expected_counts
+from sdc.intruder.moments import SumRows, TrueCounts, expected_counts
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.marginal import CellMarginals
@@ -51,7 +51,7 @@ def test_what_may_be_left_out(table: Table, data: hs.DataObject, one: float, oth
     marginals = CellMarginals(table, table.codes[rows])
     whole = hypergeometric.cell_laws(table, known, marginals.cells).at_truth
     truth = TrueCounts(table.counts[rows], table.total, least, most)
-    cells, found = truth.likely(Rows.of(marginals, known), lambda left: whole[left])
+    cells, found = truth.likely(SumRows.of(marginals, known), lambda left: whole[left])
     assert (np.delete(whole, cells) <= least + 1e-9).all()
     for limit in (least, most):
         apart = np.abs(whole[cells] - limit) > 1e-9
@@ -69,7 +69,7 @@ def test_large_counts_are_asked_for_exactly() -> None:
         asked.append(left.tolist())
         return np.full(len(left), 0.25)
 
-    tree = Rows.of(CellMarginals(table, table.codes[rows]), known)
+    tree = SumRows.of(CellMarginals(table, table.codes[rows]), known)
     dense_cell = TrueCounts(np.array([300]), table.total, 1e-6)
     cells, found = dense_cell.likely(tree, exactly)
     assert (asked, cells.tolist(), found.tolist()) == ([[0]], [0], [0.25])

@@ -27,6 +27,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.stages.known import release_of
 from tests.strategies import decomposable_releases as decomposables
 from tests.strategies import (
     dense,
@@ -234,7 +235,7 @@ CZECH_PREFIX = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*
 def test_the_czech_table(czech: Table, law: str) -> None:
     found = sdc.posterior(czech, CZECH_PREFIX, law=law, alpha=0.5, cells="all")
     assert found.feasible_tables == 810
-    chosen, known = law_of(law, czech.schema, 0.5), knows(czech, sdc.api.release_of(czech, CZECH_PREFIX))
+    chosen, known = law_of(law, czech.schema, 0.5), knows(czech, release_of(czech, CZECH_PREFIX))
     tables = list(feasible_tables(czech, known))
     logs = [log_weight(counts, chosen) for counts in tables]
     whole = [math.exp(log - max(logs)) for log in logs]

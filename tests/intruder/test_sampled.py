@@ -13,7 +13,6 @@ from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest
 
 import sdc
-from sdc.api import release_of
 from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.intruder import chains, ipf
@@ -29,6 +28,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.papers.papers import ITEMS
+from sdc.stages.known import release_of
 from tests.intruder.errors import errors_of, sampled_near_the_enumeration
 from tests.intruder.integrated import WITHOUT_SECOND_ORDER, Integrated, without_second_order
 from tests.intruder.test_posterior import (

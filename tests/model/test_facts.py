@@ -32,9 +32,9 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget, Depth, Effort
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from tests.facts import (
@@ -260,28 +260,28 @@ def test_a_part_of_what_is_known_holds_for_the_marginal_of_all_that_agrees(of: F
 # e. Verdicts
 
 
-def judged(of: FactCase, criterion: MinWidth, effort: Effort, *, is_small: bool) -> Verdict:
+def judged(of: FactCase, criteria: Criteria, effort: Effort, *, is_small: bool) -> Verdict:
     """The verdict, as such and by an inquiry, with its margin held against the judge, and the proof of a safe one."""
-    rows = of.table.at_risk(criterion.small_count)
+    rows = of.table.at_risk(criteria.small_count)
     smallest = int(np.diff(of.sharp_at(of.table.codes[rows]), axis=1).min(initial=of.table.total))
-    with patch("sdc.risk.min_width.is_small", lambda schema: is_small):
-        judgement = criterion.judge(of.table, of.known, NOTHING, criterion.bank(of.table), effort)
+    with patch("sdc.risk.case.is_small", lambda schema: is_small):
+        judgement = criteria.judge(of.table, of.known, NOTHING, criteria.bank(of.table), effort)
         known = Knowledge.of(of.table, NOTHING, of.zeros, of.facts)
-        asked = Inquiry(of.table, known, criterion, effort=effort).ask(of.known.release, effort.depth)
+        asked = Inquiry(of.table, known, criteria, effort=effort).ask(of.known.release, effort.depth)
     low, high = judgement.margin
     assert low <= smallest <= high
     for one in (judgement, asked):
         if one.verdict is not Verdict.UNDECIDED:
-            assert (one.verdict is Verdict.SAFE) == (smallest >= criterion.min_width or not len(rows))
+            assert (one.verdict is Verdict.SAFE) == (smallest >= criteria.width.min_width or not len(rows))
         if one.verdict is Verdict.SAFE:
-            assert criterion.unproven(of.table, one.knowledge, one.proof) == 0
+            assert criteria.unproven(of.table, one.knowledge, one.proof) == 0
     return min(judgement.verdict, asked.verdict)
 
 
 @given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))
 @settings(max_examples=CASES)
 def test_small_tables_are_decided_by_the_sharp_widths(of: FactCase, small_count: int, width: int) -> None:
-    assert judged(of, MinWidth(small_count, width), Effort(), is_small=True) in (Verdict.SAFE, Verdict.UNSAFE)
+    assert judged(of, Criteria.of(small_count, width), Effort(), is_small=True) in (Verdict.SAFE, Verdict.UNSAFE)
 
 
 @given(fact_cases(), generators())
@@ -290,7 +290,7 @@ def test_searches_decide_nothing_against_the_sharp_widths(of: FactCase, rng: Rng
     """As larger tables have their verdicts: by tables found, whole or slice by slice, and by outer bounds."""
     effort = Effort(Budget(0.1, 10), depth=Depth(rng.choice(list(Depth))), cells_per_slice=int(rng.choice([2, 5, 100])))
     with patch("sdc.bounds.method.is_small", lambda schema: False):
-        judged(of, MinWidth(int(rng.integers(1, 4)), int(rng.integers(1, 7))), effort, is_small=False)
+        judged(of, Criteria.of(int(rng.integers(1, 4)), int(rng.integers(1, 7))), effort, is_small=False)
 
 
 @given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))

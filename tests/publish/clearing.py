@@ -5,13 +5,13 @@ from __future__ import annotations
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish import gate
-from sdc.publish.gate import Cleared, Subject
-from sdc.risk.min_width import MinWidth
+from sdc.publish.gate import Cleared, GateSubject
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 
-SUBJECT = Subject("of a test", MinWidth(2, 6), Policy.REFUSE)
+SUBJECT = GateSubject("of a test", Criteria.of(2, 6), Policy.REFUSE)
 
 
-def cleared_of(table: Table, release: Release, subject: Subject = SUBJECT) -> Cleared:
+def cleared_of(table: Table, release: Release, subject: GateSubject = SUBJECT) -> Cleared:
     """What the gate would make of it, without asking."""
     return gate._cleared(subject, table, release, 0)

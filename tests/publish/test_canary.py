@@ -74,7 +74,7 @@ def released(config: Path) -> Build:
 
 def canaries(build: Build) -> list[str]:
     """Names, categories, counts, places, keys, digests: whatever is not of the released marginals."""
-    digests = [*build.digests.values(), build.table.digest]
+    digests = [*build.digests.values(), build.made.table.digest]
     numbers = [form for n in (COUNT, WIDTH) for form in (str(n), f"{n:,}")]
     return [NAME, CATEGORY, PLACE, KEY, ASIDE, *numbers, *digests, *(d[:12] for d in digests), build.folder.path.name]
 
@@ -119,7 +119,7 @@ def test_no_canary_is_in_any_byte_of_a_release(config: Path) -> None:
     assert {FORMATS[name].label for name in FORMATS_NAMED} == {one.label for one in FORMATS.values()}
     assert {"index.html", "SHA256SUMS.sig", "tables.xlsx", "catalogue.json"} <= {p.name for p in folder.iterdir()}
     assert found_in(build, canaries(build)) == []
-    assert build.found.release.frontier != (0,)  # something is released
+    assert build.made.found.release.frontier != (0,)  # something is released
     # what is looked for is there, on the confidential side
     confidential = (build.folder.stage("confidential") / "report.html").read_text()
     assert all(word in confidential for word in (NAME, CATEGORY))

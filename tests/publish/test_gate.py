@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
-from sdc.api import find_release, knowledge, ordered_release, publish_release, release_of
+from sdc.api import find_release, knowledge, ordered_release, publish_release
 from sdc.feasible.differences import Differences
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.fact import Fact
@@ -22,12 +22,13 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.publish.gate import Cleared, Subject
+from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.gate import clear as cleared_by
 from sdc.publish.publication import write_publication
-from sdc.risk.criterion import Budget, Judgement
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.effort import Budget
 from sdc.risk.verdict import Policy
+from sdc.stages.known import release_of
 from sdc.storage.certificate import Certificate
 from tests.strategies import all_ways, every_cell, frontier, inquiry_of, knows, scattered, shown_by
 
@@ -40,10 +41,10 @@ def certificate_of(table: Table, judgement: Judgement, min_width: int = 3) -> Ce
 
 
 def clear(
-    table: Table, certificate: Certificate, criterion: MinWidth, policy: Policy, known: Knowledge | None = None
+    table: Table, certificate: Certificate, criteria: Criteria, policy: Policy, known: Knowledge | None = None
 ) -> Cleared:
     """By the gate, where that is known before anything is released; nothing by default."""
-    return cleared_by(table, known or knows(table, NOTHING), certificate, criterion, policy)
+    return cleared_by(table, known or knows(table, NOTHING), certificate, criteria, policy)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def proven() -> Certificate:
 
 
 def test_what_is_proven_is_cleared(proven: Certificate) -> None:
-    cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
+    cleared = clear(scattered(), proven, Criteria.of(2, 3), Policy.REFUSE)
     assert (cleared.release, cleared.total, cleared.unproven_cells) == (PAIRS, scattered().total, 0)
     assert cleared.marginal(0b11) == scattered().marginal(0b11)
     with pytest.raises(KeyError):
@@ -61,14 +62,14 @@ def test_what_is_proven_is_cleared(proven: Certificate) -> None:
 
 def test_a_cleared_release_knows_the_published_variables_alone(czech: Table) -> None:
     judgement = inquiry_of(czech, 6).ask(frontier("BD"))
-    cleared = clear(czech, certificate_of(czech, judgement, 6), MinWidth(2, 6), Policy.REFUSE)
+    cleared = clear(czech, certificate_of(czech, judgement, 6), Criteria.of(2, 6), Policy.REFUSE)
     assert cleared.schema.names == ("B", "D")
     assert cleared.release == frontier("AB")
     assert cleared.marginal(0b11).counts.tolist() == czech.marginal(0b1010).counts.tolist()
 
 
 def test_nothing_else_makes_a_cleared_release(proven: Certificate) -> None:
-    cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
+    cleared = clear(scattered(), proven, Criteria.of(2, 3), Policy.REFUSE)
     with pytest.raises(TypeError, match=r"only the gate clears a release; call sdc\.publish\.gate\.clear"):
         Cleared(cleared.subject, cleared.schema, cleared.release, 1, 0, {})
     with pytest.raises((TypeError, ValueError)):
@@ -85,36 +86,38 @@ def test_evidence_that_is_gone_clears_nothing(proven: Certificate) -> None:
     parts = tuple(replace(part, differences=Differences.none(5)) for part in proven.proof.parts)
     poorer = replace(proven, proof=replace(proven.proof, parts=parts))
     with pytest.raises(ReleaseError, match=r"not proven safe \(\d+ cells are undecided, .*nothing is published"):
-        clear(scattered(), poorer, MinWidth(2, 3), Policy.REFUSE)
+        clear(scattered(), poorer, Criteria.of(2, 3), Policy.REFUSE)
 
 
 def test_evidence_that_is_not_feasible_clears_nothing(proven: Certificate) -> None:
     (part,) = proven.proof.parts
     wrong = replace(part, differences=replace(part.differences, changes=2 * part.differences.changes))
     with pytest.raises(ReleaseError, match="not proven safe"):
-        clear(scattered(), replace(proven, proof=replace(proven.proof, parts=(wrong,))), MinWidth(2, 3), Policy.REFUSE)
+        clear(
+            scattered(), replace(proven, proof=replace(proven.proof, parts=(wrong,))), Criteria.of(2, 3), Policy.REFUSE
+        )
 
 
 def test_evidence_for_a_smaller_release_does_not_clear_a_larger_one(proven: Certificate) -> None:
     with pytest.raises(ReleaseError, match="not proven safe"):
-        clear(scattered(), replace(proven, asked=all_ways(5, 3)), MinWidth(2, 3), Policy.REFUSE)
+        clear(scattered(), replace(proven, asked=all_ways(5, 3)), Criteria.of(2, 3), Policy.REFUSE)
 
 
 def test_a_refuted_release_is_never_cleared(czech: Table) -> None:
     judgement = inquiry_of(czech, 6).ask(all_ways(6, 5))
     for policy in Policy:
         with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and \d, required 6\)"):
-            clear(czech, certificate_of(czech, judgement, 6), MinWidth(2, 6), policy)
+            clear(czech, certificate_of(czech, judgement, 6), Criteria.of(2, 6), policy)
 
 
 def test_what_the_policy_outer_lets_through_says_so() -> None:
     known = knows(scattered(), NOTHING)
     nothing = inquiry_of(scattered()).ask(Release.of([])).bank
-    judgement = Judgement(MinWidth(2, 3), known, PAIRS, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
+    judgement = Judgement(Criteria.of(2, 3), known, PAIRS, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
     unproven = certificate_of(scattered(), judgement)
     with pytest.raises(ReleaseError, match=r"\d+ cells are undecided"):
-        clear(scattered(), unproven, MinWidth(2, 3), Policy.REFUSE)
-    cleared = clear(scattered(), unproven, MinWidth(2, 3), Policy.OUTER)
+        clear(scattered(), unproven, Criteria.of(2, 3), Policy.REFUSE)
+    cleared = clear(scattered(), unproven, Criteria.of(2, 3), Policy.OUTER)
     assert cleared.unproven_cells > 0
 
 
@@ -123,11 +126,11 @@ def test_what_the_policy_outer_lets_through_says_so() -> None:
 
 def test_evidence_of_another_table_or_criterion_is_refused_by_name(proven: Certificate) -> None:
     with pytest.raises(ReleaseError, match=r"certificate is of another table: [0-9a-f]{12}, asked is [0-9a-f]{12}"):
-        clear(scattered(2), proven, MinWidth(2, 3), Policy.REFUSE)
+        clear(scattered(2), proven, Criteria.of(2, 3), Policy.REFUSE)
     with pytest.raises(ReleaseError, match="certificate is of another small_count: 2, asked is 1; nothing is publ"):
-        clear(scattered(), proven, MinWidth(1, 3), Policy.REFUSE)
+        clear(scattered(), proven, Criteria.of(1, 3), Policy.REFUSE)
     with pytest.raises(ReleaseError, match="certificate is of another min_width: 3, asked is 4; nothing is published"):
-        clear(scattered(), proven, MinWidth(2, 4), Policy.REFUSE)
+        clear(scattered(), proven, Criteria.of(2, 4), Policy.REFUSE)
 
 
 def test_evidence_that_lacks_what_is_known_is_refused(proven: Certificate) -> None:
@@ -140,13 +143,13 @@ def test_evidence_that_lacks_what_is_known_is_refused(proven: Certificate) -> No
         (part, r"B\*C where A = 0 by a newspaper"),
     ):
         with pytest.raises(ReleaseError, match=f"certificate lacks {lacking}, which is known of the table; nothing is"):
-            clear(table, proven, MinWidth(2, 3), Policy.REFUSE, known)
+            clear(table, proven, Criteria.of(2, 3), Policy.REFUSE, known)
         beside = replace(proven, known=known)
         with pytest.raises(ReleaseError, match=f"certificate adds {lacking}, which is not known of the table; noth"):
-            clear(table, beside, MinWidth(2, 3), Policy.REFUSE)
+            clear(table, beside, Criteria.of(2, 3), Policy.REFUSE)
     wrong = replace(knows(table, NOTHING), zeros=impossible(table.codes[0]))
     with pytest.raises(InputError, match="structural zeros contradict the data"):
-        clear(table, replace(proven, known=wrong), MinWidth(2, 3), Policy.REFUSE, wrong)
+        clear(table, replace(proven, known=wrong), Criteria.of(2, 3), Policy.REFUSE, wrong)
 
 
 def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) -> None:
@@ -158,7 +161,7 @@ def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) 
         (zero,) = named.labels(table.schema)
         beside = replace(proven, known=knows(table, NOTHING, has))
         with pytest.raises(ReleaseError, match=f"certificate {what} the structural zero {zero}, which is (not )?known"):
-            clear(table, beside, MinWidth(2, 3), Policy.REFUSE, knows(table, NOTHING, known))
+            clear(table, beside, Criteria.of(2, 3), Policy.REFUSE, knows(table, NOTHING, known))
 
 
 def impossible(cell: Iterable[int]) -> StructuralZeros:
@@ -170,21 +173,21 @@ def test_what_is_impossible_is_known_to_whoever_sees_it(czech: Table, tmp_path: 
     zeros = impossible((1, 0, 0, 1, 1, 1))
     found = find_release(czech, NOTHING, "ordered", min_width=7)
     certificate = certificate_of(czech, found.judgement, 7)
-    clear(czech, certificate, MinWidth(2, 7), Policy.REFUSE)
+    clear(czech, certificate, Criteria.of(2, 7), Policy.REFUSE)
     known = knows(czech, NOTHING, zeros)
     with pytest.raises(ReleaseError, match="not proven safe"):
-        clear(czech, replace(certificate, known=known), MinWidth(2, 7), Policy.REFUSE, known)
+        clear(czech, replace(certificate, known=known), Criteria.of(2, 7), Policy.REFUSE, known)
     fewer = find_release(czech, knowledge(czech, structural_zeros=zeros), "ordered", min_width=7)
     assert fewer.sub_tables < found.sub_tables
     publish_release(czech, fewer, tmp_path / "out", title="workers")
 
 
 def test_what_was_cleared_for_another_table_or_config_is_not_published(proven: Certificate, tmp_path: Path) -> None:
-    cleared = clear(scattered(), proven, MinWidth(2, 3), Policy.REFUSE)
+    cleared = clear(scattered(), proven, Criteria.of(2, 3), Policy.REFUSE)
     others = {
         "table": replace(cleared.subject, table_digest="0" * 64),
-        "min_width: 3, asked is 2": replace(cleared.subject, criterion=MinWidth(2, 2)),
-        "policy: refuse, asked is outer": Subject(scattered().digest, MinWidth(2, 3), Policy.OUTER),
+        "min_width: 3, asked is 2": replace(cleared.subject, criteria=Criteria.of(2, 2)),
+        "policy: refuse, asked is outer": GateSubject(scattered().digest, Criteria.of(2, 3), Policy.OUTER),
     }
     for name, subject in others.items():
         with pytest.raises(ReleaseError, match=f"the cleared release is of another {name}"):
@@ -258,7 +261,7 @@ def test_whatever_the_budget_nothing_undecided_is_published(per_cell: float, all
         certificate = certificate_of(table, judgement)
         shown = shown_by(table, judgement.knowledge, judgement.bank.at_risk.cells, judgement.proof)
         if (shown[:, 1] - shown[:, 0] >= 3).all():
-            assert clear(table, certificate, MinWidth(2, 3), Policy.REFUSE).unproven_cells == 0
+            assert clear(table, certificate, Criteria.of(2, 3), Policy.REFUSE).unproven_cells == 0
         else:
             with pytest.raises(ReleaseError, match="not proven safe"):
-                clear(table, certificate, MinWidth(2, 3), Policy.REFUSE)
+                clear(table, certificate, Criteria.of(2, 3), Policy.REFUSE)

@@ -23,7 +23,7 @@ from sdc.model.table import Table
 from sdc.publish.formats import FORMATS
 from sdc.publish.gate import clear
 from sdc.publish.publication import NO_TEXTS, Texts, check_publication, write_publication
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.storage.certificate import Certificate
 from tests.folders import contents
@@ -157,16 +157,16 @@ def test_two_levels_together_are_what_tells_both(overlapping: Table, tmp_path: P
 
 def test_the_gate_clears_what_is_proven(table: Table) -> None:
     found = find_release(table, NOTHING, "ordered", min_width=3, small_count=3)
-    criterion, before = MinWidth(3, 3), knows(table, NOTHING)
+    criteria, before = Criteria.of(3, 3), knows(table, NOTHING)
     certificate = Certificate(table.digest, before, found.release, 3, 3, found.proof)
-    cleared = clear(table, before, certificate, criterion, Policy.REFUSE)
+    cleared = clear(table, before, certificate, criteria, Policy.REFUSE)
     assert cleared.release.closed(cleared.schema) == cleared.release
     own = zip(cleared.release.frontier, found.release.frontier, strict=True)
     assert all(cleared.marginal(one) == table.marginal(other) for one, other in own)
     everything = replace(certificate, asked=Release.of([0b111]))
     with pytest.raises(ReleaseError, match="not proven safe"):
-        clear(table, before, everything, criterion, Policy.REFUSE)
+        clear(table, before, everything, criteria, Policy.REFUSE)
     # a hidden level is judged, and named nowhere
-    less = clear(table, before, certificate, criterion, Policy.REFUSE, hidden=0b001)
+    less = clear(table, before, certificate, criteria, Policy.REFUSE, hidden=0b001)
     assert "region" not in less.schema.names
     assert all("region" not in less.marginal(t).schema.names for t in less.release.frontier if t)

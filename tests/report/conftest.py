@@ -7,24 +7,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sdc.config.build import BuildConfig
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report.audit import Audit
-from sdc.risk.criterion import Assessment, Witness
+from sdc.report.audit import Evidence
+from sdc.risk.assessment import Assessment, Witness
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.ordered import SearchStep
+from sdc.storage.results import SearchRecord
 from tests.strategies import knows
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
@@ -65,11 +68,29 @@ def czech_steps(schema: Schema) -> Iterator[SearchStep]:
         yield SearchStep("growth", 59, tuple(added), False, (0, 5), 0)
 
 
-def bisected(audit: Audit) -> Audit:
+def bisected(audit: Evidence) -> Evidence:
     """An audit whose release was found by bisection."""
     widths = critical_widths(audit.table)
     listed = tuple(widths.sub_tables.tolist())
-    return replace(audit, method="bisection", widths=widths, listed=listed, search_steps=tuple(bisection_steps()))
+    audit = replace(audit, config=config_of(audit.config.name, "bisection"), widths=widths, listed=listed)
+    return searched(audit, steps=tuple(bisection_steps()))
+
+
+def config_of(name: str, method: str = "ordered", min_width: int = 6) -> BuildConfig:
+    """Of a build by the method."""
+    risk, release = {"small_count": 2, "min_width": min_width}, {"method": method}
+    sections = {"table": {"path": f"{name}.csv"}, "risk": risk, "release": release}
+    return BuildConfig.model_validate({"name": name, **sections})
+
+
+def configured(audit: Evidence, **sections: Any) -> Evidence:
+    """The same audit with other sections in its config."""
+    return replace(audit, config=audit.config.model_copy(update=sections))
+
+
+def searched(audit: Evidence, **found: Any) -> Evidence:
+    """The same audit where the search has found something else."""
+    return replace(audit, found=audit.found._replace(**found))
 
 
 def bisection_steps() -> Iterator[SearchStep]:
@@ -80,68 +101,67 @@ def bisection_steps() -> Iterator[SearchStep]:
 
 
 @pytest.fixture(scope="session")
-def czech() -> Audit:
+def czech() -> Evidence:
     return czech_audit()
 
 
 @pytest.fixture(scope="session")
-def large() -> Audit:
+def large() -> Evidence:
     return large_audit()
 
 
 @pytest.fixture
-def undecided(czech: Audit) -> Audit:
+def undecided(czech: Evidence) -> Evidence:
     return undecided_audit(czech)
 
 
 @pytest.fixture(scope="session")
-def decomposable(czech: Audit) -> Audit:
+def decomposable(czech: Evidence) -> Evidence:
     return decomposable_audit(czech)
 
 
 @pytest.fixture(scope="session")
-def wide() -> Audit:
+def wide() -> Evidence:
     return wide_audit()
 
 
-def czech_audit() -> Audit:
+def czech_audit() -> Evidence:
     """[KDSF] section 5.2 with beta 6: 60 sub-tables with the total, narrowest at-risk cell exactly 9."""
     table = czech_table()
     at_risk = table.at_risk(2)
     counts = table.counts[at_risk]
     bounds = np.array([[0, 10] if count == 1 else [0, 9] for count in counts])
-    return Audit(
-        name="czech_auto_workers",
+    return Evidence(
+        config=config_of("czech_auto_workers"),
         digests=DIGESTS,
-        settings={"risk": {"small_count": 2, "min_width": 6}, "search": {"method": "ordered", "seed": None}},
         table=table,
         known=knows(table, NOTHING),
-        criterion=MinWidth(2, 6),
+        criteria=Criteria.of(2, 6),
         policy=Policy.REFUSE,
-        method="ordered",
         widths=czech_widths(table),
-        release=Release.of(st.parse(text, table.schema) for text in FRONTIER),
-        search_steps=tuple(czech_steps(table.schema)),
+        found=SearchRecord(
+            Release.of(st.parse(text, table.schema) for text in FRONTIER), tuple(czech_steps(table.schema))
+        ),
         assessment=Assessment(Verdict.SAFE, 6, (9, 9), 3, 0, ()),
         bounds=CellBounds(table.codes[at_risk], counts, bounds, bounds.copy(), "integer program"),
     )
 
 
-def undecided_audit(czech: Audit) -> Audit:
+def undecided_audit(czech: Evidence) -> Evidence:
     """The Czech audit with nothing proved of one cell but its true count."""
     inner = czech.bounds.inner.copy()
     inner[0] = czech.bounds.counts[0]
     cell, count, outer = czech.bounds.cells[0], int(czech.bounds.counts[0]), czech.bounds.outer[0]
     witness = Witness(tuple(cell.tolist()), count, tuple(outer.tolist()), (count, count), "shuttle, blocks")
-    return replace(
+    audit = replace(
         czech,
         bounds=CellBounds(czech.bounds.cells, czech.bounds.counts, czech.bounds.outer, inner, "shuttle, blocks"),
         assessment=Assessment(Verdict.UNDECIDED, 6, (0, 9), 3, 1, (witness,)),
-        search_steps=(*czech.search_steps, SearchStep("growth", 59, (st.full(6),), None, (0, 9), 1)),
     )
+    return searched(audit, steps=(*czech.found.steps, SearchStep("growth", 59, (st.full(6),), None, (0, 9), 1)))
 
 
-def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Audit:
+def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Evidence:
     """Made-up figures of the size of CPS-13: 8,192 widths, 29,501 at-risk cells."""
     random = np.random.default_rng(seed)
     sizes = random.integers(2, 9, variables)
@@ -163,18 +183,15 @@ def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Au
     low = np.zeros(len(true), np.int64)
     kept = random.choice(list(combinations(range(variables), 6)), 171, replace=False)
     release = Release.of([*(st.of(row.tolist()) for row in kept), *(1 << v for v in range(variables))])
-    return Audit(
-        name="cps_13",
+    return Evidence(
+        config=config_of("cps_13", min_width=3),
         digests=DIGESTS,
-        settings={"risk": {"small_count": 2, "min_width": 3}, "table": {"variables": list(schema.names)}},
         table=table,
         known=knows(table, NOTHING),
-        criterion=MinWidth(2, 3),
+        criteria=Criteria.of(2, 3),
         policy=Policy.REFUSE,
-        method="ordered",
         widths=large_widths(release, sizes, random),
-        release=release,
-        search_steps=tuple(large_steps(release)),
+        found=SearchRecord(release, tuple(large_steps(release))),
         assessment=Assessment(Verdict.SAFE, 3, (int(inner.min()), int(outer.min())), len(true), 0, ()),
         bounds=CellBounds(cells, true, np.stack([low, outer], 1), np.stack([low, inner], 1), "collapse, blocks"),
     )
@@ -199,18 +216,20 @@ def large_steps(release: Release) -> Iterator[SearchStep]:
         yield SearchStep("growth", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))
 
 
-def decomposable_audit(czech: Audit) -> Audit:
+def decomposable_audit(czech: Evidence) -> Evidence:
     """[KDSF] section 5.2, the best decomposable release: 48 sub-tables with the total."""
     schema = czech.table.schema
     graph = DecomposableGraph.parse("[A,B,D,E,F] [A,C,D,E,F]", schema)
     return replace(
         czech,
-        method="best",
-        release=graph.release,
-        search_steps=(),
-        graph=graph,
-        trace=tuple(trace((47, 47, 47, 47), rounds=20)),
-        best_reason="decomposable releases 47 sub-tables, ordered 45.",
+        config=config_of("czech_auto_workers", "best"),
+        found=SearchRecord(
+            graph.release,
+            (),
+            graph,
+            tuple(trace((47, 47, 47, 47), rounds=20)),
+            "decomposable releases 47 sub-tables, ordered 45.",
+        ),
         utility={
             "sub_tables": 47,
             "sub_tables_with_total": 48,
@@ -227,7 +246,7 @@ def decomposable_audit(czech: Audit) -> Audit:
     )
 
 
-def wide_audit(variables: int = 38, chains: int = 20) -> Audit:
+def wide_audit(variables: int = 38, chains: int = 20) -> Evidence:
     """A star of 29 cliques and two variables alone, long names, more chains than panels, a wide range of widths."""
     random = np.random.default_rng(3)
     codes = np.unique(random.integers(0, 2, (500, variables)), axis=0)
@@ -239,22 +258,17 @@ def wide_audit(variables: int = 38, chains: int = 20) -> Audit:
     graph = DecomposableGraph.from_cliques(cliques, table.schema)
     sub_tables = np.array([0, *(1 << v for v in range(variables)), *cliques[:-2]], np.uint64)
     bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
-    return Audit(
-        name="wide",
+    return Evidence(
+        config=config_of("wide", "decomposable", min_width=200),
         digests=DIGESTS,
-        settings={},
         table=table,
         known=knows(table, NOTHING),
-        criterion=MinWidth(1, 200),
+        criteria=Criteria.of(1, 200),
         policy=Policy.REFUSE,
-        method="decomposable",
         widths=CriticalWidths(sub_tables, 900 - 60 * np.bitwise_count(sub_tables).astype(np.int64), 200, 70),
-        release=graph.release,
-        search_steps=(),
+        found=SearchRecord(graph.release, (), graph, tuple(trace([223.0] * 2 + [221.5] * (chains - 2), rounds=2_000))),
         assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "decomposable"),
-        graph=graph,
-        trace=tuple(trace([223.0] * 2 + [221.5] * (chains - 2), rounds=2_000)),
         utility={"cells": 700, "reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.2, "converged": False},
         curve=tuple(curve((1, 5, 20, 200, 2_000), (1, 2, 3), 351)),
     )

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sdc.config.analysis import PosteriorConfig
+from sdc.config.table import RecodeConfig
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
 from sdc.intruder.summary import Summary, laws_of, summaries
@@ -24,15 +26,16 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.report.audit import Audit, render
+from sdc.report.audit import Evidence, render
 from sdc.report.verdict import verdict
-from sdc.risk.criterion import Assessment
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
-from tests.report.conftest import bisected
+from sdc.storage.results import SearchRecord
+from tests.report.conftest import bisected, config_of, configured, searched
 from tests.strategies import knows
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -71,29 +74,29 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def hostile_audit(audit: Audit) -> Audit:
+def hostile_audit(audit: Evidence) -> Evidence:
     """The same audit with every name written to break out of the page."""
     variables = [
         Variable(f"{HOSTILE}{v.name}", tuple(f"{c}{HOSTILE}" for c in v.categories))
         for v in audit.table.schema.variables
     ]
     table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy())
+    hostile = {HOSTILE: RecodeConfig(groups={HOSTILE: (HOSTILE,)})}
+    settings = audit.config.table.model_copy(update={"recodes": hostile})
+    method = audit.config.release.model_copy(update={"method": HOSTILE})
+    audit = searched(audit, reason=audit.found.reason and HOSTILE)
     return replace(
-        audit,
-        name=HOSTILE,
+        configured(audit, name=HOSTILE, table=settings, release=method),
         table=table,
         known=knows(table, NOTHING, EMPTY_CELL),
         digests={HOSTILE: HOSTILE},
-        settings={HOSTILE: {HOSTILE: HOSTILE, "list": [HOSTILE]}},
-        method=HOSTILE,
-        best_reason=audit.best_reason and HOSTILE,
         utility=audit.utility and {**audit.utility, "reconstruction_method": HOSTILE},
         curve=tuple(replace(point, method=HOSTILE) for point in audit.curve if point.method == "ordered"),
         bounds=replace(audit.bounds, method=HOSTILE),
     )
 
 
-def survey_of_63_variables() -> Audit:
+def survey_of_63_variables() -> Evidence:
     """2^63 sub-tables, of which the floor lists those of at most two variables."""
     variables, random = 63, np.random.default_rng(3)
     codes = np.unique(random.integers(0, 2, (3000, variables)), axis=0)
@@ -103,24 +106,21 @@ def survey_of_63_variables() -> Audit:
     sub_tables = np.array([0, *(1 << v for v in range(variables)), *pairs], np.uint64)
     widths = 900 - 300 * np.bitwise_count(sub_tables).astype(np.int64)
     bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
-    return Audit(
-        name="survey_63",
+    return Evidence(
+        config=config_of("survey_63", min_width=200),
         digests={},
-        settings={},
         table=table,
         known=knows(table, NOTHING),
-        criterion=MinWidth(1, 200),
+        criteria=Criteria.of(1, 200),
         policy=Policy.REFUSE,
-        method="ordered",
         widths=CriticalWidths(sub_tables, widths, floor=200, visited=len(widths)),
-        release=Release.of(pairs),
-        search_steps=(),
+        found=SearchRecord(Release.of(pairs), ()),
         assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "collapse"),
     )
 
 
-def test_same_bytes_for_the_same_audit(czech: Audit) -> None:
+def test_same_bytes_for_the_same_audit(czech: Evidence) -> None:
     assert render(czech) == render(replace(czech))
 
 
@@ -147,7 +147,7 @@ def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.Fixtur
     )
 
 
-def test_verdict_says_what_was_proved(czech: Audit) -> None:
+def test_verdict_says_what_was_proved(czech: Evidence) -> None:
     text = Page(render(czech)).text
     for sentence in (
         "CONFIDENTIAL",
@@ -162,7 +162,7 @@ def test_verdict_says_what_was_proved(czech: Audit) -> None:
     assert "Warning." not in text
 
 
-def test_undecided_is_named_and_treated_as_unsafe(undecided: Audit) -> None:
+def test_undecided_is_named_and_treated_as_unsafe(undecided: Evidence) -> None:
     text = Page(render(undecided)).text
     assert "Not releasable: some at-risk cells are undecided" in text
     assert "Undecided cells: 1. Neither proof succeeded there; under the policy “refuse” undecided" in text
@@ -171,7 +171,7 @@ def test_undecided_is_named_and_treated_as_unsafe(undecided: Audit) -> None:
     assert "By kind: 2 exact, 1 undecided." in text
 
 
-def test_policy_outer_is_a_prominent_warning(undecided: Audit) -> None:
+def test_policy_outer_is_a_prominent_warning(undecided: Evidence) -> None:
     page = Page(render(replace(undecided, policy=Policy.OUTER)))
     assert "Released without proof: some at-risk cells are undecided" in page.text
     assert "Warning. The undecided policy of this build is “outer”" in page.text
@@ -182,19 +182,19 @@ def test_policy_outer_is_a_prominent_warning(undecided: Audit) -> None:
     assert ("section", {"class": "warning", "id": "warning", "role": "alert"}) in page.tags
 
 
-def test_policy_outer_warns_even_where_all_is_proved(czech: Audit) -> None:
+def test_policy_outer_warns_even_where_all_is_proved(czech: Evidence) -> None:
     found = verdict(replace(czech, policy=Policy.OUTER))
     assert found.kind == "safe"
     assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
 
 
-def narrow_bounds(audit: Audit) -> CellBounds:
+def narrow_bounds(audit: Evidence) -> CellBounds:
     outer = audit.bounds.outer.copy()
     outer[0] = [0, 5]
     return CellBounds(audit.bounds.cells, audit.bounds.counts, outer, outer.copy(), "shuttle")
 
 
-def test_unsafe_release_is_not_releasable(czech: Audit) -> None:
+def test_unsafe_release_is_not_releasable(czech: Evidence) -> None:
     unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(Verdict.UNSAFE, 6, (5, 5), 3, 0, ()))
     assert verdict(unsafe).headline == "Not releasable: an at-risk cell is too narrow"
     assert "too narrow" in Page(render(unsafe)).text
@@ -208,11 +208,14 @@ def test_unsafe_release_is_not_releasable(czech: Audit) -> None:
         (lambda a: {"assessment": replace(a.assessment, min_width=(12, 20))}, "agrees with the assessment's"),
         (lambda a: {"assessment": replace(a.assessment, at_risk_cells=4)}, "as many at-risk cells: 4"),
         (lambda a: {"assessment": replace(a.assessment, min_width_required=5)}, "asked for the required min width: 5"),
-        (lambda a: {"release": Release.of([st.full(6)])}, "critical width below the required 6"),
+        (
+            lambda a: {"found": a.found._replace(release=Release.of([st.full(6)]))},
+            "critical width below the required 6",
+        ),
     ],
 )
 def test_contradicting_evidence_is_no_release(
-    czech: Audit, broken: Callable[[Audit], dict[str, Any]], said: str
+    czech: Evidence, broken: Callable[[Evidence], dict[str, Any]], said: str
 ) -> None:
     found = verdict(replace(czech, **broken(czech)))
     assert found.kind == "contradicted"
@@ -220,13 +223,13 @@ def test_contradicting_evidence_is_no_release(
     assert any(said in warning for warning in found.warnings)
 
 
-def test_true_count_outside_its_outer_interval_is_no_bound(czech: Audit) -> None:
+def test_true_count_outside_its_outer_interval_is_no_bound(czech: Evidence) -> None:
     outer = czech.bounds.outer + 3
     with pytest.raises(ValueError, match="are not nested"):
         CellBounds(czech.bounds.cells, czech.bounds.counts, outer, outer.copy(), "wrong")
 
 
-def test_tables_of_the_czech_release(czech: Audit) -> None:
+def test_tables_of_the_czech_release(czech: Evidence) -> None:
     """[KDSF] table 1 and table 3 with the data's letters; the chain of the most dangerous sub-tables."""
     text = Page(render(czech)).text
     assert "5 6 3 50.0 % 6 1 0 0.0 %" in text
@@ -249,13 +252,13 @@ def test_tables_of_the_czech_release(czech: Audit) -> None:
     assert "isection" not in text
 
 
-def test_cells_of_the_czech_release(czech: Audit) -> None:
+def test_cells_of_the_czech_release(czech: Evidence) -> None:
     text = Page(render(czech)).text
     assert "1 no yes yes <140 >=3 pos 2 [0, 9] [0, 9] 9 exact wide enough" in text
     assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
 
 
-def test_sub_tables_added_together_are_one_row(large: Audit) -> None:
+def test_sub_tables_added_together_are_one_row(large: Evidence) -> None:
     """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
     text = Page(render(large)).text
     assert "From the grand total the release grew: 72 sub-tables were tried" in text
@@ -263,7 +266,7 @@ def test_sub_tables_added_together_are_one_row(large: Audit) -> None:
     assert " and 4 more ● releasable [3, 7] 900 2 " in text
 
 
-def test_names_are_escaped(czech: Audit, undecided: Audit, decomposable: Audit) -> None:
+def test_names_are_escaped(czech: Evidence, undecided: Evidence, decomposable: Evidence) -> None:
     for audit in (czech, undecided, decomposable):
         text = render(hostile_audit(audit))
         page = Page(text)
@@ -273,12 +276,12 @@ def test_names_are_escaped(czech: Audit, undecided: Audit, decomposable: Audit) 
         assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(render(audit)).tags}
 
 
-def test_ordered_build_has_no_section_of_annealing(czech: Audit) -> None:
+def test_ordered_build_has_no_section_of_annealing(czech: Evidence) -> None:
     ids = Page(render(czech)).ids
     assert not {"utility", "curve", "graph", "chains"} & set(ids)
 
 
-def test_sections_of_an_annealed_build(decomposable: Audit) -> None:
+def test_sections_of_an_annealed_build(decomposable: Evidence) -> None:
     page = Page(render(decomposable))
     for sentence in (
         "Why this release was chosen: decomposable releases 47 sub-tables, ordered 45.",
@@ -295,7 +298,7 @@ def test_sections_of_an_annealed_build(decomposable: Audit) -> None:
     assert "course" not in page.ids
 
 
-def test_a_bisection_is_drawn(czech: Audit) -> None:
+def test_a_bisection_is_drawn(czech: Evidence) -> None:
     page = Page(render(bisected(czech)))
     assert "The method that ran is “bisection”: the longest prefix of the list by critical width" in page.text
     assert (
@@ -308,20 +311,20 @@ def test_a_bisection_is_drawn(czech: Audit) -> None:
     assert "release grew" not in page.text
 
 
-def test_extension_after_annealing(decomposable: Audit) -> None:
+def test_extension_after_annealing(decomposable: Evidence) -> None:
     step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
-    text = Page(render(replace(decomposable, search_steps=(step,)))).text
+    text = Page(render(searched(decomposable, steps=(step,)))).text
     assert "The release that annealing found grew: 1 sub-tables were tried" in text
     assert "refuted: with the release a cell has outer width 5" in text
 
 
-def test_the_cells_that_stopped_most(czech: Audit) -> None:
+def test_the_cells_that_stopped_most(czech: Evidence) -> None:
     """Each comes with how many occupied cells are near it, and with what it stopped."""
     schema = czech.table.schema
     cell = tuple(czech.table.codes[czech.table.at_risk(2)][0].tolist())
     stopped = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F")]
     steps = [SearchStep("extension", 60, (t,), False, (0, 5), 0, (cell,)) for t in stopped]
-    page = Page(render(replace(czech, search_steps=tuple(steps))))
+    page = Page(render(searched(czech, steps=tuple(steps))))
     distance = (czech.table.codes != np.array(cell)).sum(axis=1)
     labels = ", ".join(st.label(t, schema) for t in stopped)
     assert f" {(distance == 1).sum()} {(distance == 2).sum()} 2 {labels}" in page.text
@@ -329,7 +332,7 @@ def test_the_cells_that_stopped_most(czech: Audit) -> None:
     assert "blockers" not in Page(render(czech)).ids
 
 
-def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
+def test_recodes_that_were_tried_are_named(czech: Evidence) -> None:
     schema = Schema((Variable("v", ("a", "b<", "c")), *czech.table.schema.variables[1:]))
     table = Table.of(schema, czech.table.codes, czech.table.counts)
     audit = replace(czech, table=table, known=knows(table, NOTHING))
@@ -345,14 +348,15 @@ def test_recodes_that_were_tried_are_named(czech: Audit) -> None:
     assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
 
 
-def test_what_is_likely_stands_beside_the_bounds(czech: Audit) -> None:
+def test_what_is_likely_stands_beside_the_bounds(czech: Evidence) -> None:
     """The most probable first; what no engine gives is said with the reason."""
-    cells, known = czech.bounds.cells, knows(czech.table, czech.release)
+    cells, known = czech.bounds.cells, knows(czech.table, czech.found.release)
     laws = laws_of(["released", "saturated"], [0.5], czech.table.schema)
     held = groups(CellMarginals(czech.table, cells), known)
     told = summaries(czech.table, known, cells, laws, held, Sampling())
     shown_laws = (*told, Summary.none(laws[0], "too many <cells>"))
-    page = Page(render(replace(czech, posteriors=shown_laws, groups=held, threshold=0.5)))
+    audit = configured(czech, posterior=PosteriorConfig(threshold=0.5))
+    page = Page(render(replace(audit, posteriors=shown_laws, groups=held)))
     assert "A cell that holds all of a group, a released marginal cell, discloses all categories" in page.text
     impossible = held.are_impossible(czech.bounds.outer).sum()
     assert f"by their bounds 0 at-risk cells certainly do, and {impossible} cannot" in page.text
@@ -365,23 +369,23 @@ def test_what_is_likely_stands_beside_the_bounds(czech: Audit) -> None:
     assert "likely" not in Page(render(czech)).ids
 
 
-def test_iteration_that_did_not_converge_is_said_plainly(wide: Audit) -> None:
+def test_iteration_that_did_not_converge_is_said_plainly(wide: Evidence) -> None:
     text = Page(render(wide)).text
     assert "The largest deviation from a released count is 31.2 records. ◇ The iteration did not converge:" in text
     assert "the best utility is 223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
     assert "The first 16 of 20 chains." in text
 
 
-def test_long_searches_stay_small(large: Audit, wide: Audit) -> None:
+def test_long_searches_stay_small(large: Evidence, wide: Evidence) -> None:
     """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
     added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
     steps = tuple(SearchStep("extension", k, (s,), k % 2 > 0, (3, 7), 0) for k, s in enumerate(added))
-    assert len(render(replace(large, search_steps=steps)).encode()) < 3_000_000
-    assert len(wide.trace) == 40_000
+    assert len(render(searched(large, steps=steps)).encode()) < 3_000_000
+    assert len(wide.found.trace) == 40_000
     assert len(render(wide).encode()) < 3_000_000
 
 
-def test_large_audit_is_small(large: Audit) -> None:
+def test_large_audit_is_small(large: Evidence) -> None:
     text = render(large)
     assert len(text.encode()) < 3_000_000
     words = Page(text).text
@@ -401,7 +405,7 @@ def test_63_variables_with_a_floor() -> None:
     assert "Releasable" in page.text
 
 
-def test_table_without_at_risk_cells(czech: Audit) -> None:
+def test_table_without_at_risk_cells(czech: Evidence) -> None:
     none = czech.bounds.rows(np.arange(0))
     table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
     safe = replace(czech, table=table, known=knows(table, NOTHING), bounds=none)
@@ -409,7 +413,7 @@ def test_table_without_at_risk_cells(czech: Audit) -> None:
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
 
 
-def test_structural_zeros_are_listed(czech: Audit) -> None:
+def test_structural_zeros_are_listed(czech: Evidence) -> None:
     assert 'id="structural-zeros"' not in render(czech)
     page = Page(render(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))))
     assert ("ul", {"id": "structural-zeros"}) in page.tags
@@ -417,8 +421,8 @@ def test_structural_zeros_are_listed(czech: Audit) -> None:
     assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
 
 
-def test_nothing_searched_and_no_width_listed(czech: Audit) -> None:
+def test_nothing_searched_and_no_width_listed(czech: Evidence) -> None:
     widths = CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), floor=500, visited=0)
-    text = Page(render(replace(czech, search_steps=(), widths=widths))).text
+    text = Page(render(searched(replace(czech, widths=widths), steps=()))).text
     assert "The search recorded no question." in text
     assert "No sub-table is listed." in text

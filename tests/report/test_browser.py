@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sdc.report.audit import Audit, render
+from sdc.report.audit import Evidence, render
 from tests.report.conftest import bisected
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -75,7 +75,7 @@ def dumped(page: Path, profile: Path, *more: str) -> str:
 
 @pytest.mark.parametrize("name", ["czech", "undecided", "large"])
 def test_page_in_a_browser(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    audit: Audit = request.getfixturevalue(name)
+    audit: Evidence = request.getfixturevalue(name)
     (tmp_path / "page.html").write_text(render(bisected(audit)), encoding="utf-8")
     document = dumped(tmp_path / "page.html", tmp_path / "profile")
     for key in (
@@ -148,7 +148,7 @@ def test_first_page_is_two_at_most(name: str, tmp_path: Path, request: pytest.Fi
     assert 1 <= len(printed(text, tmp_path)) <= 2
 
 
-def test_headers_are_printed_again_on_every_page(large: Audit, tmp_path: Path) -> None:
+def test_headers_are_printed_again_on_every_page(large: Evidence, tmp_path: Path) -> None:
     # nothing else on the page has the colour
     style = "thead th { color: rgb(255, 0, 255) }"
     pages = printed(only(render(large), '<table class="search" id="cell-table">', "</table>", style), tmp_path)
@@ -163,7 +163,7 @@ box.dispatchEvent(new Event("input"));
 </script>"""
 
 
-def test_search_keeps_the_rows_with_all_words(large: Audit, tmp_path: Path) -> None:
+def test_search_keeps_the_rows_with_all_words(large: Evidence, tmp_path: Path) -> None:
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", render(large)) + SEARCHED
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     table = dumped(tmp_path / "page.html", tmp_path / "profile").split('id="added"', 1)

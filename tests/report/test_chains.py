@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from sdc.report import chains
-from sdc.report.audit import Audit
+from sdc.report.audit import Evidence
 from sdc.search.decomposable import TraceRow
 
 
@@ -42,8 +42,8 @@ def test_rounds_say_how_many_chains_lead() -> None:
     ]
 
 
-def test_long_traces_are_thinned_and_keep_the_end(wide: Audit) -> None:
-    found = chains.by_chain(wide.trace)
+def test_long_traces_are_thinned_and_keep_the_end(wide: Evidence) -> None:
+    found = chains.by_chain(wide.found.trace)
     assert len(found) == 20
     assert len(found[0].thinned.rows) == chains.MOST_POINTS
     assert found[0].thinned.last == found[0].last
@@ -52,7 +52,7 @@ def test_long_traces_are_thinned_and_keep_the_end(wide: Audit) -> None:
 
 @pytest.mark.parametrize("name", ["decomposable", "wide"])
 def test_figures_stay_inside(name: str, request: pytest.FixtureRequest) -> None:
-    found = chains.by_chain(request.getfixturevalue(name).trace)
+    found = chains.by_chain(request.getfixturevalue(name).found.trace)
     for drawn in (chains.utility_by_step(found), chains.cooling(found)):
         assert len(drawn) < 250_000
         root = ET.fromstring(drawn)
@@ -62,8 +62,8 @@ def test_figures_stay_inside(name: str, request: pytest.FixtureRequest) -> None:
             assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
-def test_a_panel_a_chain(decomposable: Audit) -> None:
-    root = ET.fromstring(chains.utility_by_step(chains.by_chain(decomposable.trace)))
+def test_a_panel_a_chain(decomposable: Evidence) -> None:
+    root = ET.fromstring(chains.utility_by_step(chains.by_chain(decomposable.found.trace)))
     named = [text.text for text in root.iter("text") if (text.text or "").startswith("chain")]
     assert named == [f"chain {k}: best 47" for k in (1, 2, 3, 4)]
     assert len(list(root.iter("polyline"))) == 8

@@ -12,9 +12,10 @@ from hypothesis import strategies as some
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.report import exposure, figures
-from sdc.report.audit import Audit
+from sdc.report.audit import Evidence
 from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
 from sdc.report.scale import Scale, ink_on
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
@@ -48,7 +49,7 @@ def test_ink_contrasts_with_its_ground(colour: str) -> None:
     assert (max(ground, ink) + 0.05) / (min(ground, ink) + 0.05) > 3.5
 
 
-def test_chain_of_the_czech_table(czech: Audit) -> None:
+def test_chain_of_the_czech_table(czech: Evidence) -> None:
     """REFERENCE section 2, the data's own letters."""
     chain = most_dangerous_chain(czech.widths, czech.table.schema)
     named = [st.label(s, czech.table.schema).replace("*", "") for s, _ in chain]
@@ -56,13 +57,13 @@ def test_chain_of_the_czech_table(czech: Audit) -> None:
     assert [width for _, width in chain] == [0, 3, 10, 25, 119, 260, 260]
 
 
-def test_no_chain_where_the_full_table_is_not_listed(czech: Audit) -> None:
+def test_no_chain_where_the_full_table_is_not_listed(czech: Evidence) -> None:
     reach = czech.widths.widths >= 6
     cut = CriticalWidths(czech.widths.sub_tables[reach], czech.widths.widths[reach], floor=6, visited=64)
     assert most_dangerous_chain(cut, czech.table.schema) == ()
 
 
-def test_35_most_dangerous_are_the_published_ones(czech: Audit) -> None:
+def test_35_most_dangerous_are_the_published_ones(czech: Evidence) -> None:
     """[KDSF] table 3; 119 belongs to BC and DF, of which the printed list has one."""
     listed = [width for _, width in most_dangerous(czech.widths, czech.table.schema, 35)]
     assert listed == [
@@ -101,19 +102,19 @@ def test_35_most_dangerous_are_the_published_ones(czech: Audit) -> None:
     ]
 
 
-def test_most_dangerous_of_the_release_are_in_it(large: Audit) -> None:
-    listed = most_dangerous(large.widths, large.table.schema, 35, large.release)
+def test_most_dangerous_of_the_release_are_in_it(large: Evidence) -> None:
+    listed = most_dangerous(large.widths, large.table.schema, 35, large.found.release)
     assert len(listed) == 35
-    assert all(subtable in large.release for subtable, _ in listed)
+    assert all(subtable in large.found.release for subtable, _ in listed)
     left = [
         w
         for s, w in zip(large.widths.sub_tables.tolist(), large.widths.widths.tolist(), strict=True)
-        if s in large.release
+        if s in large.found.release
     ]
     assert [width for _, width in listed] == sorted(left)[:35]
 
 
-def test_levels_are_sorted_and_complete(large: Audit) -> None:
+def test_levels_are_sorted_and_complete(large: Evidence) -> None:
     found = levels(large.widths, large.table.schema)
     assert [level.dimension for level in found] == list(range(13, -1, -1))
     assert all(len(level) == level.possible for level in found)
@@ -125,29 +126,29 @@ def test_order_and_kinds_of_cells() -> None:
     outer = np.array([[0, 9], [0, 9], [0, 2], [0, 9]])
     inner = np.array([[0, 9], [1, 2], [0, 1], [0, 7]])
     bounds = CellBounds(np.arange(4, dtype=np.uint16)[:, None], np.array([1, 2, 1, 1]), outer, inner, "test")
-    ordered = exposure.by_exposure(bounds, MinWidth(2, 3))
+    ordered = exposure.by_exposure(bounds, Criteria.of(2, 3))
     assert ordered.cells[:, 0].tolist() == [2, 1, 3, 0]
-    kinds = [exposure.KINDS[kind] for kind in exposure.kinds(ordered, MinWidth(2, 3))]
+    kinds = [exposure.KINDS[kind] for kind in exposure.kinds(ordered, Criteria.of(2, 3))]
     assert kinds == ["outer and inner", "undecided", "outer and inner", "exact"]
-    first = exposure.by_exposure(bounds, MinWidth(2, 3), 2)
+    first = exposure.by_exposure(bounds, Criteria.of(2, 3), 2)
     assert first.cells.tolist() == ordered.cells[:2].tolist()
     verdicts = [Verdict.UNSAFE, Verdict.UNDECIDED, Verdict.SAFE, Verdict.SAFE]
-    assert MinWidth(2, 3).verdicts(ordered).tolist() == verdicts
+    assert MinWidth(3).verdicts(ordered).tolist() == verdicts
 
 
-def drawings(audit: Audit) -> list[str]:
+def drawings(audit: Evidence) -> list[str]:
     found, chain = (
         levels(audit.widths, audit.table.schema),
         most_dangerous_chain(audit.widths, audit.table.schema),
     )
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
-    bounds = exposure.by_exposure(audit.bounds, audit.criterion)
+    bounds = exposure.by_exposure(audit.bounds, audit.criteria)
     lattice = (
-        figures.lattice_squares(found, chain, audit.release, audit.table.schema, scale)
+        figures.lattice_squares(found, chain, audit.found.release, audit.table.schema, scale)
         if len(audit.widths.widths) < 400
-        else figures.lattice_bars(found, chain, audit.release, audit.table.schema, scale)
+        else figures.lattice_bars(found, chain, audit.found.release, audit.table.schema, scale)
     )
-    cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criterion, audit.table.schema)
+    cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criteria, audit.table.schema)
     return [figures.legend(scale), lattice, cells, figures.width_histogram(bounds, scale)]
 
 
@@ -167,7 +168,7 @@ def test_figures_are_described_and_stay_inside(name: str, request: pytest.Fixtur
             assert 0 < float(words.attrib["y"]) < height + 0.1
 
 
-def test_each_square_is_a_sub_table(czech: Audit) -> None:
+def test_each_square_is_a_sub_table(czech: Evidence) -> None:
     root = ET.fromstring(drawings(czech)[1])
     titles = [title.text for title in root.iter("title")]
     assert "A*B*C*D*F: critical width 3, not released" in titles
@@ -176,7 +177,7 @@ def test_each_square_is_a_sub_table(czech: Audit) -> None:
     assert len([p for p in root.iter("path") if p.attrib["class"] == "cross"]) == 4
 
 
-def test_bars_share_each_level(large: Audit) -> None:
+def test_bars_share_each_level(large: Evidence) -> None:
     root = ET.fromstring(drawings(large)[1])
     assert len(list(root.iter("circle"))) == 14
     assert len(list(root.iter("rect"))) < 14 * 9

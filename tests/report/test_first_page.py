@@ -9,25 +9,26 @@ from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig,
 from sdc.model.release import NOTHING
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report.audit import Audit, render
+from sdc.report.audit import Evidence, render
 from sdc.report.published import published
-from sdc.search.required import RequiredRecord
+from sdc.search.required import ConflictRecord, RequiredRecord
 from sdc.version import VERSION
+from tests.report.conftest import configured, searched
 from tests.report.test_audit import EMPTY_CELL, HOSTILE, Page
 from tests.strategies import knows
 
 LABELS = LabelsConfig(variables={"A": VariableLabelsConfig(label="Smoking", categories={"no": "does not smoke"})})
 
 
-def first(audit: Audit) -> str:
+def first(audit: Evidence) -> str:
     text = render(audit)
     return text[text.index('<section id="first">') : text.index('<label class="all">')]
 
 
-def test_it_has_what_the_config_says(czech: Audit) -> None:
+def test_it_has_what_the_config_says(czech: Evidence) -> None:
     about = AuditConfig(purpose="tables for all", prepared_by="Jana Nová", date="1 May")
     publication = PublicationConfig(title="Car workers", population="men", period="1980", source="PHS", contact="desk")
-    text = Page(first(replace(czech, about=about, publication=publication, labels=LABELS))).text
+    text = Page(first(configured(czech, report=about, publication=publication, labels=LABELS))).text
     for said in ("Release audit: Car workers", "Purpose tables for all", "Population men", "Period 1980", "Source PHS"):
         assert said in text
     assert "Date 1 May Prepared by Jana Nová Contact desk" in text
@@ -36,13 +37,13 @@ def test_it_has_what_the_config_says(czech: Audit) -> None:
     assert "Prepared by Jana Nová Statistical disclosure control Data owner" in text
 
 
-def test_what_is_not_said_is_a_line_to_fill_in(czech: Audit) -> None:
+def test_what_is_not_said_is_a_line_to_fill_in(czech: Evidence) -> None:
     # seven facts, and nine fields of three signatures
     assert first(czech).count('<span class="fill"></span>') == 7 + 9
-    assert first(replace(czech, about=AuditConfig(date="1 May"))).count('<span class="fill"></span>') == 6 + 9
+    assert first(configured(czech, report=AuditConfig(date="1 May"))).count('<span class="fill"></span>') == 6 + 9
 
 
-def test_the_criterion_in_words(czech: Audit) -> None:
+def test_the_criterion_in_words(czech: Evidence) -> None:
     said = (
         "Every cell with 1 to 2 records, of all 6 variables crossed, can still take values at least 6 apart, whatever"
     )
@@ -52,16 +53,16 @@ def test_the_criterion_in_words(czech: Audit) -> None:
     assert "Knows 1 pattern of impossible cells, which the config names." in Page(first(zeros)).text
 
 
-def test_it_says_what_the_published_tables_show(czech: Audit) -> None:
-    tables = published(czech.table, czech.known, czech.release.frontier, 2)
+def test_it_says_what_the_published_tables_show(czech: Evidence) -> None:
+    tables = published(czech.table, czech.known, czech.found.release.frontier, 2)
     text = Page(first(czech)).text
-    small = sum(int((czech.table.marginal(s).counts <= 2).sum()) for s in czech.release.frontier)
+    small = sum(int((czech.table.marginal(s).counts <= 2).sum()) for s in czech.found.release.frontier)
     assert f"{small} counts of 1 to 2 in" in text
     assert f"{sum(one.groups for one in tables)} groups in" in text
     assert ("Groups disclosed" in text) == any(one.groups for one in tables)
 
 
-def test_long_lists_are_cut_and_whole_in_the_appendix(czech: Audit) -> None:
+def test_long_lists_are_cut_and_whole_in_the_appendix(czech: Evidence) -> None:
     many = Variable("A", ("no", "yes", *(f"other {k}" for k in range(30))))
     schema = Schema((many, *czech.table.schema.variables[1:]))
     table = Table(schema, czech.table.codes, czech.table.counts)
@@ -72,16 +73,16 @@ def test_long_lists_are_cut_and_whole_in_the_appendix(czech: Audit) -> None:
     assert "other 29" in Page(render(audit)).text
 
 
-def test_what_the_config_says_is_escaped(czech: Audit) -> None:
+def test_what_the_config_says_is_escaped(czech: Evidence) -> None:
     about = AuditConfig(purpose=HOSTILE, prepared_by=HOSTILE, date=HOSTILE)
     publication = PublicationConfig(title=HOSTILE, population=HOSTILE, period=HOSTILE, source=HOSTILE, contact=HOSTILE)
     labels = LabelsConfig(variables={"A": VariableLabelsConfig(label=HOSTILE, categories={"no": HOSTILE})})
-    text = render(replace(czech, about=about, publication=publication, labels=labels))
+    text = render(configured(czech, report=about, publication=publication, labels=labels))
     assert Page(text).open == []
     assert text.count("<script") == 1
 
 
-def test_sections_are_numbered_as_they_come(decomposable: Audit) -> None:
+def test_sections_are_numbered_as_they_come(decomposable: Evidence) -> None:
     text = render(decomposable)
     listed = re.findall(r'<li[^>]*><a href="#([^"]+)"><b>(\w+)</b>', text)
     assert listed == re.findall(r'<h2 id="([^"]+)"><span class="number">(\w+)</span>', text)
@@ -89,10 +90,11 @@ def test_sections_are_numbered_as_they_come(decomposable: Audit) -> None:
     assert "A1" in dict(listed).values()
 
 
-def test_it_says_what_was_required_and_why_it_was_refused(czech: Audit) -> None:
+def test_it_says_what_was_required_and_why_it_was_refused(czech: Evidence) -> None:
     assert 'id="required"' not in first(czech)
     pair, triple = 0b11, 0b111
-    required = RequiredRecord((pair, triple), (triple,), (((triple,), "A*B*C is not releasable"),), is_best=True)
-    text = Page(first(replace(czech, required=required))).text
+    conflict = ConflictRecord((triple,), True, "A*B*C is not releasable", None)
+    required = RequiredRecord((pair, triple), (triple,), True, (conflict,))
+    text = Page(first(searched(czech, required=required))).text
     assert "1 of 2 required sub-tables are published" in text
     assert "Required and refused Why A*B*C A*B*C is not releasable" in text

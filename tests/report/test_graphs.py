@@ -15,7 +15,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.report import graphs, sections
-from sdc.report.audit import Audit
+from sdc.report.audit import Evidence
 from tests.strategies import schema_of
 
 
@@ -90,14 +90,14 @@ def test_one_clique_is_one_box() -> None:
     assert len(list(root.iter("rect"))) == 1
 
 
-def test_rows_of_the_grids(decomposable: Audit) -> None:
-    assert decomposable.graph is not None
-    rows = sections.cliques(decomposable, decomposable.graph)
+def test_rows_of_the_grids(decomposable: Evidence) -> None:
+    assert decomposable.found.graph is not None
+    rows = sections.cliques(decomposable, decomposable.found.graph)
     assert [(row.label, row.dimension, row.cells, row.width) for row in rows] == [
         ("A*B*D*E*F", 5, "32", 10),
         ("A*C*D*E*F", 5, "32", 10),
     ]
-    (between,) = sections.separators(decomposable, decomposable.graph)
+    (between,) = sections.separators(decomposable, decomposable.found.graph)
     assert (between.label, between.edges) == ("A*D*E*F", ((1, 2),))
 
 

@@ -19,16 +19,18 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.public.earlier import Origin
 from sdc.report import first_page, graphs, sections
-from sdc.report.audit import Audit, render
+from sdc.report.audit import Evidence, render
 from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
 from sdc.report.published import published
-from sdc.risk.criterion import Assessment, Witness
-from sdc.risk.min_width import MinWidth
+from sdc.risk.assessment import Assessment, Witness
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import SearchStep
+from sdc.storage.results import SearchRecord
 from tests.levels import Case, Cell, axis_of, cases, categories, cells_of, closed_sets, counts_of, matches, members
-from tests.report.conftest import DIGESTS
+from tests.report.conftest import DIGESTS, config_of, searched
 from tests.report.test_audit import Page
 from tests.strategies import knows
 
@@ -45,32 +47,32 @@ def table_of(counts: list[list[int]]) -> Table:
 
 
 @pytest.fixture(scope="module")
-def audit() -> Audit:
+def audit() -> Evidence:
     """Areas, and regions by sex; areas by sex were refused for the two men of e2."""
     table = table_of(COUNTS)
     release = Release.of(st.parse(name, table.schema) for name in ("area", "region*sex"))
     bounds = sdc.cell_bounds(table, knows(table, release), small_count=2)
     low, high = int(bounds.inner_width.min()), int(bounds.outer_width.min())
     cell = tuple(bounds.cells[0].tolist())
-    return Audit(
-        name="areas",
+    return Evidence(
+        config=config_of("areas", min_width=5),
         digests=DIGESTS,
-        settings={},
         table=table,
         known=knows(table, NOTHING),
-        criterion=MinWidth(2, 5),
+        criteria=Criteria.of(2, 5),
         policy=Policy.REFUSE,
-        method="ordered",
         widths=sdc.critical_widths(table, small_count=2),
-        release=release,
-        search_steps=(SearchStep("growth", 5, (0b111,), False, (0, 0), 0, (cell,)),),
+        found=SearchRecord(
+            release,
+            (SearchStep("growth", 5, (0b111,), False, (0, 0), 0, (cell,)),),
+            DecomposableGraph.parse("[region,area] [region,sex]", table.schema),
+        ),
         assessment=Assessment(Verdict.SAFE, 5, (low, high), len(bounds), 0, (Witness(cell, 2, (0, 14), (0, 14), "x"),)),
         bounds=bounds,
-        graph=DecomposableGraph.parse("[region,area] [region,sex]", table.schema),
     )
 
 
-def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: Audit) -> None:
+def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: Evidence) -> None:
     text = Page(render(audit)).text
     assert "Knows which category of region each category of area is in. Knows of no cell" in text
     assert first_page.levels(audit.table.schema.flat) == []
@@ -81,7 +83,7 @@ def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: Audit) -> 
     ]
 
 
-def test_closed_sub_tables_are_counted(audit: Audit) -> None:
+def test_closed_sub_tables_are_counted(audit: Evidence) -> None:
     """The total, sex, region, area, region*sex, area*sex, of which the last is not released."""
     text = Page(render(audit)).text
     assert (audit.possible, audit.sub_tables, audit.sub_tables_with_total) == (6, 4, 5)
@@ -91,7 +93,7 @@ def test_closed_sub_tables_are_counted(audit: Audit) -> None:
     assert "of a variable and its coarser levels the finest alone" in text
 
 
-def test_sub_tables_are_named_by_what_tells_the_others(audit: Audit) -> None:
+def test_sub_tables_are_named_by_what_tells_the_others(audit: Evidence) -> None:
     rows = sections.frontier(audit, {})
     assert [(row.label, row.kept, row.dimension, row.cells) for row in rows] == [
         ("area", (False, True, False), 1, "4"),
@@ -103,7 +105,7 @@ def test_sub_tables_are_named_by_what_tells_the_others(audit: Audit) -> None:
     ]
 
 
-def test_the_lattice_has_a_level_for_each_number_of_axes(audit: Audit) -> None:
+def test_the_lattice_has_a_level_for_each_number_of_axes(audit: Evidence) -> None:
     schema = audit.table.schema
     found = levels(audit.widths, schema)
     assert [(level.dimension, level.possible, len(level)) for level in found] == [(2, 2, 2), (1, 3, 3), (0, 1, 1)]
@@ -113,37 +115,39 @@ def test_the_lattice_has_a_level_for_each_number_of_axes(audit: Audit) -> None:
     assert len(most_dangerous(audit.widths, schema, 9)) == 5
 
 
-def test_a_graph_has_levels_for_variables_of_their_own(audit: Audit) -> None:
-    assert audit.graph is not None
-    assert [(row.label, row.kept) for row in sections.cliques(audit, audit.graph)] == [
+def test_a_graph_has_levels_for_variables_of_their_own(audit: Evidence) -> None:
+    assert audit.found.graph is not None
+    assert [(row.label, row.kept) for row in sections.cliques(audit, audit.found.graph)] == [
         ("region*area", (True, True, False)),
         ("region*sex", (True, False, True)),
     ]
-    assert graphs.within(audit.graph, audit.release, audit.table.schema).startswith("The release is exactly")
-    more = audit.release.add(0b111)
-    assert "and 1 sub-table more" in graphs.within(audit.graph, more, audit.table.schema)
+    assert graphs.within(audit.found.graph, audit.found.release, audit.table.schema).startswith(
+        "The release is exactly"
+    )
+    more = audit.found.release.add(0b111)
+    assert "and 1 sub-table more" in graphs.within(audit.found.graph, more, audit.table.schema)
     # as a graph may be that joins area and sex alone
     finer = DecomposableGraph.parse("[region,area] [area,sex]", audit.table.schema)
     assert graphs.within(finer, more, audit.table.schema).startswith("The release is exactly")
     # not joined are area and sex, which is the closed area*sex; the release has region*sex within it
     unlisted = replace(audit.widths, sub_tables=audit.widths.sub_tables[:0], widths=audit.widths.widths[:0])
-    border = sections.border(replace(audit, search_steps=(), widths=unlisted))
+    border = sections.border(searched(replace(audit, widths=unlisted), steps=()))
     assert [row.label for row in border] == ["area*sex"]
 
 
-def test_cells_are_named_by_axes(audit: Audit) -> None:
+def test_cells_are_named_by_axes(audit: Evidence) -> None:
     assert sections.cells(audit.bounds, audit)[0].categories == ["e2", "m"]
     page = render(audit)
     assert "<span><i>area</i> e2</span> <span><i>sex</i> m</span>" in page
     assert '<th scope="col">area</th><th scope="col">sex</th>' in page
 
 
-def test_hidden_levels_are_not_counted(audit: Audit) -> None:
+def test_hidden_levels_are_not_counted(audit: Evidence) -> None:
     """A region that only what was published before has."""
-    hidden = replace(audit, hidden=0b001)
+    hidden = replace(audit, origin=Origin(("region",)))
     assert (hidden.possible, hidden.sub_tables) == (4, 2)
     assert [row.label for row in sections.frontier(hidden, {})] == ["area", "sex"]
-    before = replace(hidden, known=knows(audit.table, Release.of([0b011, 0b101])), sources=("x",))
+    before = replace(audit, known=knows(audit.table, Release.of([0b011, 0b101])), origin=Origin(("region",), ("x",)))
     assert "Its largest tables of all records are 2. Of them 1 have other categories" in " ".join(
         first_page.before(before)
     )

@@ -20,9 +20,9 @@ from sdc.model.release import NOTHING, most_parsimonious
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Counts, Table
-from sdc.risk.criterion import Budget, Depth, Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
-from sdc.risk.min_width import MinWidth
+from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.partitions import renumbered
 from sdc.risk.support import Shift, Support
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order
@@ -105,19 +105,19 @@ def test_what_was_found_for_more_counts_for_less_and_for_more_where_it_is_feasib
 @settings(max_examples=CASES)
 def test_verdicts_are_those_of_the_sharp_widths(of: Case, rng: Rng) -> None:
     """Of small tables by exact methods, or as larger ones have theirs: by tables found, whole or slice by slice."""
-    criterion = MinWidth(int(rng.integers(1, 4)), int(rng.integers(1, 9)))
+    criteria = Criteria.of(int(rng.integers(1, 4)), int(rng.integers(1, 9)))
     depth, cells_per_slice = rng.choice(list(Depth)), int(rng.choice([2, 5, 100]))
     effort = Effort(Budget(0.1, 10), depth=Depth(depth), cells_per_slice=cells_per_slice)
-    rows, is_small = of.table.at_risk(criterion.small_count), bool(rng.random() < 0.3)
-    with patch("sdc.risk.min_width.is_small", lambda schema: is_small):
-        judgement = criterion.judge(of.table, of.known, NOTHING, criterion.bank(of.table), effort)
+    rows, is_small = of.table.at_risk(criteria.small_count), bool(rng.random() < 0.3)
+    with patch("sdc.risk.case.is_small", lambda schema: is_small):
+        judgement = criteria.judge(of.table, of.known, NOTHING, criteria.bank(of.table), effort)
     smallest = int(np.diff(of.sharp_at(of.table.codes[rows]), axis=1).min(initial=of.table.total))
     low, high = judgement.margin
     assert low <= smallest <= high
     if judgement.verdict is not Verdict.UNDECIDED:
-        assert (judgement.verdict is Verdict.SAFE) == (smallest >= criterion.min_width or not len(rows))
+        assert (judgement.verdict is Verdict.SAFE) == (smallest >= criteria.width.min_width or not len(rows))
     if judgement.verdict is Verdict.SAFE:
-        assert criterion.unproven(of.table, judgement.knowledge, judgement.proof) == 0
+        assert criteria.unproven(of.table, judgement.knowledge, judgement.proof) == 0
 
 
 # Critical widths

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
 
-from sdc.api import assess, cell_bounds, release_of
+from sdc.api import assess, cell_bounds
 from sdc.bounds import exact
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import is_small
@@ -25,12 +25,15 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Budget, Depth
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
+from sdc.stages.known import release_of
 from tests.strategies import (
     all_ways,
     differences,
@@ -54,26 +57,26 @@ def bounds_of(outer: list[list[int]], inner: list[list[int]]) -> CellBounds:
 
 
 def test_wide_inner_is_safe() -> None:
-    answer = MinWidth(2, 5).assess(bounds_of([[0, 9], [0, 5]], [[0, 6], [0, 5]]))
+    answer = MinWidth(5).assess(bounds_of([[0, 9], [0, 5]], [[0, 6], [0, 5]]))
     assert (answer.releasable, answer.min_width, answer.undecided_cells) == (True, (5, 5), 0)
     assert answer.witnesses == ()
 
 
 def test_narrow_outer_is_unsafe_and_names_the_cell() -> None:
-    answer = MinWidth(2, 5).assess(bounds_of([[0, 9], [0, 4]], [[0, 1], [1, 1]]))
+    answer = MinWidth(5).assess(bounds_of([[0, 9], [0, 4]], [[0, 1], [1, 1]]))
     assert (answer.releasable, answer.min_width, answer.undecided_cells) == (False, (0, 4), 1)
     assert [w.cell for w in answer.witnesses] == [(1,)]
     assert answer.witnesses[0].outer == (0, 4)
 
 
 def test_anything_between_is_undecided() -> None:
-    answer = MinWidth(2, 5).assess(bounds_of([[0, 9], [0, 7]], [[0, 1], [0, 7]]))
+    answer = MinWidth(5).assess(bounds_of([[0, 9], [0, 7]], [[0, 1], [0, 7]]))
     assert (answer.releasable, answer.undecided_cells) == (None, 1)
     assert [w.cell for w in answer.witnesses] == [(0,)]
 
 
 def test_witnesses_are_the_narrowest() -> None:
-    answer = MinWidth(2, 100).assess(bounds_of([[0, 40 - k] for k in range(40)], [[1, 1]] * 40))
+    answer = MinWidth(100).assess(bounds_of([[0, 40 - k] for k in range(40)], [[1, 1]] * 40))
     assert len(answer.witnesses) == MAX_WITNESSES
     assert answer.witnesses[0].outer == (0, 1)
 
@@ -184,8 +187,8 @@ def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
 def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: int) -> None:
     """What is shown for slices holds for the whole table, is within the sharp bounds, and is something."""
     table, budget = scattered(), Budget(1, 60)
-    sharp, criterion = sharp_bounds(table, release), inquiry_of(table, budget=budget, cells_per_slice=most)
-    found, proof = proven(criterion, release)
+    sharp, criteria = sharp_bounds(table, release), inquiry_of(table, budget=budget, cells_per_slice=most)
+    found, proof = proven(criteria, release)
     assert (found.inner == shown_by(table, knows(table, release), found.cells, proof)).all()
     assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
     assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
@@ -229,9 +232,9 @@ def listed(proof: Proof) -> list[tuple[int, list[list[int]], list[int]]]:
 
 
 def told(executor: Executor, release: Release, min_width: int) -> Told:
-    criterion = inquiry_of(scattered(), min_width, executor=executor, budget=BUDGET)
-    answer = criterion.ask(release).assessment
-    bounds, proof = proven(criterion, release)
+    criteria = inquiry_of(scattered(), min_width, executor=executor, budget=BUDGET)
+    answer = criteria.ask(release).assessment
+    bounds, proof = proven(criteria, release)
     return Told(answer, bounds.inner.tolist(), bounds.outer.tolist(), listed(proof))
 
 
@@ -295,9 +298,9 @@ def test_at_risk_cells_part_by_part(example: tuple[Table, Knowledge]) -> None:
     """Held two at a time, to the first that is not certified: safe is what is proven of every cell, and no more."""
     table, known = example
     asked = inquiry_of(table, 2, zeros=known.zeros)
-    with patch("sdc.risk.min_width.CELLS_PER_PART", 2):
+    with patch("sdc.risk.case.CELLS_PER_PART", 2):
         judgement = replace(asked, bank=asked.bank).ask(known.release, Depth.BRIEF)
-    open_ = asked.criterion.unproven(table, judgement.knowledge, judgement.proof)
+    open_ = asked.criteria.unproven(table, judgement.knowledge, judgement.proof)
     assert (judgement.verdict is Verdict.SAFE) == (open_ == 0)
     assert judgement.assessment.at_risk_cells == len(table.at_risk(2))
     whole = replace(asked, bank=asked.bank).ask(known.release, Depth.REFUTE)
@@ -310,12 +313,12 @@ def test_at_risk_cells_part_by_part(example: tuple[Table, Knowledge]) -> None:
 def test_cells_of_a_larger_table_part_by_part(release: Release) -> None:
     """What walks find for one part serves the next, and the answer is that of all cells at once."""
     whole = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
-    with patch("sdc.risk.min_width.CELLS_PER_PART", 20):
+    with patch("sdc.risk.case.CELLS_PER_PART", 20):
         parts = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
     assert parts.verdict is whole.verdict
     assert parts.assessment.at_risk_cells == whole.assessment.at_risk_cells > 20
     if parts.verdict is Verdict.SAFE:
-        assert MinWidth(2, 3).unproven(scattered(), parts.knowledge, parts.proof) == 0
+        assert Criteria.of(2, 3).unproven(scattered(), parts.knowledge, parts.proof) == 0
         assert parts.proof.differences > 0
 
 

@@ -6,6 +6,7 @@ import pickle
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.bounds import decomposable
+from sdc.config.given import with_given
+from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -24,14 +27,21 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
-from sdc.risk.min_width import MinWidth
 from sdc.search import chain_kernel
-from sdc.search.annealing import Chain, CoolingSchedule, Workspace
+from sdc.search.annealing import AnnealingChain, Workspace, cooling_of
+from sdc.search.chain_kernel import Cooling, temperature
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.strategies import dense, knows, schema_of, small_tables, structural_zeros
 
-HOT = CoolingSchedule(steps=400, start=20.0, end=2.0)
+
+def cooled(steps: int, start: float, end: float, **more: Any) -> Cooling:
+    """How a chain of so many steps cools from one temperature to the other."""
+    return cooling_of(AnnealingConfig(steps=steps, start_temperature=start, end_temperature=end, **more))
+
+
+HOT = cooled(400, 20.0, 2.0)
 
 
 def random_table(seed: int, sizes: list[int], records: int) -> Table:
@@ -55,7 +65,7 @@ def narrowest(table: Table, graph: DecomposableGraph, small_count: int) -> int:
 def test_every_state_satisfies_the_constraint(seed: int, min_width: int, small_count: int) -> None:
     """Recomputed from scratch: the widths, the graph, its value; and steps are proposals."""
     table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
-    chain = Chain(knows(table, NOTHING), MinWidth(small_count, min_width), HOT)
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(small_count, min_width), HOT)
     try:
         state = chain.init(table, seed)
     except ReleaseError:
@@ -77,7 +87,7 @@ def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -
     """Judged by whole laws; and a chain that is stopped after every step goes the same way as one that is not."""
     table = random_table(seed, [2, 3, 2, 4, 2, 3], 300)
     limit = PosteriorLimit(threshold=threshold, max_above=most, max_probability=0.9)
-    chain = Chain(knows(table, NOTHING), MinWidth(2, 1, limit), HOT)
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 1, limit), HOT)
     try:
         state = start = chain.init(table, seed)
     except ReleaseError:
@@ -93,9 +103,11 @@ def test_every_state_keeps_the_limit(seed: int, most: float, threshold: float) -
 
 def test_a_limit_leaves_less_and_a_start_beyond_it_is_refused() -> None:
     table = random_table(1, [2, 3, 2, 4, 2, 3], 300)
-    free = Chain(knows(table, NOTHING), MinWidth(2, 1), HOT)
+    free = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 1), HOT)
     found = free.step(table, free.init(table, 1), 400).best
-    limited = Chain(knows(table, NOTHING), MinWidth(2, 1, PosteriorLimit(threshold=0.5, max_above=0.05)), HOT)
+    limited = AnnealingChain(
+        knows(table, NOTHING), Criteria.of(2, 1, PosteriorLimit(threshold=0.5, max_above=0.05)), HOT
+    )
     kept = limited.step(table, limited.init(table, 1), 400).best
     assert 6 < kept.value < found.value
     message = r"the graph \[A,.* makes too much likely: under the law released \d+ of \d+ at-risk cells .* above 0.5"
@@ -110,7 +122,7 @@ def test_structural_zeros_stay_in_a_clique(table: Table, data: some.DataObject) 
     known = knows(table, NOTHING, data.draw(structural_zeros(table)))
     if not len(table.at_risk(2)):
         return
-    chain = Chain(known, MinWidth(2, 1), HOT)
+    chain = AnnealingChain(known, Criteria.of(2, 1), HOT)
     try:
         state = chain.init(table, 5)
     except ReleaseError:
@@ -131,7 +143,7 @@ BY_SUB_TABLE = {"A*B": 7.0, "C": 0.25, "B*D*E": 0.01, "A*C*D*F": 30}
 def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tables: dict[str, float]) -> None:
     table = random_table(3, [2, 3, 2, 4, 2, 3], 400)
     weights = Weights.of(table.schema, variables, sub_tables)
-    chain = Chain(knows(table, NOTHING), MinWidth(2, 2), HOT, weights)
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 2), HOT, weights)
     whole = chain.step(table, chain.init(table, 11), 400)
     parts = chain.init(table, 11)
     for steps in (1, 0, 99, 150, 150):
@@ -147,7 +159,7 @@ def test_stop_and_resume_is_never_stopping(variables: dict[str, float], sub_tabl
 def test_memory_is_bounded_and_changes_nothing() -> None:
     """With room for few rows, and for few keys, the chain forgets and asks again."""
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(knows(table, NOTHING), MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 1), cooled(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     scarce = replace(chain, max_bytes=1)
     workspace = scarce._workspace(table)
@@ -157,7 +169,7 @@ def test_memory_is_bounded_and_changes_nothing() -> None:
 
 def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     table = random_table(4, [3] * 8, 500)
-    chain = Chain(knows(table, NOTHING), MinWidth(2, 1), CoolingSchedule(3000, 20.0, 2.0))
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 1), cooled(3000, 20.0, 2.0))
     roomy = chain.step(table, chain.init(table, 1), 3000)
     monkeypatch.setattr("sdc.search.marginal_rows.MAX_KEYS", 64)
     scarce = replace(chain, max_bytes=2)
@@ -167,14 +179,17 @@ def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("min_width", [1, 3, 10, 50, 120, 260, 261])
 def test_narrow_is_what_the_critical_width_says(czech: Table, min_width: int) -> None:
-    rows, widths = Workspace(czech, knows(czech, NOTHING), MinWidth(2, min_width), 1 << 20).rows, critical_widths(czech)
+    rows, widths = (
+        Workspace(czech, knows(czech, NOTHING), Criteria.of(2, min_width), 1 << 20).rows,
+        critical_widths(czech),
+    )
     for subtable in range(64):
         assert rows.is_narrow(subtable, rows.marginals.count(subtable)) == (widths.of(subtable) < min_width)
 
 
 def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
     """So hot that every legal move is accepted: from one graph each of its neighbours equally often (chi-squared)."""
-    chain = Chain(knows(czech, NOTHING), MinWidth(2, 1), CoolingSchedule(2, 1e9, 1e9))
+    chain = AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 1), cooled(2, 1e9, 1e9))
     start = DecomposableGraph.parse("[A,B] [B,C] [D,E]", czech.schema)
     state = chain.init(czech, 1, start)
     seeds = np.random.default_rng(1).integers(1 << 62, size=2000).tolist()
@@ -187,22 +202,22 @@ def test_proposals_are_uniform_over_the_legal_neighbours(czech: Table) -> None:
     assert sum((times - mean) ** 2 / mean for times in found.values()) < 3 * len(expected)
 
 
-def no_width() -> MinWidth:
+def no_width() -> Criteria:
     """Of no user: every graph may be released, so that all moves are met."""
-    criterion = MinWidth(2, 1)
-    object.__setattr__(criterion, "min_width", 0)
-    return criterion
+    criteria = Criteria.of(2, 1)
+    object.__setattr__(criteria.width, "min_width", 0)
+    return criteria
 
 
 def test_the_kernel_knows_the_legal_moves() -> None:
     """What is left as it was after a move is what has not changed: every status against the graph's own lists."""
     table = random_table(6, [2] * 8, 60)
-    chain = Chain(knows(table, NOTHING), no_width(), HOT)
+    chain = AnnealingChain(knows(table, NOTHING), no_width(), HOT)
     state = chain.init(table, 3)
     workspace = chain._workspace(table)
     workspace.place(state.graph, Weights.equal(8))
     for until in range(1, 300):
-        state = workspace.run(state, HOT.cooling, until)
+        state = workspace.run(state, HOT, until)
         work = workspace.work
         legal = {*state.graph.additions, *state.graph.deletions}
         for pair, status in enumerate(work.status.tolist()):
@@ -212,22 +227,22 @@ def test_the_kernel_knows_the_legal_moves() -> None:
 
 def test_one_variable_has_no_move() -> None:
     table = Table.of(schema_of([3]), np.array([[0], [1], [1], [2], [2], [2]]))
-    chain = Chain(knows(table, NOTHING), no_width(), HOT)
+    chain = AnnealingChain(knows(table, NOTHING), no_width(), HOT)
     state = chain.step(table, chain.init(table, 1), 50)
     assert (state.step, state.accepted, state.graph.cliques) == (50, 0, (1,))
 
 
 def test_temperatures() -> None:
-    cooling = CoolingSchedule(steps=100, start=8.0, end=2.0, cycles=2)
-    assert [cooling.temperature(step) for step in (0, 25, 50, 75)] == [8.0, 4.0, 8.0, 4.0]
-    linear = CoolingSchedule(steps=100, start=10.0, end=0.0, kind="linear")
-    assert [linear.temperature(step) for step in (0, 50, 90)] == pytest.approx([10.0, 5.0, 1.0])
-    constant = CoolingSchedule(steps=10, start=3.0, end=3.0)
-    assert {constant.temperature(step) for step in range(10)} == {3.0}
+    cooling = cooled(100, 8.0, 2.0, cycles=2)
+    assert [temperature(cooling, step) for step in (0, 25, 50, 75)] == [8.0, 4.0, 8.0, 4.0]
+    linear = cooled(100, 10.0, 0.0, schedule="linear")
+    assert [temperature(linear, step) for step in (0, 50, 90)] == pytest.approx([10.0, 5.0, 1.0])
+    constant = cooled(10, 3.0, 3.0)
+    assert {temperature(constant, step) for step in range(10)} == {3.0}
 
 
 def test_the_state_says_where_the_chain_is(czech: Table) -> None:
-    chain = Chain(knows(czech, NOTHING), MinWidth(2, 10), HOT)
+    chain = AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 10), HOT)
     state = chain.step(czech, chain.init(czech, 2), 100)
     assert (state.step, state.value) == (100, state.graph.complete_sets)
     assert 0 < state.accepted <= 100
@@ -236,51 +251,53 @@ def test_the_state_says_where_the_chain_is(czech: Table) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"steps": 0}, r"chain of 0 steps; give at least 1"),
-        ({"cycles": 0}, r"0 cycles of cooling in 200000 steps"),
-        ({"steps": 2, "cycles": 3}, r"3 cycles of cooling in 2 steps"),
-        ({"start": -1.0}, r"start temperature is -1.0; give a number above 0"),
-        ({"start": 0.0}, r"start temperature is 0.0"),
-        ({"start": float("nan")}, r"start temperature is nan"),
-        ({"end": -0.5}, r"end temperature is -0.5; geometric cooling needs one above 0"),
-        ({"end": 0.0}, r"end temperature is 0.0; geometric cooling needs one above 0"),
-        ({"end": -0.5, "kind": "linear"}, r"end temperature is -0.5; linear cooling needs one at least 0"),
-        ({"end": 31.0}, r"end temperature is 31.0; .* at most the start temperature 30.0"),
-        ({"kind": "cubic"}, r"cooling 'cubic' is unknown; choose one of geometric, linear"),
+        ({"steps": 0}, r"steps = 0: .*greater than or equal to 1"),
+        ({"cycles": 0}, r"cycles = 0: .*greater than or equal to 1"),
+        ({"steps": 2, "cycles": 3}, r"cycles = 3: there are 2 steps, and each cycle needs one"),
+        ({"start_temperature": -1.0}, r"start_temperature = -1.0: "),
+        ({"start_temperature": 0.0}, r"start_temperature = 0.0: .*greater than 0"),
+        ({"start_temperature": float("nan")}, r"start_temperature = nan: .*finite number"),
+        ({"end_temperature": -0.5}, r"end_temperature = -0.5: .*greater than or equal to 0"),
+        ({"end_temperature": 0.0}, r"end_temperature = 0.0: geometric cooling never gets there; give more than 0"),
+        ({"end_temperature": -0.5, "schedule": "linear"}, r"end_temperature = -0.5: .*greater than or equal to 0"),
+        ({"end_temperature": 31.0}, r"end_temperature = 31.0: it is above the start temperature 30.0"),
+        ({"schedule": "cubic"}, r"schedule = 'cubic': should be 'geometric' or 'linear'"),
     ],
 )
 def test_faulty_schedules(values: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        CoolingSchedule(**values)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=rf"release\.annealing\.{message}"):
+        with_given(ReleaseConfig(), {"annealing": values})
 
 
 def test_a_width_that_no_release_reaches(czech: Table) -> None:
     message = "minimum width 261 is not reached even when only the one-way .*: an at-risk cell has the width 260"
     with pytest.raises(ReleaseError, match=message) as refused:
-        Chain(knows(czech, NOTHING), MinWidth(2, 261)).init(czech, 1)
+        AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 261)).init(czech, 1)
     assert re.fullmatch(r"the cell A = .*\(count .\) has the width 260", refused.value.detail)
     ample = Table.of(czech.schema, czech.codes, czech.counts + 2)
     with pytest.raises(InputError, match=r"no at-risk cell"):
-        Chain(knows(ample, NOTHING), MinWidth(2, 1)).init(ample, 1)
+        AnnealingChain(knows(ample, NOTHING), Criteria.of(2, 1)).init(ample, 1)
 
 
 def test_a_start_that_is_not_releasable(czech: Table) -> None:
     start = DecomposableGraph.parse("[A,B,C,D,F] [E]", czech.schema)
     message = r"not releasable at the minimum width 4: an at-risk cell has the width 3, .* clique A\*B\*C\*D\*F shows"
     with pytest.raises(ReleaseError, match=message):
-        Chain(knows(czech, NOTHING), MinWidth(2, 4)).init(czech, 1, start)
-    assert Chain(knows(czech, NOTHING), MinWidth(2, 3)).init(czech, 1, start).best.min_width == 3
+        AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 4)).init(czech, 1, start)
+    assert AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 3)).init(czech, 1, start).best.min_width == 3
 
 
 def test_a_start_on_other_variables(czech: Table) -> None:
     with pytest.raises(InputError, match=r"start graph has 5 variables, the table 6"):
-        Chain(knows(czech, NOTHING), MinWidth(2, 4)).init(czech, 1, DecomposableGraph.without_edges(5))
+        AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 4)).init(czech, 1, DecomposableGraph.without_edges(5))
 
 
 def test_a_start_that_parts_a_structural_zero(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     with pytest.raises(InputError, match=r"does not join A\*B\*C\*D\*E\*F, which a structural zero names"):
-        Chain(knows(czech, NOTHING, zeros), MinWidth(2, 1)).init(czech, 1, DecomposableGraph.without_edges(6))
+        AnnealingChain(knows(czech, NOTHING, zeros), Criteria.of(2, 1)).init(
+            czech, 1, DecomposableGraph.without_edges(6)
+        )
 
 
 def table_with_an_unsafe_zero() -> tuple[Table, Knowledge]:
@@ -303,7 +320,7 @@ def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
     )
     for start in (None, DecomposableGraph.parse("[A,B]", table.schema)):
         with pytest.raises(ReleaseError, match=message):
-            Chain(known, MinWidth(1, 1)).init(table, 0, start)
+            AnnealingChain(known, Criteria.of(1, 1)).init(table, 0, start)
     assert ordered_release(table, known, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
 
 
@@ -312,7 +329,7 @@ def test_structural_zeros_whose_sub_tables_are_unsafe_together() -> None:
     table = dense(schema_of([2, 2, 2]), [0, 0, 3, 1, 1, 0, 0, 0])
     zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((0, (1,)), (1, (1,))), ((1, (0,)), (2, (1,)))))
     with pytest.raises(ReleaseError, match=r"the smallest graph .* is not releasable .*; choose the method ordered"):
-        Chain(knows(table, NOTHING, zeros), MinWidth(1, 1)).init(table, 0)
+        AnnealingChain(knows(table, NOTHING, zeros), Criteria.of(1, 1)).init(table, 0)
 
 
 def test_63_variables() -> None:
@@ -320,7 +337,7 @@ def test_63_variables() -> None:
     generator = np.random.default_rng(7)
     schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
     table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
-    chain = Chain(knows(table, NOTHING), MinWidth(2, 3), CoolingSchedule(3000, 5.0, 1.0))
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 3), cooled(3000, 5.0, 1.0))
     state = chain.step(table, chain.init(table, 1), 3000)
     assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
     assert state.value == state.graph.complete_sets > 63

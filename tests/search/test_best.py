@@ -18,7 +18,6 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.verdict import Policy
-from sdc.search.annealing import CoolingSchedule
 from sdc.search.best import FoundRelease, ReleaseSearch
 from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
@@ -26,14 +25,14 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
-from tests.search.test_decomposable import annealed_search
+from tests.search.test_decomposable import annealed_search, cooled
 from tests.search.test_ordered import sharp_min_width
 from tests.strategies import inquiry_of, knows, scattered, shown_by, small_tables
 
 
 def search_of(table: Table, min_width: int, **annealing: object) -> ReleaseSearch:
     asked = inquiry_of(table, min_width)
-    short = {"schedule": CoolingSchedule(2000, 20.0, 0.5), "chains": 2, "rounds": 5}
+    short = {**cooled(2000, 20.0, 0.5), "chains": 2, "rounds": 5}
     return ReleaseSearch(
         OrderedSearch(asked, critical_widths(table)),
         annealed_search(asked, **{**short, **annealing}),
@@ -69,7 +68,7 @@ def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_w
     """Judged by the enumeration of all feasible tables: one more sub-table makes it unsafe."""
     if not len(table.at_risk(2)) or table.total < min_width:
         return
-    search = search_of(table, min_width, schedule=CoolingSchedule(200, 5.0, 0.5))
+    search = search_of(table, min_width, **cooled(200, 5.0, 0.5))
     best = search.run("best")
     assert sharp_min_width(table, best.release) >= min_width
     everything = range(1 << len(table.schema))

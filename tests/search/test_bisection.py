@@ -20,8 +20,8 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Budget
 from sdc.search.ordered import ordered_list
 from sdc.search.wishes import Wishes
 from sdc.storage.certificate import Certificate, write_certificate

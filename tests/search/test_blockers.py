@@ -9,8 +9,8 @@ import pytest
 from sdc.api import cell_bounds, ordered_release
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Budget
 from sdc.search.blockers import blockers
 from sdc.search.ordered import SearchStep
 from tests.strategies import inquiry_of, scattered

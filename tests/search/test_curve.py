@@ -12,9 +12,9 @@ from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.search import curve as curve_module
 from sdc.search.curve import CurvePoint
 from tests.search.test_annealing import random_table
@@ -79,8 +79,8 @@ def test_weights_are_what_is_drawn(czech: Table) -> None:
 def test_widths_and_marginals_are_found_once(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     sweeps, whole, marginals = counted(monkeypatch), Inquiry.anew, []
 
-    def noting(self: Inquiry, criterion: MinWidth | None = None) -> Inquiry:
-        found = whole(self, criterion)
+    def noting(self: Inquiry, criteria: Criteria | None = None) -> Inquiry:
+        found = whole(self, criteria)
         marginals.append(found.bank.at_risk)
         return found
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,34 @@ import pytest
 
 from sdc.api import find_release
 from sdc.bounds.decomposable import explicit_bounds
+from sdc.config.given import with_given
+from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.documents import plain, typed
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
-from sdc.search.annealing import Chain, CoolingSchedule
-from sdc.search.decomposable import Annealing, DecomposableRelease, DecomposableSearch, SearchState
+from sdc.search.annealing import AnnealingChain, cooling_of
+from sdc.search.chain_kernel import temperature
+from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.profiles import scaled
 from tests.search.test_annealing import random_table
 from tests.strategies import dense, inquiry_of, knows, schema_of
 
-SHORT = CoolingSchedule(steps=3000, start=20.0, end=0.5)
+
+def cooled(steps: int, start: float, end: float) -> dict[str, Any]:
+    """Settings of chains that cool from one temperature to the other."""
+    return {"steps": steps, "start_temperature": start, "end_temperature": end}
+
+
+SHORT = cooled(3000, 20.0, 0.5)
+COOLING = cooling_of(AnnealingConfig(**SHORT))
 
 
 def published_width(with_total: int) -> range:
@@ -65,13 +77,13 @@ def releasable(table: Table, small_count: int, min_width: int) -> set[Decomposab
 
 
 def searched(table: Table, min_width: int, **settings: object) -> DecomposableRelease:
-    return annealed_search(inquiry_of(table, min_width), **{"schedule": SHORT, "seed": 1, **settings}).run()
+    return annealed_search(inquiry_of(table, min_width), **{**SHORT, "seed": 1, **settings}).run()
 
 
 def annealed_search(asked: Inquiry, **settings: Any) -> DecomposableSearch:
     """The search with these settings, some of which are of the annealing."""
-    names = {field.name for field in fields(Annealing)}
-    annealing = Annealing(**{name: value for name, value in settings.items() if name in names})
+    names = {*AnnealingConfig.model_fields} - {"start"}
+    annealing = AnnealingConfig(**{name: value for name, value in settings.items() if name in names})
     return DecomposableSearch(asked, annealing, **{k: value for k, value in settings.items() if k not in names})
 
 
@@ -79,8 +91,10 @@ def annealed_search(asked: Inquiry, **settings: Any) -> DecomposableSearch:
 def test_czech_by_every_seed(czech: Table, with_total: int) -> None:
     """REFERENCE section 2, every width of the range and 20 seeds of a single chain each, in CI a few of them."""
     for min_width in published_width(with_total):
-        chain = Chain(knows(czech, NOTHING), MinWidth(2, min_width), SHORT)
-        found = [chain.step(czech, chain.init(czech, seed), SHORT.steps).best for seed in range(scaled(20, fewest=5))]
+        chain = AnnealingChain(knows(czech, NOTHING), Criteria.of(2, min_width), COOLING)
+        found = [
+            chain.step(czech, chain.init(czech, seed), SHORT["steps"]).best for seed in range(scaled(20, fewest=5))
+        ]
         assert {best.graph.release.sub_tables_with_total(czech.schema) for best in found} == {with_total}
         assert min(best.min_width for best in found) >= min_width
 
@@ -112,7 +126,7 @@ def test_random_tables_of_more_variables(sizes: list[int], min_width: int, seed:
     table = random_table(seed, sizes, 1500)
     best = optimum(table, 2, min_width)
     assert best > len(sizes) + 2  # at width 110 the last table has none but the one-way sub-tables
-    assert searched(table, min_width, schedule=CoolingSchedule(10_000, 20.0, 0.5)).value == best
+    assert searched(table, min_width, **cooled(10_000, 20.0, 0.5)).value == best
 
 
 @pytest.mark.parametrize("heavy", [{"variables": {"F": 50.0}}, {"sub_tables": {"B*C*F": 60, "A*D": 0.5}}])
@@ -133,14 +147,14 @@ def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
     few = Table.of(schema_of([2, 3, 2, 2]), np.random.default_rng(5).integers(0, [2, 3, 2, 2], (40, 4)))
     kept = ~zeros.contains(few.codes, few.schema)
     table = Table(few.schema, few.codes[kept], few.counts[kept])
-    found = annealed_search(inquiry_of(table, 1, zeros=zeros), schedule=SHORT, seed=1).run()
+    found = annealed_search(inquiry_of(table, 1, zeros=zeros), **SHORT, seed=1).run()
     assert 0b111 in found.release
     assert found.assessment.releasable is True
 
 
 @pytest.mark.parametrize("tempering", [False, True])
 def test_any_number_of_workers(czech: Table, two_workers: Executor, tempering: bool) -> None:
-    settings = {"schedule": CoolingSchedule(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
+    settings = {**cooled(400, 20.0, 1.0), "rounds": 4, "tempering": tempering, "patience": 0}
     alone = annealed_search(inquiry_of(czech, 11), **settings).run()
     both = annealed_search(inquiry_of(czech, 11, executor=two_workers), **settings).run()
     assert same(alone, both)
@@ -156,7 +170,7 @@ def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
 @pytest.mark.parametrize("by", ["pickle", "json"])
 def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> None:
     kept: list[SearchState] = []
-    annealing = Annealing(CoolingSchedule(300, 20.0, 1.0), rounds=6, patience=0, tempering=tempering)
+    annealing = AnnealingConfig(**cooled(300, 20.0, 1.0), rounds=6, patience=0, tempering=tempering)
     search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
     whole = search.run()
     assert [state.round for state in kept] == [1, 2, 3, 4, 5, 6]
@@ -164,7 +178,7 @@ def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> Non
         read = (
             pickle.loads(pickle.dumps(state))
             if by == "pickle"
-            else SearchState.from_json(json.loads(json.dumps(state.as_json())))
+            else typed(SearchState, json.loads(json.dumps(plain(SearchState, state))), Path())
         )
         assert read == state
         assert same(search.run(resume=read), whole)
@@ -172,13 +186,13 @@ def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> Non
 
 def test_the_state_of_another_search_is_refused(czech: Table) -> None:
     kept: list[SearchState] = []
-    annealing = Annealing(SHORT)
+    annealing = AnnealingConfig(**SHORT)
     search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
     search.run()
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     others = [
-        replace(search, annealing=replace(annealing, seed=5)),
-        replace(search, annealing=replace(annealing, chains=3)),
+        replace(search, annealing=annealing.model_copy(update={"seed": 5})),
+        replace(search, annealing=annealing.model_copy(update={"chains": 3})),
         DecomposableSearch(inquiry_of(czech, 10), annealing),
         DecomposableSearch(inquiry_of(czech, 11, zeros=zeros), annealing),
         replace(search, start=DecomposableGraph.parse("[A,B]", czech.schema)),
@@ -203,7 +217,7 @@ def test_the_trace_says_what_happened(czech: Table) -> None:
         rows = [row for row in trace if row.chain == chain]
         assert [row.round for row in rows] == [0, 1, 2, 3, 4]
         assert [row.step for row in rows] == [600, 1200, 1800, 2400, 3000]
-        assert [row.temperature for row in rows] == [SHORT.temperature(row.step - 1) for row in rows]
+        assert [row.temperature for row in rows] == [temperature(COOLING, row.step - 1) for row in rows]
         assert rows[0].temperature > rows[3].temperature
         assert all(one.best_value <= other.best_value for one, other in pairwise(rows))
         assert all(one.accepted <= other.accepted for one, other in pairwise(rows))
@@ -211,34 +225,38 @@ def test_the_trace_says_what_happened(czech: Table) -> None:
 
 
 def test_tempering_keeps_a_ladder_and_exchanges(czech: Table) -> None:
-    found = searched(czech, 11, tempering=True, rounds=10, patience=0, schedule=CoolingSchedule(2000, 16.0, 2.0))
+    found = searched(czech, 11, tempering=True, rounds=10, patience=0, **cooled(2000, 16.0, 2.0))
     ladder = [row.temperature for row in found.trace if row.round == 3]
     assert ladder == pytest.approx([16.0, 8.0, 4.0, 2.0])
     assert found.sub_tables_with_total == 32
 
 
 def test_fewer_steps_than_rounds(czech: Table) -> None:
-    assert searched(czech, 11, schedule=CoolingSchedule(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
+    assert searched(czech, 11, **cooled(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"chains": 0}, r"chains is 0; give at least 1"),
-        ({"rounds": 0}, r"rounds is 0; give at least 1"),
-        ({"seed": -1}, r"seed is -1; give at least 0"),
-        ({"patience": -1}, r"patience is -1; give at least 0"),
-        ({"tempering": True, "chains": 1}, r"tempering with 1 chains .*; give at least 2"),
+        ({"chains": 0}, r"chains = 0: .*greater than or equal to 1"),
+        ({"rounds": 0}, r"rounds = 0: .*greater than or equal to 1"),
+        ({"seed": -1}, r"seed = -1: .*greater than or equal to 0"),
+        ({"patience": -1}, r"patience = -1: .*greater than or equal to 0"),
+        ({"tempering": True, "chains": 1}, r"tempering = True: there is 1 chain, .*; give at least 2"),
         (
-            {"tempering": True, "schedule": CoolingSchedule(10, 1.0, 0.0, "linear")},
-            r"end temperature of 0.0; .*above 0",
+            {"tempering": True, **cooled(10, 1.0, 0.0), "schedule": "linear"},
+            r"tempering = True: the end temperature is 0, .*give more than 0",
         ),
-        ({"weights": Weights.equal(2)}, r"2 weights for 6 variables; give one to each"),
     ],
 )
-def test_faulty_settings(czech: Table, values: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        searched(czech, 3, **values)
+def test_faulty_settings(values: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=rf"release\.annealing\.{message}"):
+        with_given(ReleaseConfig(), {"annealing": values})
+
+
+def test_weights_of_other_variables(czech: Table) -> None:
+    with pytest.raises(InputError, match="2 weights for 6 variables; give one to each"):
+        searched(czech, 3, weights=Weights.equal(2))
 
 
 def test_a_width_that_no_release_reaches(czech: Table) -> None:

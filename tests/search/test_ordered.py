@@ -19,12 +19,16 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Codes, Counts, Table
-from sdc.risk.criterion import Assessment, Budget, Effort, Judgement
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
+from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch, SearchStep
 from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
+from sdc.stages.assemble import Watch
 from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables, unknowing
 from tests.strategies import czech as czech_table
 
@@ -80,7 +84,7 @@ def of_phase(steps: Iterable[SearchStep], phase: str) -> list[SearchStep]:
 
 def test_steps_are_told_and_kept(czech: Table) -> None:
     told: list[SearchStep] = []
-    found = ordered_release(czech, NOTHING, min_width=6, on_step=told.append)
+    found = ordered_release(czech, NOTHING, min_width=6, watch=Watch(told.append))
     assert tuple(told) == found.steps
     assert (found.steps[0].phase, found.steps[0].length) == ("everything", len(critical_widths(czech).reaching(6)))
     growth = of_phase(found.steps, "growth")
@@ -135,7 +139,7 @@ def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
     knowledge = knows(table, found.release)
     shown = shown_by(table, knowledge, at_risk, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()
-    assert np.array_equal(MinWidth(2, min_width).proven(table, knowledge, found.proof), shown)
+    assert np.array_equal(support_of(found.proof, table, 2, knowledge).inner, shown)
     assert found.proof.differences <= 2 * len(at_risk) * len(found.proof.parts)
 
 
@@ -243,7 +247,7 @@ def test_no_more_questions_than_wished() -> None:
 
 
 @dataclass(frozen=True)
-class TypedCriterion(MinWidth):
+class TypedCriteria(Criteria):
     """Refuses exactly the releases that contain one of some sub-tables."""
 
     refused: frozenset[int] = frozenset()
@@ -259,7 +263,7 @@ class TypedCriterion(MinWidth):
 @settings(max_examples=100)
 def test_the_extension_is_maximal_whatever_is_refused(refused: frozenset[int]) -> None:
     """All but the refused sub-tables and what contains them; one costs two questions a halving."""
-    asked = unknowing(czech_table(), TypedCriterion(2, 1, refused=refused))
+    asked = unknowing(czech_table(), TypedCriteria(2, MinWidth(1), refused=refused))
     found = OrderedSearch(asked, critical_widths(czech_table())).run()
     candidates = critical_widths(czech_table()).reaching(1)
     allowed = [t for t in candidates if not any(st.is_within(r, t) for r in refused)]
@@ -349,6 +353,6 @@ def halves(table: Counts) -> Counts:
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
-    asked = unknowing(czech_table(), MinWidth(2, 6, PosteriorLimit(max_above=0.5)))
+    asked = unknowing(czech_table(), Criteria.of(2, 6, PosteriorLimit(max_above=0.5)))
     with pytest.raises(ConfigError, match=r"is not monotone: .*choose decomposable or simulatable"):
         OrderedSearch(asked, critical_widths(czech_table())).run()

@@ -14,7 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.search.redesign import candidates, redesign
 from tests.strategies import unknowing
 
@@ -41,7 +41,7 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     table = nested([count + 1 if k % 4 == 0 else count for k, count in enumerate(counts)])
     if not len(table.at_risk(2)):
         return
-    inquiry = unknowing(table, MinWidth(2, width))
+    inquiry = unknowing(table, Criteria.of(2, width))
     asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
     found = redesign(inquiry, before, asked)

@@ -16,8 +16,8 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget
 from sdc.risk.critical_width import critical_widths
+from sdc.risk.effort import Budget
 from sdc.search.blockers import blockers, near
 from sdc.search.growth import Grown
 from sdc.search.ordered import OrderedSearch

@@ -12,6 +12,8 @@ import pytest
 import sdc
 from sdc.api import find_release
 from sdc.bounds.enumeration import feasible_tables
+from sdc.config.given import with_given
+from sdc.config.release import ReleaseConfig, SimulatableConfig
 from sdc.executor import Executor
 from sdc.intruder.draws import Draws
 from sdc.intruder.limit import PosteriorLimit
@@ -21,22 +23,23 @@ from sdc.model.graph import decompose
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedSearch
-from sdc.search.simulatable import SimulatableSearch, SimulatedStep, Simulation
+from sdc.search.simulatable import SimulatableSearch, SimulatedStep
+from sdc.stages.assemble import Watch
 from sdc.utility.measures import Weights
 from tests import judge
 from tests.strategies import dense, inquiry_of, knows, schema_of, unknowing
 
-FEW = Simulation(draws=12, share=0.1)
+FEW = SimulatableConfig(draws=12, share=0.1)
 
 
-def decisions_of(table: Table, criterion: MinWidth, simulation: Simulation = FEW) -> list[SimulatedStep]:
+def decisions_of(table: Table, criteria: Criteria, simulation: SimulatableConfig = FEW) -> list[SimulatedStep]:
     """All decisions, whether or not the true table breaks the criterion in the end."""
     steps: list[SimulatedStep] = []
     with suppress(ReleaseError):
-        SimulatableSearch(unknowing(table, criterion), simulation, on_step=steps.append).run()
+        SimulatableSearch(unknowing(table, criteria), simulation, on_step=steps.append).run()
     return steps
 
 
@@ -53,14 +56,19 @@ def others(table: Table, release: Release, most: int) -> Iterator[Table]:
 Course = tuple[tuple[SimulatedStep, ...], Release | None]
 
 
-def course_of(table: Table, criterion: MinWidth, simulation: Simulation) -> Course:
+def course_of(table: Table, criteria: Criteria, simulation: SimulatableConfig) -> Course:
     """All decisions of a build's search, and what it releases: nothing where the table breaks the criterion."""
     steps: list[SimulatedStep] = []
-    width, small = criterion.min_width, criterion.small_count
-    draws = {"draws": simulation.draws, "share": simulation.share, "seed": simulation.seed}
+    width, small = criteria.width.min_width, criteria.small_count
     try:
         found = find_release(
-            table, NOTHING, "simulatable", min_width=width, small_count=small, on_simulated=steps.append, **draws
+            table,
+            NOTHING,
+            "simulatable",
+            min_width=width,
+            small_count=small,
+            simulatable=simulation,
+            watch=Watch(on_simulated=steps.append),
         )
     except NothingReleasableError:
         return tuple(steps), None
@@ -77,17 +85,20 @@ def test_every_table_that_agrees_gets_the_same_decisions(night: list[int]) -> No
         table = dense(schema_of(sizes), counts.reshape(-1).tolist())
         if not table.total:
             continue
-        criterion, simulation = MinWidth(int(rng.integers(1, 3)), int(rng.integers(1, 4))), Simulation(3, 0.4, number)
-        steps, released = course_of(table, criterion, simulation)
+        criteria, simulation = (
+            Criteria.of(int(rng.integers(1, 3)), int(rng.integers(1, 4))),
+            SimulatableConfig(draws=3, share=0.4, seed=number),
+        )
+        steps, released = course_of(table, criteria, simulation)
         grown = released_after(list(steps))
         assert released in (None, grown)
         facts = [fact for t in grown.frontier for fact in judge.exact(counts, st.members(t))]
         agreeing = judge.agreeing(sizes, facts)
-        is_clear = ~((agreeing > 0) & (agreeing <= criterion.small_count)).any(axis=1)
+        is_clear = ~((agreeing > 0) & (agreeing <= criteria.small_count)).any(axis=1)
         chosen = [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]
         without += int(is_clear.any())
         for other in chosen:
-            own, left = course_of(dense(table.schema, other.tolist()), criterion, simulation)
+            own, left = course_of(dense(table.schema, other.tolist()), criteria, simulation)
             assert own == steps
             assert left in (None, grown)
     assert without > 50
@@ -106,7 +117,7 @@ def test_what_the_ordered_search_finds_decides_nothing(czech: Table, monkeypatch
 
 def test_tables_of_the_czech_release_are_told_alike(czech: Table) -> None:
     """Of 40 of them at every step the draws that decide are the same bytes; and three are searched anew."""
-    steps = decisions_of(czech, MinWidth(2, 6))
+    steps = decisions_of(czech, Criteria.of(2, 6))
     final = released_after(steps)
     tables = list(others(czech, final, 40))
     assert len({table.digest for table in tables}) == 40
@@ -117,7 +128,7 @@ def test_tables_of_the_czech_release_are_told_alike(czech: Table) -> None:
         for table in tables[::8]:
             assert np.array_equal(Draws(table, knows(table, release)).codes(5), drawn)
     for table in tables[1::13]:
-        assert decisions_of(table, MinWidth(2, 6)) == steps
+        assert decisions_of(table, Criteria.of(2, 6)) == steps
 
 
 def test_the_czech_release(czech: Table) -> None:
@@ -128,12 +139,12 @@ def test_the_czech_release(czech: Table) -> None:
     assert decompose(found.release, 6) is not None
     assert found.reason is not None
     assert found.reason.startswith("Decisions that tell nothing of the table cost 20 sub-tables: the ordered search")
-    assert found.simulated == tuple(decisions_of(czech, MinWidth(2, 6), Simulation()))
+    assert found.simulated == tuple(decisions_of(czech, Criteria.of(2, 6), SimulatableConfig()))
 
 
 def test_candidates_come_in_a_public_order(czech: Table) -> None:
     """By dimension, then by what they are worth; nothing is asked that contains what was refused, or is no clique."""
-    steps = decisions_of(czech, MinWidth(2, 6))
+    steps = decisions_of(czech, Criteria.of(2, 6))
     refused = [step.added for step in steps if not step.accepted]
     one_way = [step.added for step in steps[:6]]
     assert one_way == [1, 2, 4, 8, 16, 32]
@@ -146,35 +157,35 @@ def test_candidates_come_in_a_public_order(czech: Table) -> None:
         assert step.accepted == (step.breaking <= FEW.most)
     assert refused
     weights = Weights.of(czech.schema, {"F": 3.0}, {})
-    search = SimulatableSearch(inquiry_of(czech, 6), Simulation(1, 0.0), weights)
+    search = SimulatableSearch(inquiry_of(czech, 6), SimulatableConfig(draws=1, share=0.0), weights)
     assert search.run().steps[0].added == 32
 
 
 def test_the_true_table_has_the_last_word() -> None:
     """Drawn ones hardly ever have the one cell that stands alone: what grew is refused, and nothing of it is said."""
     table = dense(schema_of([2, 2, 2]), [400, 0, 0, 0, 0, 0, 0, 1])
-    asked = unknowing(table, MinWidth(2, 2))
+    asked = unknowing(table, Criteria.of(2, 2))
     with pytest.raises(ReleaseError, match=r"breaks the criterion in the true table \(min width 1 to 1, required 2\)"):
-        SimulatableSearch(asked, Simulation(20, 0.95)).run()
+        SimulatableSearch(asked, SimulatableConfig(draws=20, share=0.95)).run()
 
 
 def test_a_limit_that_the_true_table_breaks_is_named(czech: Table) -> None:
     """Its cells are wide enough: what is said is what is not."""
-    asked = unknowing(czech, MinWidth(2, 6, PosteriorLimit(max_probability=0.01)))
+    asked = unknowing(czech, Criteria.of(2, 6, PosteriorLimit(max_probability=0.01)))
     with pytest.raises(ReleaseError, match=r"required 6; under the law released .*0\.0314 \(at most 0\.01 allowed"):
-        SimulatableSearch(asked, Simulation(10, 0.4)).run()
+        SimulatableSearch(asked, SimulatableConfig(draws=10, share=0.4)).run()
 
 
 def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(czech: Table) -> None:
     limit = PosteriorLimit(threshold=0.01, max_above=0.0)
-    limited = decisions_of(czech, MinWidth(2, 6, limit))
-    plain = released_after(decisions_of(czech, MinWidth(2, 6)))
+    limited = decisions_of(czech, Criteria.of(2, 6, limit))
+    plain = released_after(decisions_of(czech, Criteria.of(2, 6)))
     assert released_after(limited).sub_tables(czech.schema) < plain.sub_tables(czech.schema)
 
 
 def test_workers_decide_alike(czech: Table, two_workers: Executor) -> None:
     alone = SimulatableSearch(inquiry_of(czech, 6), FEW).run()
-    inquiry = unknowing(czech, MinWidth(2, 6), effort=inquiry_of(czech, 6).effort)
+    inquiry = unknowing(czech, Criteria.of(2, 6), effort=inquiry_of(czech, 6).effort)
     inquiry.effort = type(inquiry.effort)(executor=two_workers)
     assert SimulatableSearch(inquiry, FEW).run().steps == alone.steps
 
@@ -182,15 +193,15 @@ def test_workers_decide_alike(czech: Table, two_workers: Executor) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"draws": 0}, "draws = 0, seed = 0; give 1 draw at least"),
-        ({"seed": -1}, "seed = -1"),
-        ({"share": 1.0}, "share = 1.0; give a part of the draws"),
-        ({"share": -0.1}, "share = -0.1"),
+        ({"draws": 0}, "draws = 0: .*greater than or equal to 1"),
+        ({"seed": -1}, "seed = -1: .*greater than or equal to 0"),
+        ({"share": 1.0}, "share = 1.0: .*less than 1"),
+        ({"share": -0.1}, "share = -0.1: .*greater than or equal to 0"),
     ],
 )
 def test_faulty_simulations(values: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Simulation(**values)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=rf"release\.simulatable\.{message}"):
+        with_given(ReleaseConfig(), {"simulatable": values})
 
 
 def test_what_it_does_not_take(czech: Table) -> None:
@@ -199,6 +210,6 @@ def test_what_it_does_not_take(czech: Table) -> None:
         SimulatableSearch(inquiry_of(czech, 6, zeros=zeros)).run()
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
     with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
-        SimulatableSearch(unknowing(wide, MinWidth(20, 1))).run()
+        SimulatableSearch(unknowing(wide, Criteria.of(20, 1))).run()
     with pytest.raises(ConfigError, match="the curve has no method simulatable"):
         sdc.risk_utility_curve(czech, NOTHING, min_widths=[3], methods=["simulatable"])

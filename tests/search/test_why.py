@@ -110,6 +110,6 @@ def test_what_was_published_before_is_among_the_conflicts(tmp_path: Path) -> Non
     begin, named = said.split(" together with ")
     assert begin == f"{other} breaks the criterion"
     conflicts = [st.parse(name, czech().schema) for name in named.split(", ")]
-    assert all(one in rest.found.release for one in conflicts)
-    assert any(one in first.found.release for one in conflicts)
+    assert all(one in rest.made.found.release for one in conflicts)
+    assert any(one in first.made.found.release for one in conflicts)
     assert is_refuted(czech(), [*conflicts, st.parse(other, czech().schema)], WIDTH)

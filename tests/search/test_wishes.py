@@ -10,13 +10,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 
 from sdc import api
+from sdc.config.given import with_given
+from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment, Effort, Judgement
-from sdc.risk.min_width import MinWidth
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.effort import Effort
 from sdc.risk.verdict import Verdict
 from sdc.search.required import RequiredSearch, cheapest_hitting_set
 from sdc.search.wishes import Wishes, named
@@ -28,7 +31,8 @@ ABCDEF = Schema(tuple(Variable(name, ("0", "1")) for name in "ABCDEF"))
 
 
 def labels(*patterns: object) -> list[str]:
-    return [st.label(t, ABCDEF) for t in named("require", patterns, ABCDEF)]  # type: ignore[arg-type]
+    release = with_given(ReleaseConfig(), {"require": patterns})
+    return [st.label(t, ABCDEF) for t in named("require", release.require, ABCDEF)]
 
 
 def test_patterns_name_sub_tables() -> None:
@@ -58,13 +62,13 @@ def test_a_pattern_of_too_many() -> None:
     wide = Schema(tuple(Variable(f"v{k}", ("0", "1")) for k in range(40)))
     with pytest.raises(InputError, match="'all:10' is more than 100000 sub-tables; name fewer"):
         named("forbid", ["all:10"], wide)
-    with pytest.raises(InputError, match="require 'A' is not a list of sub-tables"):
-        named("require", "A", ABCDEF)
+    with pytest.raises(InputError, match=r"release.require = 'A': should be a valid tuple \(a list of sub-tables"):
+        with_given(ReleaseConfig(), {"require": "A"})
 
 
 def test_required_and_forbidden_at_once() -> None:
     with pytest.raises(InputError, match=r"require has A\*B, and forbid B, without which it cannot be released"):
-        Wishes.of(ABCDEF, ["A*B"], ["B"])
+        Wishes.of(ABCDEF, ReleaseConfig(require=("A*B",), forbid=("B",)))
 
 
 # Required sets by brute force, under a criterion that refuses what it is told to
@@ -73,9 +77,9 @@ def test_required_and_forbidden_at_once() -> None:
 def judged(table: Table, refused: list[set[int]], release: Release) -> Judgement:
     safe = not any(all(t in release for t in together) for together in refused)
     verdict = Verdict.SAFE if safe else Verdict.UNSAFE
-    criterion = MinWidth(2, 1)
+    criteria = Criteria.of(2, 1)
     answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
-    return Judgement(criterion, knows(table, NOTHING), release, answer, criterion.bank(table))
+    return Judgement(criteria, knows(table, NOTHING), release, answer, criteria.bank(table))
 
 
 sub_tables = some.lists(
@@ -215,7 +219,7 @@ def test_required_first_is_as_safe_as_ever(min_width: int, seed: int) -> None:
     required = [st.label(t, table.schema) for t in pairs[seed:]]
     found = api.find_release(table, NOTHING, "ordered", min_width=min_width, require=required, best_subset=True)
     assume(found.required is not None)
-    answer = MinWidth(2, min_width).judge(
-        table, knows(table, NOTHING), found.release, MinWidth(2, min_width).bank(table), Effort()
+    answer = Criteria.of(2, min_width).judge(
+        table, knows(table, NOTHING), found.release, Criteria.of(2, min_width).bank(table), Effort()
     )
     assert answer.verdict is Verdict.SAFE

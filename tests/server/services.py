@@ -9,9 +9,9 @@ from typing import Any
 from sdc.config.server import ServerConfig
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
-from sdc.record.history import History
-from sdc.risk.criterion import Effort
-from sdc.risk.min_width import MinWidth
+from sdc.record.chain import Chain
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Effort
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of
 from sdc.server.desk.rules import rules_of
@@ -20,7 +20,7 @@ from sdc.server.desk.state import State
 from sdc.server.desk.workers import Bench, Worker
 from tests.strategies import knows
 
-CRITERION = MinWidth(2, 6)
+CRITERIA = Criteria.of(2, 6)
 
 
 def open_service(
@@ -29,16 +29,16 @@ def open_service(
     """With the one-way sub-tables first; its history is a file in the folder where no URL is given."""
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
     known = knows(table, NOTHING)
-    bench = Bench(folder, known, CRITERION, Effort(), chosen)
-    first = surveyed(Judge(table, known, CRITERION), State.first(table.schema, one_way(table.schema)))
+    bench = Bench(folder, known, CRITERIA, Effort(), chosen)
+    first = surveyed(Judge(table, known, CRITERIA), State.first(table.schema, one_way(table.schema)))
     about = {
         "table": table.digest,
-        "criterion": {"small_count": CRITERION.small_count, "min_width": CRITERION.min_width},
+        "criterion": {"small_count": CRITERIA.small_count, "min_width": CRITERIA.width.min_width},
         "variables": list(table.schema.names),
         **levels_of(table.schema),
     }
     return Service(
-        History.open(url or str(folder / "history.db"), about),
+        Chain.open(url or str(folder / "history.db"), about),
         table,
         first,
         lambda _: Worker(bench, table),

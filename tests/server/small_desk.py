@@ -13,11 +13,13 @@ from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS
-from sdc.risk.criterion import Witness
-from sdc.risk.min_width import MinWidth
+from sdc.risk.assessment import Witness
+from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.desk import Effect, Explained, Moment, Reply, Request
+from sdc.server.desk.desk import Explained, Moment, Reply, Request
+from sdc.server.desk.effect import Effect
 from sdc.server.desk.judge import one_way
+from sdc.server.desk.outcome import PUBLIC, TOLD, Outcome
 from sdc.server.desk.state import State, sub_tables
 from tests.strategies import unknowing
 
@@ -27,11 +29,11 @@ AT = "2026-01-01T00:00:00.000Z"
 class SmallDesk:
     """Starts with the one-way sub-tables."""
 
-    def __init__(self, table: Table, criterion: MinWidth) -> None:
+    def __init__(self, table: Table, criteria: Criteria) -> None:
         self.title, self.schema, self.records, self.public_id = "Small", table.schema, table.total, "0" * 32
         self.texts = NO_TEXTS
         self.rules: tuple[str, ...] = ("myopic",)
-        self._table, self._inquiry = table, unknowing(table, criterion)
+        self._table, self._inquiry = table, unknowing(table, criteria)
         self._state = self._surveyed(State.first(table.schema, one_way(table.schema)))
         self._told: list[tuple[Request, Reply, Witness | None]] = []
         self._moments = [self._moment(None)]
@@ -49,16 +51,16 @@ class SmallDesk:
     def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
         witness = None
         if subtable in self.state.released:
-            reply = self._reply("answered", "already-released", subtable)
+            reply = self._reply("answered", subtable)
         else:
             judgement = self._inquiry.ask(self.state.released.add(subtable))
             witness = next(iter(judgement.assessment.witnesses), None)
             if judgement.verdict is Verdict.SAFE:
                 self._state = self._surveyed(self.state.releasing(subtable))
                 self._moments.append(self._moment(subtable))
-                reply = self._reply("released", "released", subtable)
+                reply = self._reply("released", subtable)
             else:
-                reply = self._reply("refused", "not-released", subtable)
+                reply = self._reply("refused", subtable)
         said = reply.decision, reply.code, reply.message
         request = Request(len(self._told) + 1, AT, who, subtable, *said, self.state.version)
         self._told.append((request, reply, witness))
@@ -66,15 +68,10 @@ class SmallDesk:
         future.set_result(reply)
         return future
 
-    def _reply(self, decision: Any, code: str, subtable: SubTable) -> Reply:
-        is_refused = decision == "refused"
-        parts = self.state.projection(subtable) if is_refused else ()
-        message = {
-            "answered": "This table is public already.",
-            "released": "This table is public from now on.",
-            "refused": "This table is not released.",
-        }[decision]
-        return Reply(decision, code, message, subtable, self.state.version, parts)
+    def _reply(self, outcome: Outcome, subtable: SubTable) -> Reply:
+        told = TOLD[outcome]
+        parts = () if outcome in PUBLIC else self.state.projection(subtable)
+        return Reply(told.decision, told.code, told.message, subtable, self.state.version, parts)
 
     def reply_to(self, number: int, who: str) -> Reply | None:
         told = self._told[number - 1] if 1 <= number <= len(self._told) else None

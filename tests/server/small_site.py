@@ -58,7 +58,7 @@ class Shell:
 def site(desk: DeskLike, settings: ServerConfig) -> FastAPI:
     app = FastAPI(title=desk.title, docs_url=None)
     app.include_router(pages(desk, settings))
-    app.mount("/static", StaticFiles(directory=str(files("sdc.server") / "static")))
+    app.mount("/static", StaticFiles(directory=str(files("sdc.server.web") / "static")))
     app.add_middleware(Shell)
     schema = desk.schema
 

@@ -14,7 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.state import State
 from tests.strategies import knows
@@ -25,14 +25,14 @@ USERS = ("ada", "bob", "cyd")
 class BruteForce:
     """Safe or not, by the exact bounds of the at-risk cells, with nothing carried from one release to the next."""
 
-    def __init__(self, table: Table, criterion: MinWidth) -> None:
-        at_risk = np.asarray(table.codes[table.at_risk(criterion.small_count)])
+    def __init__(self, table: Table, criteria: Criteria) -> None:
+        at_risk = np.asarray(table.codes[table.at_risk(criteria.small_count)])
 
         @cache
         def is_safe(release: Release) -> bool:
             found = exact_bounds(table, knows(table, release), at_risk)
             assert found.exact.all()
-            return bool((found.outer[:, 1] - found.outer[:, 0]).min() >= criterion.min_width)
+            return bool((found.outer[:, 1] - found.outer[:, 0]).min() >= criteria.width.min_width)
 
         self.is_safe, self.variables = is_safe, len(table.schema)
 

@@ -19,11 +19,11 @@ from sdc.model import subtable as st
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
-from sdc.record.history import HistoryError, HistoryUnavailableError
-from sdc.risk.min_width import MinWidth
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
 from sdc.server.web.answers import FORMATS
-from sdc.server.web.app import waited
+from sdc.server.web.api import waited
 from sdc.server.web.gateway import HEADERS
 from tests.server.http import Server, server_of
 from tests.server.small_desk import SmallDesk
@@ -33,7 +33,7 @@ REFUSED, RELEASED = ["A", "B", "C", "D", "E", "F"], ["A", "B"]
 
 @pytest.fixture(scope="module")
 def small(czech: Table) -> SmallDesk:
-    return SmallDesk(czech, MinWidth(2, 6))
+    return SmallDesk(czech, Criteria.of(2, 6))
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ class Broken(SmallDesk):
     """Raises at whatever is asked."""
 
     def __init__(self, table: Table, error: Exception) -> None:
-        super().__init__(table, MinWidth(2, 6))
+        super().__init__(table, Criteria.of(2, 6))
         self.error = error
 
     def _raise(self, *_: Any, **__: Any) -> Any:
@@ -452,8 +452,8 @@ class Broken(SmallDesk):
 @pytest.mark.parametrize(
     "error",
     [
-        HistoryUnavailableError("postgresql://secret@host is gone"),
-        HistoryError("the entry 7 was changed"),
+        ChainUnavailableError("postgresql://secret@host is gone"),
+        ChainError("the entry 7 was changed"),
         BrokenProcessPool("a process died with 1841"),
     ],
     ids=lambda error: type(error).__name__,
@@ -465,7 +465,7 @@ def test_a_history_that_is_away(error: Exception, czech: Table) -> None:
         lambda: operator.get("/api/operator/effect?variables=A,B"),
         lambda: operator.post("/api/operator/round"),
     ]
-    if isinstance(error, HistoryError):
+    if isinstance(error, ChainError):
         paths = ["jobs/1", "tables/A.csv", "requests", "operator/requests", "operator/requests/1", "operator/history"]
         calls += [lambda path=path: operator.get(f"/api/{path}") for path in paths]  # type: ignore[misc]
     for call in calls:
@@ -496,7 +496,7 @@ def test_a_pending_request(czech: Table) -> None:
             future.set_result(Reply("pending", "in-progress", "Ask again later.", subtable, reply.version, job=1))
             return future
 
-    client = server_of(Slow(czech, MinWidth(2, 6))).client()
+    client = server_of(Slow(czech, Criteria.of(2, 6))).client()
     found = ask(client, *RELEASED)
     assert (found.status_code, found.json()["job"], found.json()["table"]) == (202, "/api/jobs/1", None)
     assert found.json()["decision"] == "pending"

@@ -23,7 +23,7 @@ from sdc.model.table import Table
 from sdc.server.desk.desk import DeskLike
 from sdc.server.web.answers import FORMATS
 from tests.server.http import Server, server_of
-from tests.server.services import CRITERION, open_service
+from tests.server.services import CRITERIA, open_service
 from tests.server.small_desk import SmallDesk
 
 NAMES = ("Quokka", "Wombat", "Numbat", "Possum", "Dibblr")  # of one length, so that answers differ in nothing else
@@ -50,7 +50,7 @@ def table() -> Table:
 @pytest.fixture(params=["small desk", "service"])
 def desk(request: pytest.FixtureRequest, table: Table, tmp_path: Path) -> Iterator[DeskLike]:
     if request.param == "small desk":
-        yield SmallDesk(table, CRITERION)
+        yield SmallDesk(table, CRITERIA)
         return
     service = open_service(table, tmp_path)
     yield service

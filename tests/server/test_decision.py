@@ -19,7 +19,7 @@ from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, surveyed
@@ -30,7 +30,7 @@ from tests import judge as judge_of_all
 from tests.server.streams import BruteForce, decisions, stream
 from tests.strategies import dense, knows, schema_of
 
-CRITERION = MinWidth(2, 6)
+CRITERIA = Criteria.of(2, 6)
 FLAT = schema_of((2,) * 6)
 STREAMS, LENGTH = 6, 60
 RULES: dict[str, list[dict[str, object]]] = {
@@ -50,8 +50,8 @@ def rules(name: str) -> tuple[RuleConfig, ...]:
     return ServerConfig.model_validate({"rules": RULES[name]}).rules
 
 
-def judge_of(table: Table, criterion: MinWidth = CRITERION) -> Judge:
-    return Judge(table, knows(table, NOTHING), criterion)
+def judge_of(table: Table, criteria: Criteria = CRITERIA) -> Judge:
+    return Judge(table, knows(table, NOTHING), criteria)
 
 
 def one_way(table: Table) -> Release:
@@ -60,7 +60,7 @@ def one_way(table: Table) -> Release:
 
 @pytest.fixture(scope="module")
 def truth(czech: Table) -> BruteForce:
-    return BruteForce(czech, CRITERION)
+    return BruteForce(czech, CRITERIA)
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +176,12 @@ def test_a_first_release_must_be_safe(czech: Table) -> None:
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
     with pytest.raises(ConfigError, match="not monotone"):
-        judge_of(czech, MinWidth(2, 6, PosteriorLimit(max_above=0.1)))
+        judge_of(czech, Criteria.of(2, 6, PosteriorLimit(max_above=0.1)))
 
 
 def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
-    judge = Judge(czech, knows(czech, NOTHING, zeros), CRITERION)
+    judge = Judge(czech, knows(czech, NOTHING, zeros), CRITERIA)
     with pytest.raises(
         ConfigError,
         match="a draw may have records where everybody knows that there are none; leave them out, or leave the rule",
@@ -246,33 +246,33 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
         counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3]) if number % 10 else rng.choice([0, 0, 1, 1, 2], [2, 2, 2])
         if not counts.sum():
             continue
-        variables, criterion = counts.ndim, MinWidth(int(rng.integers(1, 3)), int(rng.integers(1, 4)))
+        variables, criteria = counts.ndim, Criteria.of(int(rng.integers(1, 3)), int(rng.integers(1, 4)))
         chosen = ServerConfig.model_validate({"rules": PUBLIC_RULES[number % 4]}).rules
         names = {rule.rule for rule in chosen}
         table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
         state, asked = State.first(table.schema, Release.of([])), rng.integers(1, 1 << variables, 3).tolist()
         passed = list[tuple[State, int, str | None]]()
         for subtable in asked:
-            decision = decided_by(table, criterion, chosen, state, subtable)
+            decision = decided_by(table, criteria, chosen, state, subtable)
             passed.append((state, subtable, public_words(decision, names)))
             state = decision.state
         facts = [fact for t in state.released.frontier for fact in judge_of_all.exact(counts, st.members(t))]
         agreeing = judge_of_all.agreeing(counts.shape, facts)
-        is_clear = ~((agreeing > 0) & (agreeing <= criterion.small_count)).any(axis=1)
+        is_clear = ~((agreeing > 0) & (agreeing <= criteria.small_count)).any(axis=1)
         for other in [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]:
             for then, subtable, words in passed:
                 alike = dense(table.schema, other.tolist())
-                assert public_words(decided_by(alike, criterion, chosen, then, subtable), names) == words
+                assert public_words(decided_by(alike, criteria, chosen, then, subtable), names) == words
                 told[str(words)] += 1
     assert len(told) == 5
     assert min(told.values()) > 20
 
 
 def decided_by(
-    table: Table, criterion: MinWidth, chosen: tuple[RuleConfig, ...], state: State, subtable: int
+    table: Table, criteria: Criteria, chosen: tuple[RuleConfig, ...], state: State, subtable: int
 ) -> Decision:
     """The decision, where all that the table tells is known of what is public, and nothing else."""
-    judge = judge_of(table, criterion)
+    judge = judge_of(table, criteria)
     known = surveyed(judge, State.first(state.schema, state.released))
     return Decider(judge, rules_of(chosen)).decide(known, Past(1), subtable, "ada")
 
@@ -344,7 +344,7 @@ def test_the_two_steps_by_their_definitions() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: list[int]) -> None:
     """Every release that some order of requests comes to, from the total on; by the decider itself."""
-    shared = judge_of(dense(schema_of((2, 2, 2)), counts), MinWidth(2, 2))
+    shared = judge_of(dense(schema_of((2, 2, 2)), counts), Criteria.of(2, 2))
 
     def reached(chosen: tuple[RuleConfig, ...]) -> set[Release]:
         found, left = set[Release](), [Release.of([])]

@@ -23,8 +23,8 @@ from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
-from sdc.record.history import History
-from sdc.risk.min_width import MinWidth
+from sdc.record.chain import Chain
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.audit import Standard, audit
 from sdc.server.desk.course import Course
 from sdc.server.desk.decision import Decider, Past
@@ -57,7 +57,7 @@ SCHEMA = Schema(
 )
 """County tells region and coast, which overlap: it is what both tell together."""
 EVERY = frozenset(levels.closed_sets(SCHEMA))
-CRITERION = MinWidth(1, 2)
+CRITERIA = Criteria.of(1, 2)
 RULES = ("myopic", "one_step", "one_step_frontier", "batch")
 
 
@@ -79,12 +79,12 @@ class Truth:
     """Safe or not, by all tables that agree with what is public."""
 
     def __init__(self, table: Table) -> None:
-        small = np.array(list(levels.counts_of(table).values())) == CRITERION.small_count
+        small = np.array(list(levels.counts_of(table).values())) == CRITERIA.small_count
 
         @cache
         def is_safe(release: Release) -> bool:
             tables = levels.agreeing(table, release.frontier)[:, small]
-            return bool((tables.max(axis=0) - tables.min(axis=0) >= CRITERION.min_width).all())
+            return bool((tables.max(axis=0) - tables.min(axis=0) >= CRITERIA.width.min_width).all())
 
         self.is_safe = is_safe
 
@@ -108,7 +108,7 @@ def desks() -> list[tuple[Judge, State, Truth]]:
     found = list[tuple[Judge, State, Truth]]()
     for seed in range(100):
         table = table_of(seed)
-        judge, truth = Judge(table, knows(table, NOTHING), CRITERION), Truth(table)
+        judge, truth = Judge(table, knows(table, NOTHING), CRITERIA), Truth(table)
         if truth.is_safe(one_way(SCHEMA)):
             found.append((judge, surveyed(judge, State.first(SCHEMA, one_way(SCHEMA))), truth))
         if len(found) == 5:
@@ -219,9 +219,9 @@ def test_streams_ask_for_sub_tables(kind: Kind) -> None:
 
 
 @pytest.fixture
-def coarse(monkeypatch: pytest.MonkeyPatch) -> MinWidth:
-    monkeypatch.setattr(services, "CRITERION", CRITERION)
-    return CRITERION
+def coarse(monkeypatch: pytest.MonkeyPatch) -> Criteria:
+    monkeypatch.setattr(services, "CRITERIA", CRITERIA)
+    return CRITERIA
 
 
 def is_told(names: list[str]) -> bool:
@@ -243,7 +243,7 @@ def sub_tables_in(body: Any) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse: MinWidth, tmp_path: Path) -> None:
+def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse: Criteria, tmp_path: Path) -> None:
     table = table_of(SEED)
     truth, chosen = Truth(table), [] if name == "myopic" else [{"rule": name}]
     service = services.open_service(table, tmp_path, rules=chosen)
@@ -255,7 +255,7 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse
             assert EVERY.issuperset(reply.projection)
         service.round().result(60)
         truth.check(service.state)
-        state, entries = service.state, service.history.entries()
+        state, entries = service.state, service.log.history.entries()
         for number in asked:
             marginal = service.marginal(levels.closure(SCHEMA, number))
             assert marginal is None or len(marginal) == len(
@@ -270,7 +270,7 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse
         again.apply(entry)
     assert again.state == state
     assert recorded(entries, SCHEMA).states[-1].released == state.released
-    with closing(History.read(str(tmp_path / "history.db"))) as history:
+    with closing(Chain.read(str(tmp_path / "history.db"))) as history:
         found = audit(history, Standard(table, knows(table, NOTHING), coarse, "a test"))
         assert (found.verified, found.failures, found.released) == (True, (), state.released)
         # who has no table takes levels from the history
@@ -304,13 +304,13 @@ def test_levels_are_told_as_they_are() -> None:
     ],
 )
 def test_levels_that_no_server_told_are_named(told: dict[str, Any], tmp_path: Path) -> None:
-    with closing(History.open(str(tmp_path / "history.db"), {"table": "", **told})) as history:
+    with closing(Chain.open(str(tmp_path / "history.db"), {"table": "", **told})) as history:
         assert audit(history).failures == ("entry 1 does not say its levels as a server writes them",)
 
 
 def test_a_refusal_by_a_step_is_held_against_the_levels(tmp_path: Path) -> None:
     about = {"table": "", "variables": list(SCHEMA.names), **levels_of(SCHEMA)}
-    with closing(History.open(str(tmp_path / "history.db"), about)) as history:
+    with closing(Chain.open(str(tmp_path / "history.db"), about)) as history:
         with history.turn() as turn:
             turn.append("frontier", "", "", {"version": 0, "released": [["region", "sex"]], "unreleasable": []})
             for label in ("sex*county", "sex*area"):
@@ -331,7 +331,7 @@ def test_a_refusal_by_a_step_is_held_against_the_levels(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def opened() -> SmallDesk:
     """With a request that was released, and one that was refused."""
-    desk = SmallDesk(table_of(SEED), CRITERION)
+    desk = SmallDesk(table_of(SEED), CRITERIA)
     for t in sorted(EVERY, key=lambda t: -st.dimension(t)):
         desk.ask(t, "user")
     assert {request.decision for request in desk.requests()} >= {"released", "refused"}

@@ -16,13 +16,14 @@ from starlette.testclient import TestClient
 from sdc.events import FAULTY, SERVER, EventLog, EventText, heard, read_events
 from sdc.model.table import Table
 from sdc.record import database
-from sdc.record.history import HistoryError, HistoryUnavailableError
-from sdc.server.desk.service import Service, _fault_of
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.desk.deciding import fault_of
+from sdc.server.desk.service import Service
 from sdc.server.web.access import KINDS
+from tests.record.test_chain import disarm, execute
 from tests.server.databases import Cluster
 from tests.server.http import Server, server_of
 from tests.server.services import open_service
-from tests.server.test_history import disarm, execute
 
 Outage = Callable[[], AbstractContextManager[None]]
 
@@ -89,8 +90,8 @@ def ask(client: TestClient, *names: str) -> Any:
 def served(service: Service) -> Server:
     """Over HTTP, with the keys in the history."""
     server = server_of(service)
-    server.access.store = service.store
-    for entry in service.history.entries(kinds=KINDS):
+    server.access.store = service.log.store
+    for entry in service.log.history.entries(kinds=KINDS):
         server.access.apply(entry.kind, entry.body)
     return server
 
@@ -135,18 +136,18 @@ def test_while_the_history_is_away_nothing_is_told(outage: tuple[str, Outage], c
 def test_a_decision_that_cannot_be_stored_yet(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is pending until it can be; and who asked is told so."""
     service = open_service(czech, tmp_path)
-    store = service._stored
+    store = service.deciding._stored
 
     def fails(*_: Any) -> bool:
-        raise HistoryUnavailableError("it is away")
+        raise ChainUnavailableError("it is away")
 
     try:
         client = served(service).client("user")
-        monkeypatch.setattr(service, "_stored", fails)
+        monkeypatch.setattr(service.deciding, "_stored", fails)
         reply = ask(client, "A", "B")
         assert (reply.status_code, reply.json()["decision"]) == (202, "pending")
         assert client.get("/api/health").json()["status"] == "unavailable"
-        monkeypatch.setattr(service, "_stored", store)
+        monkeypatch.setattr(service.deciding, "_stored", store)
         while client.get(reply.json()["job"]).status_code == 202:
             time.sleep(0.1)
         assert client.get(reply.json()["job"]).json()["decision"] == "released"
@@ -166,7 +167,7 @@ def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_s
         client, operator = served(service).client("user"), served(service).client("operator")
         assert ask(client, "A", "B").json()["decision"] == "released"
         assert client.get("/api/health").json()["status"] == "ok"
-        last = service.course.seq
+        last = service.log.course.seq
         disarm(url)
         change = "DELETE FROM entries" if forget else "UPDATE entries SET who = 'eve', hash = '0'"
         execute(url, f"{change} WHERE seq >= {last - 1}")
@@ -178,7 +179,7 @@ def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_s
     finally:
         service.close()
     if not forget:
-        with pytest.raises(HistoryError, match=rf"the history is not as it was written: entry {last - 1} was changed"):
+        with pytest.raises(ChainError, match=rf"the history is not as it was written: entry {last - 1} was changed"):
             open_service(czech, tmp_path)
 
 
@@ -187,19 +188,19 @@ def test_what_is_wrong_is_told_where_it_begins_and_ends(czech: Table, tmp_path: 
     service, said = open_service(czech, tmp_path), list[str]()
     service.close()  # while it is at work it says itself that all is well
     with heard(EventText(said.append, only=FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
-        for error in (HistoryUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
-            service._say(_fault_of(error), error)
-            service._say(_fault_of(error), error)
-        service._say("")
+        for error in (ChainUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
+            service.deciding._say(fault_of(error), error)
+            service.deciding._say(fault_of(error), error)
+        service.deciding._say("")
     assert said == ["the history cannot be read or written", "a request cannot be decided", "it is well again"]
     kinds = [event["error"] for event in read_events(tmp_path / "log.jsonl")]
-    assert kinds == ["HistoryUnavailableError", "MemoryError", None]
+    assert kinds == ["ChainUnavailableError", "MemoryError", None]
 
 
 def test_a_history_of_another_table(czech: Table, tmp_path: Path) -> None:
     open_service(czech, tmp_path).close()
     other = Table.of(czech.schema, czech.codes, czech.counts + 1)
-    with pytest.raises(HistoryError, match=r"is of another table: .*; name the history of this one, or a new one"):
+    with pytest.raises(ChainError, match=r"is of another table: .*; name the history of this one, or a new one"):
         open_service(other, tmp_path)
     open_service(czech, tmp_path).close()
 
@@ -207,7 +208,7 @@ def test_a_history_of_another_table(czech: Table, tmp_path: Path) -> None:
 def test_two_servers_on_one_file(czech: Table, tmp_path: Path) -> None:
     service = open_service(czech, tmp_path)
     try:
-        with pytest.raises(HistoryError, match=r"another server is using the history .*; stop that one, or use"):
+        with pytest.raises(ChainError, match=r"another server is using the history .*; stop that one, or use"):
             open_service(czech, tmp_path)
         assert ask(served(service).client(), "A", "B").json()["decision"] == "released"
     finally:

@@ -18,7 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
 from sdc.server.desk.state import Status
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
@@ -82,7 +82,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def desk(czech: Table) -> SmallDesk:
     """Of the sub-tables of five variables one is public, and of two others only one can still be released."""
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     assert [desk.ask(t, "operator").result().decision for t in (0b110111, 0b111110)] == ["released", "refused"]
     return desk
 
@@ -103,7 +103,7 @@ def labels(subtables: tuple[SubTable, ...], desk: SmallDesk) -> list[str]:
 
 
 def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(browser: Browser, czech: Table) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     with serving(site(desk, ServerConfig())) as url:
         visit = visiting(browser, url)
         page = visit.page
@@ -200,7 +200,7 @@ def test_what_can_no_longer_be_released_is_told_where_that_is_published(
 
 @pytest.mark.parametrize("has_script", [True, False])
 def test_the_frontier_is_a_matrix_that_one_steps_through(browser: Browser, czech: Table, has_script: bool) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     for subtable in (0b11, 0b1100, 0b1111):
         assert desk.ask(subtable, "ada").result().decision == "released"
     with serving(site(desk, ServerConfig())) as url:
@@ -285,7 +285,7 @@ def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
 
 
 def test_a_refused_request_leads_to_its_table_once_that_is_released(browser: Browser, czech: Table) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     refused = 0b111111
     assert desk.ask(refused, "user").result().decision == "refused"
     with serving(site(desk, ServerConfig())) as url:
@@ -348,7 +348,7 @@ def test_the_text_of_the_query_space_is_the_desks_state(browser: Browser, desk: 
 
 
 def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(browser: Browser, czech: Table) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     with serving(site(desk, ServerConfig())) as url:
         visit = visiting(browser, url, "operator")
         page = visit.page
@@ -411,7 +411,7 @@ def test_the_arrow_keys_lead_through_every_row_of_squares(browser: Browser, desk
 def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
     browser: Browser, czech: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     for subtable in (0b11, 0b111111, 0b1100):
         desk.ask(subtable, "user").result()
     ones = {5 + request.number**2: desk.explained(request.number) for request in desk.requests()}
@@ -445,7 +445,7 @@ def test_of_many_variables_there_are_the_frontiers_alone(
 
 
 def test_keyboard_only(browser: Browser, czech: Table) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     with serving(site(desk, ServerConfig())) as url:
         visit = visiting(browser, url, "operator")
         page = visit.page
@@ -527,7 +527,7 @@ MEASURE = """(() => {
 
 
 def test_the_form_works_without_script(browser: Browser, czech: Table) -> None:
-    desk = SmallDesk(czech, MinWidth(2, 6))
+    desk = SmallDesk(czech, Criteria.of(2, 6))
     with serving(site(desk, ServerConfig())) as url:
         context = browser.new_context(java_script_enabled=False)
         page = context.new_page()

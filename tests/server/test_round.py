@@ -14,14 +14,14 @@ from flows.request_round import KEY, request_round
 from sdc.config.server import ServerConfig
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from tests.server.http import Server
 from tests.server.small_desk import SmallDesk
 
 
 @pytest.fixture
 def served(czech: Table) -> Iterator[tuple[str, Server]]:
-    server = Server(SmallDesk(czech, MinWidth(2, 6)), ServerConfig())
+    server = Server(SmallDesk(czech, Criteria.of(2, 6)), ServerConfig())
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         running = uvicorn.Server(uvicorn.Config(server.app, log_level="critical"))

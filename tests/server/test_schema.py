@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.web.access import Role
 from tests.server.http import URL, Server, server_of
 from tests.server.small_desk import SmallDesk
@@ -39,7 +39,7 @@ TABLES = [
 
 @pytest.fixture(scope="module")
 def server(czech: Table) -> Server:
-    return server_of(SmallDesk(czech, MinWidth(2, 6)))
+    return server_of(SmallDesk(czech, Criteria.of(2, 6)))
 
 
 def with_names(document: dict[str, Any]) -> dict[str, Any]:

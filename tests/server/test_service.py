@@ -21,18 +21,20 @@ from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.record.history import History, HistoryError, HistoryUnavailableError, Turn
+from sdc.record.chain import Chain, Turn
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.desk import serve
 from sdc.server.desk.audit import Standard, audit
 from sdc.server.desk.course import DECISION, REQUEST, Course
-from sdc.server.desk.desk import serve
 from sdc.server.desk.prepare import prepare
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Worker
 from sdc.server.web.access import AccessError
 from sdc.server.web.listen import access_to
 from sdc.stages.build import Build, open_build
-from sdc.stages.stages import SWEEP, run_stage
-from tests.server.services import CRITERION, open_service
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP
+from tests.server.services import CRITERIA, open_service
 from tests.server.streams import BruteForce, stream
 from tests.strategies import knows
 
@@ -56,7 +58,7 @@ def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
 
 
 def test_a_stream_of_requests(opened: Open, czech: Table) -> None:
-    service, truth = opened(), BruteForce(czech, CRITERION)
+    service, truth = opened(), BruteForce(czech, CRITERIA)
     for subtable, who in stream(1, 6, 80):
         public = service.state
         reply = service.ask(subtable, who).result(30)
@@ -83,7 +85,7 @@ def test_the_same_after_a_new_start(opened: Open) -> None:
 
 
 def test_many_clients_at_once(opened: Open, czech: Table) -> None:
-    service, truth, replies = opened(), BruteForce(czech, CRITERION), list[str]()
+    service, truth, replies = opened(), BruteForce(czech, CRITERIA), list[str]()
 
     def ask(seed: int) -> None:
         for subtable, who in stream(seed, 6, 50):
@@ -95,7 +97,7 @@ def test_many_clients_at_once(opened: Open, czech: Table) -> None:
     for thread in threads:
         thread.join()
     assert len(replies) == len(service.requests()) == 400
-    assert not service.course.pending
+    assert not service.log.course.pending
     assert truth.is_safe(service.state.released)
     versions = [moment.version for moment in service.moments()]
     assert versions == list(range(len(versions)))
@@ -124,15 +126,15 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
 
 
 def test_a_round_decides_what_waits(opened: Open, czech: Table) -> None:
-    service, truth = opened([{"rule": "batch"}]), BruteForce(czech, CRITERION)
+    service, truth = opened([{"rule": "batch"}]), BruteForce(czech, CRITERIA)
     for subtable, who in stream(3, 6, 30):
         reply = service.ask(subtable, who).result(30)
         known = {("answered", "already-released"), ("refused", "not-released")}
         assert (reply.decision, reply.code) in known | {("pending", "next-round")}
-    waiting = len(service.course.waiting)
+    waiting = len(service.log.course.waiting)
     assert waiting > 10
     assert service.round().result(60) == waiting
-    assert not service.course.waiting
+    assert not service.log.course.waiting
     assert service.state.version > 0
     assert truth.is_safe(service.state.released)
     assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
@@ -143,7 +145,7 @@ def test_a_round_decides_what_waits(opened: Open, czech: Table) -> None:
 
 def test_two_servers_on_one_history(opened: Open, czech: Table, postgres_url: str) -> None:
     """Whoever asks whichever: never a joint breach, and never a decision lost or made twice."""
-    truth = BruteForce(czech, CRITERION)
+    truth = BruteForce(czech, CRITERIA)
     services = opened(url=postgres_url), opened(url=postgres_url)
 
     def ask(seed: int) -> None:
@@ -156,12 +158,12 @@ def test_two_servers_on_one_history(opened: Open, czech: Table, postgres_url: st
     for thread in threads:
         thread.join()
     for service in services:
-        service.store("session", "ada", "", {})  # which reads what the other wrote
+        service.log.store("session", "ada", "", {})  # which reads what the other wrote
         assert len(service.requests()) == 240
-        assert not service.course.pending
+        assert not service.log.course.pending
     assert services[0].state == services[1].state
     assert truth.is_safe(services[0].state.released)
-    decided = [e.body["request"] for e in services[0].history.entries(kinds=["decision"])]
+    decided = [e.body["request"] for e in services[0].log.history.entries(kinds=["decision"])]
     assert len(decided) == len(set(decided)) == 240
 
 
@@ -188,7 +190,7 @@ class Unwilling(Worker):
     ("fault", "told"),
     [
         (BrokenProcessPool("with a count of 1"), "a process that decides has died"),
-        (HistoryUnavailableError("at postgresql://user@host"), "the history cannot be read or written"),
+        (ChainUnavailableError("at postgresql://user@host"), "the history cannot be read or written"),
         (MemoryError("with a count of 1"), "a request cannot be decided"),
     ],
 )
@@ -196,7 +198,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     fault: Exception, told: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.server.services.Worker", Unwilling)
-    monkeypatch.setattr("sdc.server.desk.service.AGAIN", 0.01)
+    monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
     monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
     service = opened()
     waiting = service.ask(0b11, "ada").result(30)
@@ -204,7 +206,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     wait_until(lambda: service.health()["status"] == told)
     assert service.ask(0b101, "ada").result(30).decision == "released"
     Unwilling.faults.clear()
-    wait_until(lambda: not service.course.pending)
+    wait_until(lambda: not service.log.course.pending)
     assert service.health()["status"] == "ok"
     assert waiting.job is not None
     reply = service.reply_to(waiting.job, "ada")
@@ -214,33 +216,33 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
 
 def test_a_commit_whose_answer_was_lost(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked is told nothing, and the request, which is stored, is decided once."""
-    service, turn = opened(), History.turn
+    service, turn = opened(), Chain.turn
     lost = [REQUEST, DECISION]  # the first of each kind
 
     @contextmanager
-    def unheard(self: History) -> Iterator[Turn]:
+    def unheard(self: Chain) -> Iterator[Turn]:
         before = self.head()
         with turn(self) as found:
             yield found
         for entry in self.entries(before):
             if entry.kind in lost:
                 lost.remove(entry.kind)
-                raise HistoryUnavailableError("the answer was lost")
+                raise ChainUnavailableError("the answer was lost")
 
-    monkeypatch.setattr(History, "turn", unheard)
-    with pytest.raises(HistoryUnavailableError, match="the answer was lost"):
+    monkeypatch.setattr(Chain, "turn", unheard)
+    with pytest.raises(ChainUnavailableError, match="the answer was lost"):
         service.ask(0b11, "ada").result(30)
-    wait_until(lambda: bool(service.requests()) and not service.course.pending)
+    wait_until(lambda: bool(service.requests()) and not service.log.course.pending)
     assert not lost
     assert [request.decision for request in service.requests()] == ["released"]
-    assert len(service.history.entries(kinds=[DECISION])) == 1
+    assert len(service.log.history.entries(kinds=[DECISION])) == 1
 
 
 def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
     """A request whose server has died, while this one never rests."""
     service = opened()
-    left = service.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
-    while service.course.pending:
+    left = service.log.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
+    while service.log.course.pending:
         service.ask(0b111111, "ada").result(30)
     reply = service.reply_to(left.seq, "bob")
     assert reply is not None
@@ -250,7 +252,7 @@ def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
 def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
     service = opened()
     service.close()
-    with pytest.raises(HistoryUnavailableError, match="this server ends"):
+    with pytest.raises(ChainUnavailableError, match="this server ends"):
         service.ask(0b11, "ada").result(30)
 
 
@@ -261,12 +263,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str) -> None:
     services = opened(url=postgres_url), opened(url=postgres_url)
-    one, other = (access_to(service, ServerConfig()) for service in services)
+    one, other = (access_to(service.log, ServerConfig()) for service in services)
     key = one.new_key("ada", "operator", 1, NOW)
-    services[1].store("session", "bob", "", {})  # which reads what the other wrote
+    services[1].log.store("session", "bob", "", {})  # which reads what the other wrote
     assert other.by_key(key, NOW) == one.by_key(key, NOW)
     assert other.revoke(key.split("_")[1], "bob")
-    services[0].store("session", "bob", "", {})
+    services[0].log.store("session", "bob", "", {})
     with pytest.raises(AccessError, match="not valid here"):
         one.by_key(key, NOW)
 
@@ -291,16 +293,16 @@ def test_a_refusal_says_no_rule_that_did_not_refuse(
 
 def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path: Path) -> None:
     said = r"entry 4 of the history names the rule 'two_step', which this version of sdc does not know; use the version"
-    with pytest.raises(HistoryError, match=said):
+    with pytest.raises(ChainError, match=said):
         course_of(str(tmp_path / "decided.db"), czech, ["A"], "two_step")
-    with pytest.raises(HistoryError, match=said.replace("4", "5")):
+    with pytest.raises(ChainError, match=said.replace("4", "5")):
         course_of(str(tmp_path / "started.db"), czech, ["A"], "one_step", "two_step")
 
 
 def course_of(url: str, table: Table, released: list[str], *rules: str) -> Course:
     """Of a history with a request for C*D*E that the first rule refuses, and a server that has all of them."""
     named = [label.split("*") for label in released]
-    with closing(History.open(url, {})) as history:
+    with closing(Chain.open(url, {})) as history:
         with history.turn() as turn:
             turn.append("frontier", "", "", {"version": 0, "released": named, "unreleasable": [], "undecided": []})
             number = turn.append("request", "ada", "C*D*E", {"sub_table": [*"CDE"]}).seq
@@ -322,8 +324,8 @@ def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rule
     service.round().result(60)
     state = service.state
     service.close()
-    history = History.read(str(tmp_path / "history.db"))
-    found = audit(history, Standard(czech, knows(czech, NOTHING), CRITERION, "a test"))
+    history = Chain.read(str(tmp_path / "history.db"))
+    found = audit(history, Standard(czech, knows(czech, NOTHING), CRITERIA, "a test"))
     history.close()
     assert found.failures == ()
     assert (found.verified, found.failures, found.released) == (True, (), state.released)

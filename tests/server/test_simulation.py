@@ -24,26 +24,26 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.report.simulation import render
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.decision import Decider, Past
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Rule, rules_of
 from sdc.server.desk.state import State, Status
-from sdc.server.tryout.replay import Subject, recorded, replay_into, replays, subject_of
+from sdc.server.tryout.replay import HistorySubject, recorded, replay_into, replays, subject_of
 from sdc.server.tryout.simulation import (
     ROUND,
-    Course,
     Kind,
     Opening,
     Queries,
+    StreamCourse,
     course,
     gini,
     replayed,
     simulated,
     summary,
 )
-from sdc.server.tryout.trial import DEFAULTS, Trial, first_release, requests_of, rule_sets_of
+from sdc.server.tryout.trial import DEFAULTS, ServerTrial, first_release, requests_of, rule_sets_of
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
 from sdc.utility.measures import Weights
@@ -51,7 +51,7 @@ from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.server.streams import USERS, BruteForce, stream
 from tests.strategies import knows
 
-CRITERION = MinWidth(2, 6)
+CRITERIA = Criteria.of(2, 6)
 NAMES = ("myopic", *DEFAULTS)
 KINDS: tuple[Kind, ...] = ("uniform", "popular", "greedy-user")
 
@@ -66,12 +66,12 @@ def queries(kind: Kind = "uniform", length: int = 60) -> Queries:
 
 @pytest.fixture(scope="module")
 def truth(czech: Table) -> BruteForce:
-    return BruteForce(czech, CRITERION)
+    return BruteForce(czech, CRITERIA)
 
 
 @pytest.fixture(scope="module")
 def judge(czech: Table) -> Judge:
-    return Judge(czech, knows(czech, NOTHING), CRITERION)
+    return Judge(czech, knows(czech, NOTHING), CRITERIA)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def first(czech: Table, judge: Judge) -> State:
 
 @pytest.fixture(scope="module")
 def opening(judge: Judge, first: State) -> Opening:
-    return Opening(judge.known, CRITERION, first, 0.2, Weights.equal(6))
+    return Opening(judge.known, CRITERIA, first, 0.2, Weights.equal(6))
 
 
 # Courses
@@ -185,8 +185,8 @@ def test_gini_is_the_mean_difference_over_twice_the_mean(amounts: list[int]) -> 
 
 
 def test_a_summary_by_hand() -> None:
-    one = Course((3, 5, 5), (0, 0, 1), ("released", "refused"), ("myopic", "share"), ("a", "b"), {"a": 2}, (7,))
-    other = Course((3, 3, 3), (0, 0, 0), ("answered", "answered"), ("myopic", "myopic"), ("a", "b"), {}, (1,))
+    one = StreamCourse((3, 5, 5), (0, 0, 1), ("released", "refused"), ("myopic", "share"), ("a", "b"), {"a": 2}, (7,))
+    other = StreamCourse((3, 3, 3), (0, 0, 0), ("answered", "answered"), ("myopic", "myopic"), ("a", "b"), {}, (1,))
     found = summary([one, other], {"a", "b"}, 10)
     assert found["released"] == {"mean": 4.0, "min": 3.0, "q10": 3.2, "median": 4.0, "q90": 4.8, "max": 5.0}
     assert found["answered_share"]["mean"] == 0.75
@@ -325,8 +325,8 @@ def history(judge: Judge, first: State, czech: Table, asked: list[tuple[int, str
         state = new
 
 
-def subject(czech: Table) -> Subject:
-    return Subject(czech, knows(czech, NOTHING), CRITERION, ServerConfig(), Weights.equal(6))
+def subject(czech: Table) -> HistorySubject:
+    return HistorySubject(czech, knows(czech, NOTHING), CRITERIA, ServerConfig(), Weights.equal(6))
 
 
 def test_a_history_under_its_own_rules_is_itself(judge: Judge, first: State, czech: Table, tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_replay_needs_the_table_and_the_criterion(czech: Table, tmp_path: Path
         subject_of(None)
     with pytest.raises(ConfigError, match="says nothing of the criterion; give --min-width"):
         subject_of(str(CZECH_CSV))
-    assert subject_of(str(CZECH_CSV), 6).criterion == subject_of(str(CZECH_YAML)).criterion == CRITERION
+    assert subject_of(str(CZECH_CSV), 6).criteria == subject_of(str(CZECH_YAML)).criteria == CRITERIA
     assert subject_of(str(CZECH_YAML)).table.digest == czech.digest
     (tmp_path / "file").write_text("")
     entries = [Told(1, "frontier", None, {"released": [["A"]]})]
@@ -423,7 +423,7 @@ def test_an_unknown_rule_is_refused_with_what_there_is() -> None:
 )
 def test_requests_of_a_file_are_one_stream(name: str, content: str, czech: Table, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
-    trial = Trial.of(None, "myopic", str(tmp_path / name), streams=200, users=8, requests=None, seed=0)
+    trial = ServerTrial.of(None, "myopic", str(tmp_path / name), streams=200, users=8, requests=None, seed=0)
     assert (trial.streams, trial.requests, trial.facts["users"]) == (1, 2, 2)
     assert requests_of(trial, czech.schema) == ((0b11, "ada"), (0b100, "bob"))
 
@@ -446,17 +446,17 @@ def test_a_file_that_has_no_requests_is_refused(name: str, content: str | None, 
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
-        Trial.of(None, "myopic", str(tmp_path / name))
+        ServerTrial.of(None, "myopic", str(tmp_path / name))
 
 
 def test_a_file_that_never_ends_is_refused() -> None:
     with pytest.raises(InputError, match="/dev/zero has more than 67108864 characters; give 100000 requests at most"):
-        Trial.of(None, "myopic", "/dev/zero")
+        ServerTrial.of(None, "myopic", "/dev/zero")
 
 
 def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="names the unknown variable 'Z'"):
-        requests_of(Trial({"myopic": ()}, "listed", (("ada", "A*Z"),)), czech.schema)
+        requests_of(ServerTrial({"myopic": ()}, "listed", (("ada", "A*Z"),)), czech.schema)
 
 
 def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ def test_a_page_is_the_same_for_the_same_facts(czech: Table, opening: Opening) -
         "records": 1841,
         "small_count": 2,
         "min_width": 6,
-        **Trial({}, streams=3).facts,
+        **ServerTrial({}, streams=3).facts,
         "requests": 12,
         "first_release": 6,
         "ordered_release": 59,

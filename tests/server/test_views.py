@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from sdc.handbook import pages
 from sdc.model import subtable as st
 from sdc.model.table import Table
-from sdc.record.history import Entry, History, HistoryError
+from sdc.record.chain import Chain
+from sdc.record.database import ChainError
+from sdc.record.entry import Entry
 from sdc.server.desk.course import FRONTIERS, Course
 from sdc.server.tryout.replay import recorded
 from tests.server.services import open_service
@@ -44,11 +46,11 @@ def served(history_url: str, czech: Table, tmp_path: Path, night: list[int]) -> 
     """The URL of the history of a server that has answered some, refused some, and given and taken keys."""
     rules = [{"rule": "one_step"}]
     service = open_service(czech, tmp_path, history_url, rules)
-    service.store("started", "", "", {"rules": rules})
+    service.log.store("started", "", "", {"rules": rules})
     for number, (user, role) in enumerate([("ada", "user"), ("root", "operator"), ("ada", "auditor")]):
         body = {"key": f"k{number}", "user": user, "role": role, "sha256": "0", "expires": "2030-01-01T00:00:00+00:00"}
-        service.store("key", "", user, body)
-    service.store("key_revoked", "root", "ada", {"key": "k0"})
+        service.log.store("key", "", user, body)
+    service.log.store("key_revoked", "root", "ada", {"key": "k0"})
     for subtable, who in stream(sum(night), 6, 40):
         service.ask(subtable, who).result()
     service.close()
@@ -56,7 +58,7 @@ def served(history_url: str, czech: Table, tmp_path: Path, night: list[int]) -> 
 
 
 def entries_of(url: str) -> list[Entry]:
-    with closing(History.read(url)) as history:
+    with closing(Chain.read(url)) as history:
         return history.entries()
 
 
@@ -130,9 +132,9 @@ def test_the_history_of_an_older_version_gets_them_and_keeps_its_entries(served:
         for name in VIEWS:
             ask(f"DROP VIEW history_{name}")
         ask("UPDATE alembic_version SET version_num = '0001'")
-        with pytest.raises(HistoryError, match=r"lacks the migration 0002; .*run `sdc migrate` on it"):
-            History.read(served)
-        History.migrate(served)
+        with pytest.raises(ChainError, match=r"lacks the migration 0002; .*run `sdc migrate` on it"):
+            Chain.read(served)
+        Chain.migrate(served)
         assert entries_of(served) == entries
         assert [ask(f"SELECT * FROM history_{name} ORDER BY 1, 2, 3") for name in VIEWS] == before
 

@@ -31,6 +31,7 @@ from pyarrow.parquet import ParquetFile
 from sdc.api import find_release, posterior
 from sdc.bounds.enumeration import feasible_tables
 from sdc.config.build import ExecutionConfig
+from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import CellRows
@@ -42,21 +43,20 @@ from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderErr
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from sdc.publish.gate import Cleared, Subject, clear
+from sdc.publish.gate import Cleared, GateSubject, clear
 from sdc.publish.publication import write_publication
-from sdc.risk.criterion import Effort
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
-from sdc.search.annealing import CoolingSchedule
 from sdc.search.blockers import blockers
-from sdc.search.decomposable import Annealing, SearchState
+from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import stages
-from sdc.stages.assemble import SearchSettings
+from sdc.stages.assemble import SearchSettings, Watch
 from sdc.stages.build import Build, open_build
 from sdc.stages.refusals import refusals
-from sdc.stages.stages import STAGES, SWEEP, Stage, run_all, run_stage
+from sdc.stages.stage import Stage, run_stage
+from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import (
@@ -166,7 +166,7 @@ def test_fewer_records_than_in_the_last_run_are_warned_of(config: Config, tmp_pa
     (folder / "2.csv").unlink()
     build = open_build(file)
     run_all(build, IN_PROCESS, said.append)
-    records = build.table.total
+    records = build.made.table.total
     (warning,) = [line for line in said if line.startswith("warning")]
     assert f"{records} records" in warning
     assert f"less than the 1841 of the last finished run, {whole.path}" in warning
@@ -222,12 +222,12 @@ def test_the_table_is_written_in_the_parts_asked_for(config: Config, czech: Tabl
 
 def test_the_published_release(config: Config) -> None:
     build, _ = made(config())
-    release, steps = build.found.release, build.found.steps
-    schema = build.table.schema
+    release, steps = build.made.found.release, build.made.found.steps
+    schema = build.made.table.schema
     assert [st_names(element, schema.names) for element in release.frontier] == FRONTIER
     assert (
-        build.found.release.sub_tables(build.table.schema),
-        build.found.release.sub_tables_with_total(build.table.schema),
+        build.made.found.release.sub_tables(build.made.table.schema),
+        build.made.found.release.sub_tables_with_total(build.made.table.schema),
     ) == (59, 60)
     assert {step.phase for step in steps} == {"everything", "growth"}
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
@@ -314,14 +314,14 @@ def test_a_variable_that_is_not_released_is_not_mentioned(config: Config, tmp_pa
     )  # fmt: skip
     file = config(table={"path": str(tmp_path / "table.csv"), "categories": {}}, risk={"min_width": 5})
     build, _ = made(file)
-    assert "secret" not in [name for element in build.found[0].frontier for name in _named(element, build)]
+    assert "secret" not in [name for element in build.made.found[0].frontier for name in _named(element, build)]
     for name, content in contents(build.folder.stage("release")).items():
         assert b"secret" not in content, name
         assert b"rarest" not in content, name
 
 
 def _named(element: int, build: Build) -> list[str]:
-    return [name for v, name in enumerate(build.table.schema.names) if element >> v & 1]
+    return [name for v, name in enumerate(build.made.table.schema.names) if element >> v & 1]
 
 
 # Reuse
@@ -424,8 +424,8 @@ def test_a_change_of_min_width_takes_table_and_widths_over(config: Config) -> No
     assert redone(statuses) == ["search", "assessment", "confidential", "release"]
     for name in ("table", "widths"):
         assert contents(second.folder.stage(name)) == contents(first.folder.stage(name))
-    assert second.found[0] != first.found[0]
-    assert second.found[0].sub_tables_with_total(second.table.schema) < 60
+    assert second.made.found[0] != first.made.found[0]
+    assert second.made.found[0].sub_tables_with_total(second.made.table.schema) < 60
 
 
 def changed_data(file: Path) -> None:
@@ -457,9 +457,9 @@ def test_structural_zeros_are_honoured_and_not_published(config: Config) -> None
     """[KDSF] releases 60 at 7; who knows the empty cell has a width of 6 there."""
     plain, _ = made(config(risk={"min_width": 7}))
     build, _ = made(informed(config))
-    assert plain.found[0].sub_tables_with_total(plain.table.schema) == 60
-    assert build.found[0].sub_tables_with_total(build.table.schema) < 60
-    assert build.known.zeros.labels(build.table.schema) == [
+    assert plain.made.found[0].sub_tables_with_total(plain.made.table.schema) == 60
+    assert build.made.found[0].sub_tables_with_total(build.made.table.schema) < 60
+    assert build.made.known.zeros.labels(build.made.table.schema) == [
         "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos"
     ]
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
@@ -482,7 +482,7 @@ def test_structural_zeros_that_stay_are_reused_and_others_redo(config: Config) -
     assert contents(commented.folder.stage("table")) == contents(first.folder.stage("table"))
     none, statuses = made(informed(config, "[]"))
     assert redone(statuses) == NAMES
-    assert none.found[0].sub_tables_with_total(none.table.schema) == 60
+    assert none.made.found[0].sub_tables_with_total(none.made.table.schema) == 60
 
 
 def test_structural_zeros_that_contradict_the_data_publish_nothing(config: Config) -> None:
@@ -503,7 +503,7 @@ def test_the_same_data_under_another_name_redo_the_counting_at_most(config: Conf
 
 def test_another_version_of_the_code_redoes_everything(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = made(config())
-    for module in ("build", "stages"):
+    for module in ("build", "stage"):
         monkeypatch.setattr(f"sdc.stages.{module}.code_digest", lambda: "0" * 64)
     second, statuses = made(config())
     assert redone(statuses) == NAMES
@@ -530,9 +530,9 @@ BEST = {**ANNEALED, "method": "best"}
 def test_a_decomposable_build(config: Config) -> None:
     """REFERENCE section 2: 48 sub-tables with the total, at the width 10; its graph, trace and utility are kept."""
     build, statuses = made(config(release=ANNEALED))
-    found = build.found
+    found = build.made.found
     assert statuses == dict.fromkeys(NAMES, "done")
-    assert found.release.sub_tables_with_total(build.table.schema) == 48
+    assert found.release.sub_tables_with_total(build.made.table.schema) == 48
     assert found.graph is not None
     assert found.graph.release == found.release
     assert [(row.round, row.chain, row.step) for row in found.trace[:3]] == [(0, 0, 400), (0, 1, 400), (1, 0, 800)]
@@ -545,7 +545,7 @@ def test_a_decomposable_build(config: Config) -> None:
 
 def test_the_best_of_both(config: Config, finished: Path) -> None:
     build, _ = made(config(release=BEST))
-    assert build.found.reason == "Both methods end at the same release, of utility 59."
+    assert build.made.found.reason == "Both methods end at the same release, of utility 59."
     assert contents(build.folder.stage("release")) == contents(finished)
     assert "Both methods end at the same release" in (build.folder.stage("confidential") / "report.html").read_text()
 
@@ -596,10 +596,10 @@ LIMIT = {"threshold": 0.006, "max_above": 0.0, "max_probability": 0.006}
 def test_a_limit_on_the_posterior(config: Config) -> None:
     """Without it 47 sub-tables go out, and the second at-risk cell has its true count at 0.0106."""
     build, _ = made(config(release=ANNEALED, risk={"posterior": LIMIT}))
-    assessed, _ = read_assessment(build.folder.stage("assessment"), build.table, 2)
+    assessed, _ = read_assessment(build.folder.stage("assessment"), build.made.table, 2)
     likely = assessed.likely
     assert likely is not None
-    own = posterior(build.table, build.found.release).cells.at_truth
+    own = posterior(build.made.table, build.made.found.release).cells.at_truth
     assert (likely.is_kept, likely.above, likely.cells, likely.highest) == (
         True,
         0,
@@ -607,7 +607,7 @@ def test_a_limit_on_the_posterior(config: Config) -> None:
         pytest.approx(own.max(), abs=1e-9),
     )
     # from a graph that makes less likely than the one-way sub-tables alone, with 0.0314
-    assert 6 < build.found.release.sub_tables(build.table.schema) < 47
+    assert 6 < build.made.found.release.sub_tables(build.made.table.schema) < 47
     assert own.max() <= 0.006
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "keeps a limit on what it makes likely: under the law released 0 of 3 at-risk cells" in page
@@ -652,12 +652,12 @@ def test_the_last_verification_relies_on_no_judge_of_the_limit(config: Config, m
 def test_the_gate_judges_the_limit(config: Config) -> None:
     """Whatever an assessment says: cells are wide enough, and one true count is too probable."""
     build, _ = made(config(release=ANNEALED))
-    certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
-    strict = MinWidth(2, 6, PosteriorLimit(max_probability=0.01))
+    certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
+    strict = Criteria.of(2, 6, PosteriorLimit(max_probability=0.01))
     with pytest.raises(ReleaseError, match=r"makes too much likely: .* has 0.0106 \(at most 0.01 allowed\); nothing"):
-        clear(build.table, build.known, certificate, strict, Policy.REFUSE)
-    loose = MinWidth(2, 6, PosteriorLimit(max_probability=0.02))
-    cleared = clear(build.table, build.known, certificate, loose, Policy.REFUSE)
+        clear(build.made.table, build.made.known, certificate, strict, Policy.REFUSE)
+    loose = Criteria.of(2, 6, PosteriorLimit(max_probability=0.02))
+    cleared = clear(build.made.table, build.made.known, certificate, loose, Policy.REFUSE)
     with pytest.raises(
         ReleaseError, match=r"of another limit on the posterior: .*max_probability=0.02.*, asked is None"
     ):
@@ -686,9 +686,9 @@ def test_a_curve_under_limits(config: Config) -> None:
 def test_a_simulatable_build(config: Config) -> None:
     """What refusals tell is nothing: and what that costs is said."""
     build, _ = made(config(release={"method": "simulatable", "simulatable": {"draws": 20}}))
-    found = build.found
+    found = build.made.found
     accepted = Release.of(step.added for step in found.simulated if step.accepted)
-    assert (found.release, found.release.sub_tables(build.table.schema)) == (accepted, 39)
+    assert (found.release, found.release.sub_tables(build.made.table.schema)) == (accepted, 39)
     assert not all(step.accepted for step in found.simulated)
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "cost 20 sub-tables: the ordered search" in page
@@ -707,15 +707,15 @@ def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path) 
     made(config())
     build, statuses = made(config(remedies={"variables": 6}))
     assert redone(statuses) == ["remedies", "confidential"]
-    tried = read_remedies(build.folder.stage("remedies"), build.table.schema)
+    tried = read_remedies(build.folder.stage("remedies"), build.made.table.schema)
     assert tried
     assert all(remedy.recode.leaves_out for remedy in tried)  # all variables have two categories
-    stopped = {t for _, sub_tables in blockers(build.found.steps) for t in sub_tables}
+    stopped = {t for _, sub_tables in blockers(build.made.found.steps) for t in sub_tables}
     assert stopped
     for remedy in tried:
         assert set(remedy.asked) == {t for t in stopped if not st.has(t, remedy.recode.variable)}
         assert set(remedy.freed) <= set(remedy.asked)
-        assert remedy.lost == sum(st.has(t, remedy.recode.variable) for t in range(64) if t in build.found.release)
+        assert remedy.lost == sum(st.has(t, remedy.recode.variable) for t in range(64) if t in build.made.found.release)
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert 'id="remedies"' in page
     assert "the next run tries that" not in page
@@ -755,7 +755,7 @@ def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: P
     labels = ["released", "saturated, alpha 0.5", "saturated, alpha 1", "[A,B][B,C], alpha 0.5", "[A,B][B,C], alpha 1"]
     assert [summary.label for summary in found] == labels
     for summary in found:
-        own = posterior(build.table, build.found.release, law=summary.law, alpha=summary.alpha or 0.5)
+        own = posterior(build.made.table, build.made.found.release, law=summary.law, alpha=summary.alpha or 0.5)
         assert summary.feasible_tables == own.feasible_tables == 810
         assert summary.at_truth.tolist() == own.cells.at_truth.tolist()
         assert summary.disclosing.tolist() == own.groups.probabilities(own.cells).tolist()
@@ -812,7 +812,7 @@ def test_what_refusals_tell(config: Config) -> None:
 
 NARROWED = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
 NOTHING_KNOWN = knows(NARROWED, NOTHING)
-SETTINGS = SearchSettings(MinWidth(2, 3), Policy.REFUSE, Effort(), 0, Annealing(), None, {}, {})
+SETTINGS = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, 0)
 
 
 def test_refusals_narrow_what_is_left() -> None:
@@ -837,8 +837,8 @@ def test_of_some_tables_nothing_may_be_released() -> None:
     """Three records of A = 0 are in one cell not at risk, and as 2 and 1 keep no width of 4: no fault of settings."""
     table = dense(schema_of([3, 2]), [3, 0, 1, 4, 5, 3])
     found = find_release(table, NOTHING, "decomposable", min_width=4, steps=200, chains=2)
-    annealing = Annealing(CoolingSchedule(200), 2)
-    settings = replace(SETTINGS, criterion=MinWidth(2, 4), annealing=annealing)
+    release = ReleaseConfig(annealing=AnnealingConfig(steps=200, chains=2))
+    settings = replace(SETTINGS, criteria=Criteria.of(2, 4), release=release)
     told = refusals(table, knows(table, NOTHING), settings, "decomposable", found.release, 1000)
     alike = [
         counts
@@ -852,8 +852,9 @@ def test_a_fault_of_the_settings_is_none_of_the_tables() -> None:
     found = find_release(NARROWED, NOTHING, "ordered", min_width=3)
     with pytest.raises(ReleaseError, match="critical widths are known from the floor 4 on, the minimum width is 3"):
         refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, floor=4), "ordered", found.release, 1000)
+    release = ReleaseConfig(annealing=AnnealingConfig(start="[A,Z]"))
     with pytest.raises(InputError, match="unknown variable 'Z'"):
-        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, start="[A,Z]"), "ordered", found.release, 1000)
+        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, release=release), "ordered", found.release, 1000)
 
 
 def test_refusals_are_of_a_release_that_the_settings_make() -> None:
@@ -910,7 +911,7 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     whole, _ = made(config(release=ANNEALED))
     expected = contents(whole.folder.stage("search"))
     other: list[SearchState] = []
-    find_release(whole.table, NOTHING, "decomposable", min_width=30, steps=50, on_round=other.append)
+    find_release(whole.made.table, NOTHING, "decomposable", min_width=30, steps=50, watch=Watch(on_round=other.append))
     write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
     whole.folder.discard("search")
     again, _ = made(config(release=ANNEALED))
@@ -923,7 +924,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.bounds.enumeration import feasible_tables
 from sdc.stages import stages
-from sdc.stages.assemble import SearchSettings
+from sdc.stages.assemble import SearchSettings, Watch
 from sdc.stages.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
@@ -1004,16 +1005,16 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sdc.bounds.enumeration import feasible_tables
-from sdc.stages import stages
-from sdc.stages.assemble import SearchSettings
+from sdc.stages import release, stages
+from sdc.stages.assemble import SearchSettings, Watch
 from sdc.stages.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
-whole = stages.write_publication
+whole = release.write_publication
 def write_and_die(*arguments, **settings):
     whole(*arguments, **settings)
     os.kill(os.getpid(), signal.SIGKILL)
-stages.write_publication = write_and_die
+release.write_publication = write_and_die
 stages.run_all(open_build(Path(sys.argv[1])), IN_PROCESS)
 """
 
@@ -1159,11 +1160,11 @@ def test_files_that_are_not_what_was_assessed_are_refused(
 ) -> None:
     """A fault between writing and checking: nothing gets the name release/."""
 
-    def write(cleared: Cleared, subject: Subject, name: str, folder: Path, **settings: Any) -> None:
+    def write(cleared: Cleared, subject: GateSubject, name: str, folder: Path, **settings: Any) -> None:
         write_publication(cleared, subject, name, folder)
         tamper(folder)
 
-    monkeypatch.setattr(stages, "write_publication", write)
+    monkeypatch.setattr("sdc.stages.release.write_publication", write)
     build = open_build(config())
     with pytest.raises(SdcError, match=message):
         run_all(build, IN_PROCESS)
@@ -1177,11 +1178,11 @@ def test_files_that_disclose_more_than_was_assessed_are_refused(
 ) -> None:
     """The writer publishes a sub-table too many, honestly hashed and listed."""
 
-    def write(cleared: Cleared, subject: Subject, name: str, folder: Path, **settings: Any) -> None:
+    def write(cleared: Cleared, subject: GateSubject, name: str, folder: Path, **settings: Any) -> None:
         larger = cleared_of(czech_table(), cleared.release.add(0b110111), subject)
         write_publication(larger, subject, name, folder)
 
-    monkeypatch.setattr(stages, "write_publication", write)
+    monkeypatch.setattr("sdc.stages.release.write_publication", write)
     build = open_build(config())
     with pytest.raises(RunFolderError, match=r"is of A\*B\*C\*E\*F, which was not cleared; nothing is released"):
         run_all(build, IN_PROCESS)
@@ -1193,11 +1194,11 @@ def test_files_that_disclose_less_than_was_assessed_are_refused(
 ) -> None:
     """The writer leaves a frontier sub-table out: as safe as what was assessed, and not what was found."""
 
-    def write(cleared: Cleared, subject: Subject, name: str, folder: Path, **settings: Any) -> None:
+    def write(cleared: Cleared, subject: GateSubject, name: str, folder: Path, **settings: Any) -> None:
         smaller = cleared_of(czech_table(), Release.of(cleared.release.frontier[:-1]), subject)
         write_publication(smaller, subject, name, folder)
 
-    monkeypatch.setattr(stages, "write_publication", write)
+    monkeypatch.setattr("sdc.stages.release.write_publication", write)
     build = open_build(config())
     with pytest.raises(RunFolderError, match=r"lacks B\*C\*E\*F, which was cleared; nothing is released"):
         run_all(build, IN_PROCESS)
@@ -1216,9 +1217,9 @@ def test_a_release_whose_evidence_has_no_structural_zeros_is_refused(config: Con
 
     def forget(text: str) -> None:
         if text.startswith("release: "):
-            certificate = read_certificate(build.folder.stage("assessment"), build.table.schema)
+            certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
             certificate = replace(certificate, known=replace(certificate.known, zeros=NO_ZEROS))
-            write_certificate(certificate, build.table.schema, build.folder.stage("assessment"))
+            write_certificate(certificate, build.made.table.schema, build.folder.stage("assessment"))
 
     with pytest.raises(
         ReleaseError, match=r"the certificate lacks the structural zero A = yes and .*; nothing is published"
@@ -1264,14 +1265,14 @@ def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_undecided_is_not_released(unproven: int, config: Config) -> None:
     build, _ = made(config())
-    assert build.found[0].sub_tables(build.table.schema) <= unproven
-    assert any(step.answer is None for step in build.found[1])
+    assert build.made.found[0].sub_tables(build.made.table.schema) <= unproven
+    assert any(step.answer is None for step in build.made.found[1])
     assert json.loads((build.folder.stage("assessment") / "assessment.json").read_text())["releasable"] is True
 
 
 def test_undecided_is_released_where_the_config_says_so(unproven: int, config: Config) -> None:
     build, _ = made(config(risk={"undecided": "outer"}))
-    assert build.found[0].sub_tables(build.table.schema) == 59
+    assert build.made.found[0].sub_tables(build.made.table.schema) == 59
     assessment = json.loads((build.folder.stage("assessment") / "assessment.json").read_text())
     assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
     assert {path.name for path in build.folder.stage("release").iterdir()} == PUBLISHED
@@ -1319,8 +1320,8 @@ def test_without_an_at_risk_cell_the_table_is_published(method: str, config: Con
     table = {"path": str(tmp_path / "table.csv"), "categories": {}}
     build = open_build(config(table=table, release={"method": method}))
     run_all(build, IN_PROCESS)
-    assert build.found.release == Release.of([0b11])
-    assert build.found.reason == "No cell is at risk: no count is from 1 to 2, so every sub-table may be released."
+    assert build.made.found.release == Release.of([0b11])
+    assert build.made.found.reason == "No cell is at risk: no count is from 1 to 2, so every sub-table may be released."
     assert verify(build.folder.path, lambda line: None).verified
     assert "no at-risk cell" in (build.folder.stage("confidential") / "report.html").read_text()
 

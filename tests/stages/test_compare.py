@@ -40,7 +40,7 @@ def test_what_came_and_went_is_explained(runs: tuple[Build, Build]) -> None:
     found = compare(*(run.folder.path for run in runs))
     assert found.config == {"release.forbid": ([], ["D*E*F"]), "risk.min_width": (6, 12)}
     assert found.table == {}
-    assert found.release == tuple(run.found.release.sub_tables(run.table.schema) for run in runs)
+    assert found.release == tuple(run.made.found.release.sub_tables(run.made.table.schema) for run in runs)
     went = dict(found.went)
     assert went[("A", "B", "D", "E", "F")] == "release.forbid names it, or a sub-table within it"
     assert all(why for _, why in found.went)

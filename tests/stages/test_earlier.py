@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,8 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.public.published import Published, read_published
+from sdc.record.chain import Chain
+from sdc.record.database import ChainError, Use
 from sdc.record.ledger import Ledger, new_ledger, read_ledger, record
 from sdc.refusal import FILES
 from sdc.stages.build import Build, open_build
@@ -61,7 +64,9 @@ def built(file: Path) -> Build:
 
 def released(build: Build) -> set[tuple[str, ...]]:
     """What was known of all records, by the names that tell it."""
-    return {tuple(st.names(element, build.table.schema)) for element in build.known.release.frontier if element}
+    return {
+        tuple(st.names(element, build.made.table.schema)) for element in build.made.known.release.frontier if element
+    }
 
 
 @pytest.fixture
@@ -104,8 +109,8 @@ def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
     assert not open_build(second).folder.stage("release").exists()
     # without being required it is left out, and all else that fits goes out
     rest = built(config(czech_folder, "rest", [{"folder": folder}], risk=risk))
-    assert all(st.parse(one, rest.table.schema) in rest.found.release for one in pair)
-    assert st.parse(other, rest.table.schema) not in rest.found.release
+    assert all(st.parse(one, rest.made.table.schema) in rest.made.found.release for one in pair)
+    assert st.parse(other, rest.made.table.schema) not in rest.made.found.release
     assert verify(rest.folder.path).verified
 
 
@@ -145,14 +150,14 @@ def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
         write_csv(tmp_path / f"{name}.csv", rows)
         relations.append({"folder": f"{name}.csv", "variables": {"g": {"of": "A", "groups": told}}})
     build = built(config(tmp_path, "t", relations))
-    schema = build.table.schema
+    schema = build.made.table.schema
     assert [schema.names[axis] for axis in schema.axes] == ["A", "B"]
-    assert build.table.codes.shape == (8, 2)
+    assert build.made.table.codes.shape == (8, 2)
     # low or high and in or out tell all four apart, the second and the third are 0, 1 or 2, 3
     parts = [[np.flatnonzero(schema.groups(v) == g).tolist() for g in range(schema.sizes[v])] for v in (2, 3, 4)]
     assert [sorted(part) for part in parts] == [[[0, 1], [2, 3]], [[0, 3], [1, 2]], [[0], [1, 2], [3]]]
-    assert not build.known.zeros
-    assert build.found.release.contains(Release.of([schema.closed(0b11100)]))
+    assert not build.made.known.zeros
+    assert build.made.found.release.contains(Release.of([schema.closed(0b11100)]))
     texts = [path.read_bytes() for path in build.folder.stage("release").iterdir()]
     assert not any(b"published before" in text for text in texts)
     assert verify(build.folder.path).verified
@@ -173,10 +178,10 @@ def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NothingReleasableError, match=r"A\*B is not releasable"):
         built(config(tmp_path, "all", [where], release={"require": ["A*B"]}))
     build = built(config(tmp_path, "rest", [where]))
-    (fact,) = build.known.facts
-    assert fact.label(build.table.schema) == "A*B where C = 0 or 1"
-    assert build.known.release == Release.of([])
-    assert build.found.release.frontier
+    (fact,) = build.made.known.facts
+    assert fact.label(build.made.table.schema) == "A*B where C = 0 or 1"
+    assert build.made.known.release == Release.of([])
+    assert build.made.found.release.frontier
     assert verify(build.folder.path).verified
     with pytest.raises(InputError, match="is not of these records: the table has other counts of A"):
         built(config(tmp_path, "same", [{"folder": "below"}]))
@@ -228,7 +233,7 @@ def test_no_count_is_told_by_both(drawn: tuple[Table, Told]) -> None:
             released: list[Told] = []
         else:
             assert verify(build.folder.path).verified
-            public = read_published(build.folder.stage("release")) if build.found.release.frontier != (0,) else []
+            public = read_published(build.folder.stage("release")) if build.made.found.release.frontier != (0,) else []
             assert {name for one in public for name in one.table.schema.names} <= set(table.schema.names)
             released = [(one, EarlierConfig(folder="release")) for one in public]
             known = enumerated(table, [told, *released, total(table)], table.schema.names)
@@ -259,18 +264,18 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     (entry,) = read_ledger(czech_folder / "led").entries
     assert (entry.name, entry.folder) == ("first", str(build.folder.stage("release")))
     assert pair[0].split("*") in [list(names) for names in entry.sub_tables]
-    assert build.table.digest not in (czech_folder / "led").read_bytes().decode("latin-1")
+    assert build.made.table.digest not in (czech_folder / "led").read_bytes().decode("latin-1")
     with pytest.raises(NothingReleasableError, match="is not releasable"):
         built(config(czech_folder, "second", [], release={"require": [other]}, **more))
     # run again it is the same build, and no second entry
     assert built(first).folder.path == build.folder.path
     third = built(config(czech_folder, "third", [], **more))
     assert [e.name for e in read_ledger(czech_folder / "led").entries] == ["first", "third"]
-    assert third.found.release.contains(build.found.release)
+    assert third.made.found.release.contains(build.made.found.release)
     assert built(first).folder.path == build.folder.path
     asked = Subject.open(str(third.folder.path))
-    assert st.parse(pair[0], third.table.schema) in asked.known.release.frontier
-    assert st.parse(pair[0], third.table.schema) in asked.public(["A"]).release
+    assert st.parse(pair[0], third.made.table.schema) in asked.known.release.frontier
+    assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
 
 
 def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
@@ -284,7 +289,7 @@ def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("sdc.stages.stages.record_publication", lambda *args: (record(*args), dies()))
+        patched.setattr("sdc.stages.release.record_publication", lambda *args: (record(*args), dies()))
         with pytest.raises(KeyboardInterrupt):
             built(file)
     build = open_build(file)
@@ -321,7 +326,7 @@ def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:
     # a pattern is of the table's variables, not of those that follow from them
     earlier, wished = [relation.model_dump(mode="json", exclude_defaults=True)], {"require": [{"all": 2}]}
     pairs = built(config(tmp_path, "pairs", earlier, release=wished | {"forbid": [{"all": 3}]}))
-    assert {"A*B", "A*C", "B*C"} <= {st.label(t, pairs.table.schema) for t in pairs.found.release.frontier}
+    assert {"A*B", "A*C", "B*C"} <= {st.label(t, pairs.made.table.schema) for t in pairs.made.found.release.frontier}
 
 
 def main(words: list[str]) -> int:
@@ -379,8 +384,10 @@ def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> 
     assert not build.folder.stage("release").exists()
     again = open_build(file)
     assert [entry.name for entry in read_ledger(czech_folder / "led").entries] == ["other", "first"]
-    assert released(again) == {tuple(st.names(t, again.table.schema)) for t in between.found.release.frontier if t}
-    assert st.parse(other, again.table.schema) not in again.found.release
+    assert released(again) == {
+        tuple(st.names(t, again.made.table.schema)) for t in between.made.found.release.frontier if t
+    }
+    assert st.parse(other, again.made.table.schema) not in again.made.found.release
     assert verify_run(again.folder.path).verified
 
 
@@ -393,7 +400,7 @@ def test_a_build_that_others_outrun_is_refused_in_the_end(czech_folder: Path, mo
         record({**content, "build": f"another {len(runs)}"}, judged)
         record(content, judged)
 
-    monkeypatch.setattr("sdc.stages.stages.record_publication", outrun)
+    monkeypatch.setattr("sdc.stages.release.record_publication", outrun)
     with pytest.raises(InputError, match=r"has 3 entries, and this release was judged together with 2, .*; run again"):
         built(file)
     assert len({*runs}) == 3
@@ -548,10 +555,8 @@ def test_a_publication_is_named_once(czech_folder: Path, twice: dict[str, Any]) 
 def test_a_ledger_that_has_a_publication_twice_is_refused(czech_folder: Path) -> None:
     new_ledger(czech_folder / "led")
     built(config(czech_folder, "first", [], ledger="led"))
-    with sqlite3.connect(czech_folder / "led") as database:
-        ((text, last),) = database.execute("SELECT content, hash FROM entry").fetchall()
-        sha = hashlib.sha256(f"{last}\n{text}".encode()).hexdigest()
-        database.execute("INSERT INTO entry VALUES (2, ?, ?)", (text, sha))
+    with closing(Chain.read(str(czech_folder / "led"), Use.SHARE, "ledger")) as chain, chain.turn() as turn:
+        turn.append("published", "", "", turn.entries(1)[0].body)
     with pytest.raises(InputError, match="names one publication twice, as entries 1 and 2"):
         read_ledger(czech_folder / "led")
 
@@ -575,20 +580,33 @@ def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(cze
 def broken(how: str) -> Callable[[Path], object]:
     def change(path: Path) -> None:
         with sqlite3.connect(path) as database:
-            database.execute("DROP TRIGGER entry_stays")
-            database.execute("DROP TRIGGER entry_is_kept")
+            database.execute("DROP TRIGGER entries_not_changed")
+            database.execute("DROP TRIGGER entries_not_removed")
             database.execute(how)
 
     return change
 
 
+def of_format_4(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE ledger (format INTEGER NOT NULL)")
+        database.execute("CREATE TABLE entry (number INTEGER PRIMARY KEY, content TEXT NOT NULL, hash TEXT NOT NULL)")
+        database.execute("INSERT INTO ledger VALUES (4)")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (broken("UPDATE entry SET content = replace(content, 'first', 'worst')"), "is broken at entry 1"),
-        (broken("DELETE FROM entry WHERE number = 1"), "is broken at entry 2"),
-        (broken("UPDATE ledger SET format = 9"), r"has the format \[\(9,\)\], this version reads 4"),
-        (lambda path: path.write_text("none of these"), "is no ledger, or is damaged"),
+        (broken("UPDATE entries SET body = replace(body, 'first', 'worst')"), "is broken at entry 1"),
+        (broken("DELETE FROM entries WHERE seq = 2"), "is broken at entry 2"),
+        (
+            broken("UPDATE entries SET body = replace(body, '\"ledger\":5', '\"ledger\":9')"),
+            "format 9, this version reads 5",
+        ),
+        (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
+        (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
+        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or damaged"),
         (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
         (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
@@ -603,6 +621,42 @@ def test_a_ledger_that_does_not_hold_is_refused(
     change(czech_folder / "led")
     with pytest.raises(InputError, match=message):
         built(config(czech_folder, "third", [], ledger="led"))
+
+
+@pytest.mark.parametrize("statement", ["UPDATE entries SET body = '{}'", "DELETE FROM entries"])
+def test_a_ledger_is_appended_to_alone(tmp_path: Path, statement: str) -> None:
+    new_ledger(tmp_path / "led")
+    with sqlite3.connect(tmp_path / "led") as database, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        database.execute(statement)
+
+
+def test_a_ledger_is_one_file_that_is_copied_as_it_is(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    assert {file.name for file in tmp_path.iterdir()} == {"led", "led.key"}
+    assert read_ledger(tmp_path / "led").entries == ()
+    assert {file.name for file in tmp_path.iterdir()} == {"led", "led.key"}
+
+
+def test_what_a_writer_left_half_done_is_taken_back_by_whoever_reads(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    (tmp_path / "dead").mkdir()
+    with closing(sqlite3.connect(tmp_path / "led", isolation_level=None)) as database:
+        database.execute("PRAGMA cache_size = 1")
+        database.execute("BEGIN IMMEDIATE")
+        for seq in range(2, 100):
+            database.execute("INSERT INTO entries VALUES (?, 'published', '', '', '', ?, '', '')", (seq, "x" * 9_000))
+        for name in ("led", "led-journal", "led.key"):
+            shutil.copy(tmp_path / name, tmp_path / "dead" / name)
+    assert read_ledger(tmp_path / "dead" / "led").entries == ()
+
+
+def test_a_history_is_no_ledger_and_the_other_way_around(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    with pytest.raises(ChainError, match='of another table: table is missing, not "t"; ledger is 5, not missing'):
+        Chain.open(str(tmp_path / "led"), {"table": "t"})
+    Chain.open(str(tmp_path / "history.db"), {"table": "t"}).close()
+    with pytest.raises(InputError, match=r"the ledger .*history.db has the format None, this version reads 5; use"):
+        read_ledger(tmp_path / "history.db")
 
 
 def test_a_ledger_is_made_once(tmp_path: Path) -> None:

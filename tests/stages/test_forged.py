@@ -28,7 +28,7 @@ from sdc.model.graph import Decomposition
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.publication import write_publication
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all, stages_of
 from sdc.storage.certificate import read_certificate, write_certificate
@@ -120,15 +120,15 @@ FORGED = [("assessment",), ("search", "assessment"), ("assessment", "release"), 
 
 def forge(build: Build, release: Release, evidence: Callable[..., Proof], stages: tuple[str, ...]) -> None:
     """Puts the wider release into these stages, and makes the manifest agree with it."""
-    folder, schema = build.folder, build.table.schema
+    folder, schema = build.folder, build.made.table.schema
     frontier = [st.names(element, schema) for element in release.frontier]
     for stage in stages:
         path = folder.stage(stage)
         if stage == "search":
-            changed(path / "search.json", frontier=frontier, sub_tables=release.sub_tables(build.table.schema))
+            changed(path / "search.json", frontier=frontier)
         if stage in ("search", "assessment"):
             certificate = read_certificate(path, schema)
-            proof = evidence(build.table, release, certificate.proof)
+            proof = evidence(build.made.table, release, certificate.proof)
             for old in path.glob("differences_*.parquet"):
                 old.unlink()
             write_certificate(replace(certificate, asked=release, proof=proof), schema, path)
@@ -137,7 +137,7 @@ def forge(build: Build, release: Release, evidence: Callable[..., Proof], stages
         if stage == "release":
             shutil.rmtree(path)
             path.mkdir()
-            write_publication(cleared_of(build.table, release, build.subject), build.subject, "forged", path)
+            write_publication(cleared_of(build.made.table, release, build.subject), build.subject, "forged", path)
     recomputed(build)
 
 
@@ -224,7 +224,7 @@ def test_what_the_gate_lets_through_is_verified_before_it_has_its_name(
     """The gate shares its arithmetic with the search; what is public is judged by other code too."""
     build = copied(honest, tmp_path / "copy")
     forge(build, WIDER[0], invented, ("search", "assessment"))
-    monkeypatch.setattr(MinWidth, "unproven", lambda *arguments: 0)
+    monkeypatch.setattr(Criteria, "unproven", lambda *arguments: 0)
     shutil.rmtree(build.folder.stage("release"))
     with pytest.raises(ReleaseError, match=r"differences give no feasible table.*nothing is released"):
         run_all(build, IN_PROCESS)

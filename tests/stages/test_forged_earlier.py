@@ -20,6 +20,7 @@ import yaml
 from typer.testing import CliRunner
 
 from sdc.api import find_release
+from sdc.canonical import digest_of
 from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
@@ -29,14 +30,14 @@ from sdc.model.table import Table
 from sdc.publish.gate import clear
 from sdc.publish.publication import write_publication
 from sdc.record.ledger import new_ledger, read_ledger
-from sdc.stages import stages
 from sdc.stages.build import Build, open_build
+from sdc.stages.search import certificate_of
 from sdc.stages.stages import run_all, stages_of
 from sdc.stages.verified import verify_run
 from sdc.storage import results
 from sdc.storage.certificate import write_certificate
 from sdc.storage.parquet import table_columns, write_csv
-from sdc.storage.run_folder import StageRecord, digest_of, folder_digest, write_json
+from sdc.storage.run_folder import StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
 from tests import judge
 from tests.public.test_check import Told, marginal, part, recoded
@@ -123,8 +124,8 @@ def forged(build: Build, how: str) -> Release | None:
     for stage in every:
         folder.stage(stage.name).mkdir(parents=True)
     every[0].make(build, folder.stage("table"), IN_PROCESS, lambda text: None)
-    table, hidden = build.table, build.origin.hidden
-    ignorant = knows(table, NOTHING, build.known.zeros)
+    table, hidden = build.made.table, build.origin.hidden
+    ignorant = knows(table, NOTHING, build.made.known.zeros)
     try:
         found = find_release(table, ignorant, "ordered", **RISK, forbid=hidden)
     except ReleaseError:
@@ -136,11 +137,12 @@ def forged(build: Build, how: str) -> Release | None:
         note.unlink()
     assessed, release = folder.stage("assessment"), found.release
     results.write_search(found, table.schema, folder.stage("search"))
-    claimed = build.certificate(release, found.proof)
+    claimed = certificate_of(build, release, found.proof)
     if how != "truth in both":
         claimed = replace(claimed, known=ignorant)
     write_certificate(claimed, table.schema, folder.stage("search"))
-    judgement, bounds = inquiry_of(table, MIN_WIDTH, small_count=SMALL_COUNT, zeros=build.known.zeros).examine(release)
+    inquiry = inquiry_of(table, MIN_WIDTH, small_count=SMALL_COUNT, zeros=build.made.known.zeros)
+    judgement, bounds = inquiry.examine(release)
     results.write_assessment(judgement.assessment, bounds, table.schema, assessed)
     write_certificate(replace(claimed, proof=judgement.proof), table.schema, assessed)
     write_publication(cleared_of(table, release, build.subject), build.subject, "t", folder.stage("release"))
@@ -204,8 +206,10 @@ def test_a_forged_run_is_not_published_by_a_rerun(forgery: Build, elsewhere: boo
 def test_what_the_gate_lets_through_is_verified_beside_what_was_before(
     forgery: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ignorant = knows(forgery.table, NOTHING, forgery.known.zeros)
-    monkeypatch.setattr(stages, "clear", lambda table, known, *of, **more: clear(table, ignorant, *of, **more))
+    ignorant = knows(forgery.made.table, NOTHING, forgery.made.known.zeros)
+    monkeypatch.setattr(
+        "sdc.stages.release.clear", lambda table, known, *of, **more: clear(table, ignorant, *of, **more)
+    )
     with pytest.raises(ReleaseError, match=f"{LACKING}.*nothing is released"):
         run_all(Build(forgery.config), IN_PROCESS)
     assert not (forgery.folder.path / "release").exists()

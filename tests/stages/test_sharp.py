@@ -28,9 +28,10 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress
+from sdc.stages.bounded import describe_sharp
 from sdc.stages.build import Build, open_build
-from sdc.stages.describe import describe_sharp
-from sdc.stages.stages import run_all, run_stage, stages_of
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import run_all, stages_of
 from sdc.stages.subject import Subject
 from sdc.storage.kept_parts import KeptParts
 from sdc.storage.results import read_assessment, read_end_methods
@@ -83,7 +84,7 @@ def sdc(*words: Any) -> Result:
 
 
 def bounds_of(build: Build) -> CellBounds:
-    return read_assessment(build.folder.stage("assessment"), build.table, 1)[1]
+    return read_assessment(build.folder.stage("assessment"), build.made.table, 1)[1]
 
 
 # What a build makes
@@ -331,7 +332,7 @@ def test_of_a_config_parts_are_kept_and_nothing_is_left(tmp_path: Path) -> None:
 
 def test_in_python_they_are_those_of_the_command(proven: Build) -> None:
     names = ["A*B", "A*C", "B*C*D*E"]
-    found = sharp_bounds(proven.table, names, small_count=1, seconds=2.0)
+    found = sharp_bounds(proven.made.table, names, small_count=1, seconds=2.0)
     words = [word for name in names for word in ("--release", name)]
     told = json.loads(sdc("bounds", proven.folder.path, *words, "--sharp", "--seconds", 2.0, "--json").stdout)
     assert [row["outer"] for row in told["cells"]] == found.bounds.outer.tolist()
@@ -441,7 +442,7 @@ def narrow(found: Any) -> Any:
     outer, inner = bounds.outer.copy(), bounds.inner.copy()
     outer[0] = inner[0] = bounds.counts[0]
     bounds = CellBounds(bounds.cells, bounds.counts, outer, inner, bounds.method)
-    return judgement.criterion.rejudged(judgement, bounds, judgement.bank), bounds, by
+    return judgement.criteria.rejudged(judgement, bounds, judgement.bank), bounds, by
 
 
 @pytest.mark.parametrize("policy", ["refuse", "outer"])

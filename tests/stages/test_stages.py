@@ -13,7 +13,9 @@ import pytest
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
-from sdc.stages.stages import STAGES, run_all, run_stage
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import run_all
+from sdc.stages.table import TABLE
 from sdc.storage.parquet import read_written_table
 from tests.folders import contents
 
@@ -54,7 +56,7 @@ def table_of(build: Build, executor: Executor = IN_PROCESS) -> tuple[Path, list[
     """The folder of the table stage, made anew, and what was said."""
     said: list[str] = []
     with build.started([]):
-        run_stage(STAGES[0], build, executor, said.append)
+        run_stage(TABLE, build, executor, said.append)
     return build.folder.stage("table"), said
 
 

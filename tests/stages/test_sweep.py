@@ -19,7 +19,8 @@ from sdc.model.table import Table
 from sdc.risk.sweep_plan import sweep_bytes
 from sdc.stages import needs
 from sdc.stages.build import Build, open_build
-from sdc.stages.stages import run_stage
+from sdc.stages.needs import Needs
+from sdc.stages.stage import run_stage
 from sdc.stages.sweep import ALONE, sweep_facts, sweep_lines
 from sdc.storage.parquet import PartedTable
 from tests.folders import contents
@@ -39,7 +40,7 @@ def swept(file: Path, executor: Executor = IN_PROCESS) -> tuple[Build, list[str]
 
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Build, "sweep_memory", lambda self, table: (BYTES, True))
+    monkeypatch.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
 
 
 def test_what_a_sweep_tells(config: Config) -> None:
@@ -74,7 +75,7 @@ def test_parts_give_the_bytes_of_the_whole(config: Config, monkeypatch: pytest.M
             file = config(widths={"floor": floor}, table={"partitions": parts}, output={"folder": f"{parts}"})
             with monkeypatch.context() as patch:
                 patch.chdir(file.parent)
-                patch.setattr(Build, "sweep_memory", lambda self, table: (BYTES, True))
+                patch.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
                 build, said = swept(file)
                 assert contents(build.folder.stage("widths")) == whole
                 assert f"widths: the table does not fit a worker, which reads it in parts, {parts} of them" in said
@@ -125,7 +126,7 @@ def test_a_part_that_changes_before_the_sweep(in_parts: None, config: Config, mo
     build = open_build(file)
     with build.started([stage.name for stage in ALONE]):
         run_stage(ALONE[0], build, IN_PROCESS, print)
-        assert len(build.table) == 63
+        assert len(build.made.table) == 63
         part = build.folder.stage("table") / "part-00001.parquet"
         pq.write_table(pq.read_table(part), part, compression="none")  # the same cells
         with pytest.raises(InputError, match="table was changed since it was written; run again"):
@@ -179,12 +180,12 @@ def test_a_part_that_is_too_large_for_a_worker() -> None:
 
 def test_a_sweep_alone_asks_for_less_than_a_build(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     build, table = open_build(config(execution={"workers": 2, "cluster": "local"})), table_of(8_000_000, 16)
-    monkeypatch.setitem(vars(build), "memory", 480 * MIB)
-    monkeypatch.setitem(vars(build), "own_memory", 4096 * MIB)
+    monkeypatch.setitem(vars(build.needs), "worker_may", 480 * MIB)
+    monkeypatch.setitem(vars(build.needs), "here_may", 4096 * MIB)
     with pytest.raises(ConfigError, match="the build does not fit: "):
-        build.require_memory(table)
+        build.needs.require(table)
     with pytest.raises(ConfigError, match=r"set table\.partitions to \d or more"):
-        build.require_sweep(table)
-    monkeypatch.setitem(vars(build), "own_memory", 1024 * MIB)
+        build.needs.require_sweep(table)
+    monkeypatch.setitem(vars(build.needs), "here_may", 1024 * MIB)
     with pytest.raises(ConfigError, match="the build does not fit: this process needs"):
-        build.require_sweep(table)
+        build.needs.require_sweep(table)

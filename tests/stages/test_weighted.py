@@ -163,10 +163,10 @@ def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.T
     copy = changed(run, tmp_path, {})
     (copy / "weighted" / "weighted.json").write_text('{"format": 7}')
     with pytest.raises(RunFolderError, match="has format 7, this version reads 1"):
-        read_weighted(copy / "weighted", build.table.schema)
+        read_weighted(copy / "weighted", build.made.table.schema)
     (copy / "weighted" / "weighted.json").unlink()
     with pytest.raises(RunFolderError, match="nothing shows that totals of weights are safe"):
-        read_weighted(copy / "weighted", build.table.schema)
+        read_weighted(copy / "weighted", build.made.table.schema)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written
     with pytest.raises(ConfigError, match=r"require has A\*B\*C\*D\*F, and forbid B\*D\*F"):
         built(written(**release))
     build = built(written(**{**release, "forbid": [{"of": ["B", "C", "E"]}]}))
-    schema, public = build.table.schema, build.found.release
+    schema, public = build.made.table.schema, build.made.found.release
     assert st.parse("A*B*C*D*F", schema) not in public
     assert not any(st.is_within(st.parse("B*C*E", schema), element) for element in public.frontier)
     assert all(st.parse(pair, schema) in public for pair in ("A*E", "A*F", "E*F"))

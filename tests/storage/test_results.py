@@ -24,13 +24,14 @@ from sdc.model.recode import Recode
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.criterion import Assessment
+from sdc.risk.assessment import Assessment
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
 from sdc.search.remedies import Remedy
-from sdc.storage import results
+from sdc.stages.assemble import Watch
+from sdc.storage import documents, results
 from sdc.storage.run_folder import folder_digest
 from sdc.utility.measures import Weights, utility_of
 from tests.strategies import inquiry_of, knows
@@ -85,7 +86,7 @@ def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path:
     assert told is not None
     assert found.required is not None
     refused = st.parse("A*B*C*D*F", czech.schema)
-    assert (told.sub_tables, told.refused, told.is_best) == (found.required.sub_tables, (refused,), True)
+    assert (told.required, told.refused, told.is_best) == (found.required.sub_tables, (refused,), True)
     assert told.why(refused) == "A*B*C*D*F is not releasable"
     assert told.why(st.parse("E*F", czech.schema)) == ""
     conflict = json.loads((tmp_path / "search.json").read_text())["required"]["conflicts"][0]
@@ -180,7 +181,7 @@ def test_posteriors_come_back(czech: Table, tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> None:
     states: list[SearchState] = []
-    find_release(czech, NOTHING, "decomposable", min_width=6, steps=100, on_round=states.append)
+    find_release(czech, NOTHING, "decomposable", min_width=6, steps=100, watch=Watch(on_round=states.append))
     path = tmp_path / "search.checkpoint.json"
     assert results.read_checkpoint(path, "key") is None
     results.write_checkpoint(states[-1], "key", path)
@@ -198,9 +199,9 @@ def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> Non
 
 
 def test_a_search_names_its_sub_tables(czech: Table) -> None:
-    facts = results.release_facts(Release.of([0b000011, 0b100000]), czech.schema)
+    facts = documents.release_facts(Release.of([0b000011, 0b100000]), czech.schema)
     assert facts == {"frontier": [["A", "B"], ["F"]], "sub_tables": 4, "sub_tables_with_total": 5}
-    assert results.release_facts(Release.of([]), czech.schema) == {
+    assert documents.release_facts(Release.of([]), czech.schema) == {
         "frontier": [[]],
         "sub_tables": 0,
         "sub_tables_with_total": 1,
@@ -226,7 +227,7 @@ def assert_equal(found: tuple[Assessment, CellBounds], written: tuple[Assessment
 @pytest.mark.parametrize("frontier", [[0b000111, 0b111000], [0b011111, 0b111110, 0b110111], [0b111111], [0]])
 def test_an_assessment_comes_back(frontier: list[int], min_width: int, czech: Table, tmp_path: Path) -> None:
     _, bounds = inquiry_of(czech, min_width, small_count=2).examine(Release.of(frontier))
-    written = MinWidth(2, min_width).assess(bounds), bounds
+    written = MinWidth(min_width).assess(bounds), bounds
     results.write_assessment(*written, czech.schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, czech, 2), written)
 
@@ -236,7 +237,7 @@ def test_an_undecided_assessment_comes_back_with_its_witnesses(czech: Table, tmp
     counts = czech.counts[rows]
     outer, inner = np.stack([counts * 0, counts + 40], axis=1), np.stack([counts, counts], axis=1)
     bounds = CellBounds(czech.codes[rows], counts, outer, inner, "nested + collapse")
-    written = MinWidth(2, 6).assess(bounds), bounds
+    written = MinWidth(6).assess(bounds), bounds
     assert (written[0].releasable, len(written[0].witnesses)) == (None, 3)
     results.write_assessment(*written, czech.schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, czech, 2), written)
@@ -246,7 +247,7 @@ def test_variables_may_have_the_names_of_the_columns(tmp_path: Path) -> None:
     schema = Schema((Variable("exact", ("no", "yes")), Variable("outer_lower", ("1", "2", "3"))))
     table = Table.of(schema, np.array([[0, 0], [0, 2], [1, 1]]), np.array([1, 9, 2]))
     _, bounds = inquiry_of(table, 1, small_count=2).examine(Release.of([1, 2]))
-    written = MinWidth(2, 1).assess(bounds), bounds
+    written = MinWidth(1).assess(bounds), bounds
     results.write_assessment(*written, schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, table, 2), written)
 
@@ -255,7 +256,7 @@ def test_an_assessment_that_is_missing_or_damaged(czech: Table, tmp_path: Path) 
     with pytest.raises(InputError, match=r"cells\.parquet is missing; write it again"):
         results.read_assessment(tmp_path, czech, 2)
     _, bounds = inquiry_of(czech, 6, small_count=2).examine(Release.of([1]))
-    results.write_assessment(MinWidth(2, 6).assess(bounds), bounds, czech.schema, tmp_path)
+    results.write_assessment(MinWidth(6).assess(bounds), bounds, czech.schema, tmp_path)
     (tmp_path / "assessment.json").write_text("[")
     with pytest.raises(RunFolderError, match=r"assessment\.json cannot be read: .*run again"):
         results.read_assessment(tmp_path, czech, 2)
@@ -263,7 +264,7 @@ def test_an_assessment_that_is_missing_or_damaged(czech: Table, tmp_path: Path) 
 
 def test_the_facts_of_an_assessment_name_the_categories(czech: Table) -> None:
     _, bounds = inquiry_of(czech, 6, small_count=1).examine(Release.of([0b111111]))
-    facts = results.assessment_facts(MinWidth(2, 6).assess(bounds), czech.schema)
+    facts = documents.assessment_facts(MinWidth(6).assess(bounds), czech.schema)
     assert facts["releasable"] is False
     assert facts["min_width"] == (0, 0)
     witness = {**facts["witnesses"][0]}
@@ -294,7 +295,7 @@ def test_of_a_table_with_levels_sub_tables_come_back_closed(tmp_path: Path) -> N
     again = results.read_search(tmp_path, table.schema)
     assert (again.release, again.steps, again.graph) == (found.release, found.steps, found.graph)
     assert found.release == found.release.closed(table.schema)
-    facts = results.release_facts(Release.of([0b111]), table.schema)
+    facts = documents.release_facts(Release.of([0b111]), table.schema)
     assert facts == {"frontier": [["area", "sex"]], "sub_tables": 5, "sub_tables_with_total": 6}
     bounds = cell_bounds(table, found.release)
     results.write_assessment(found.assessment, bounds, table.schema, tmp_path)

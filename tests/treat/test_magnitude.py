@@ -87,8 +87,8 @@ def test_every_rule_by_hand(records: list[tuple[int, int, int]], least: int, n: 
         ({"contributors": 0}, "contributors = 0"),
         ({"dominance": (0, 85)}, "dominance = "),
         ({"dominance": (2, 101)}, "dominance = "),
-        ({"ambiguity": 0}, "percentage = 0"),
-        ({"ambiguity": "many"}, "'many' is no percentage"),
+        ({"percent": 0}, "percentage = 0"),
+        ({"percent": "many"}, "'many' is no percentage"),
     ],
 )
 def test_rules_out_of_range_are_refused(given_: dict[str, Any], message: str) -> None:

@@ -27,9 +27,9 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-from sdc.model.weights import UNIT, RoundedTotals, WeightRanges, Weights, rounded
+from sdc.model.weights import UNIT, RecordWeights, RoundedTotals, WeightRanges, rounded
+from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_kept
@@ -42,7 +42,7 @@ CELLS = every_cell(SCHEMA)
 RELEASES = [Release.of([0b011, 0b101]), Release.of([0b011, 0b101, 0b110]), Release.of([0b001, 0b010, 0b100])]
 
 
-def weighted(records: Codes, weights: list[int]) -> tuple[Table, Weights]:
+def weighted(records: Codes, weights: list[int]) -> tuple[Table, RecordWeights]:
     """The table of records with whole weights, and its weights."""
     table = Table.of(SCHEMA, records)
     row, each = table.schema.keys.matching(table.codes, records), np.array(weights) * UNIT
@@ -50,11 +50,11 @@ def weighted(records: Codes, weights: list[int]) -> tuple[Table, Weights]:
     np.add.at(total, row, each)
     np.minimum.at(least, row, each)
     np.maximum.at(largest, row, each)
-    return table, Weights(total, least, largest)
+    return table, RecordWeights(total, least, largest)
 
 
 @hs.composite
-def samples(draw: hs.DrawFn) -> tuple[Table, Weights]:
+def samples(draw: hs.DrawFn) -> tuple[Table, RecordWeights]:
     """Records with weights, some of which depend on a category alone."""
     records = np.array([[draw(hs.integers(0, size - 1)) for size in SIZES] for _ in range(draw(hs.integers(4, 9)))])
     by_category = draw(hs.booleans())
@@ -63,10 +63,12 @@ def samples(draw: hs.DrawFn) -> tuple[Table, Weights]:
     return weighted(records.astype(np.uint16), weights)
 
 
-def chosen(table: Table, weights: Weights, release: Release, base: int, programs: int = 10_000) -> WeightedCertificate:
-    known, criterion = knows(table, release), MinWidth(2, 1)
-    proof = Inquiry(table, known, criterion).ask(NOTHING).proof
-    return choose(table, weights, known, criterion, proof, base * UNIT, IN_PROCESS, programs)
+def chosen(
+    table: Table, weights: RecordWeights, release: Release, base: int, programs: int = 10_000
+) -> WeightedCertificate:
+    known, criteria = knows(table, release), Criteria.of(2, 1)
+    proof = Inquiry(table, known, criteria).ask(NOTHING).proof
+    return choose(table, weights, known, criteria, proof, base * UNIT, IN_PROCESS, programs)
 
 
 def with_totals(known: Knowledge, of: tuple[SubTable, ...], base: int) -> Knowledge:
@@ -74,7 +76,7 @@ def with_totals(known: Knowledge, of: tuple[SubTable, ...], base: int) -> Knowle
     return replace(known, totals=RoundedTotals(of, base))
 
 
-def is_shown(table: Table, weights: Weights, counts: npt.NDArray[np.int64], known: Knowledge) -> bool:
+def is_shown(table: Table, weights: RecordWeights, counts: npt.NDArray[np.int64], known: Knowledge) -> bool:
     """Whether some totals of the cells, with these (cells,) counts, show what the truth shows."""
     low, high = WeightRanges.of(table, weights).at(CELLS)
     bounds = [(n * lo, n * hi) if n else (0, 0) for n, lo, hi in zip(counts, low, high, strict=True)]
@@ -93,7 +95,7 @@ def is_shown(table: Table, weights: Weights, counts: npt.NDArray[np.int64], know
     return bool(found.status == 0)
 
 
-def widths(table: Table, weights: Weights, known: Knowledge) -> npt.NDArray[np.int64]:
+def widths(table: Table, weights: RecordWeights, known: Knowledge) -> npt.NDArray[np.int64]:
     """(at-risk cells,) by enumeration, with a program for each feasible table."""
     tables = [t.reshape(-1) for t in feasible_tables(table, known.counts)]
     shown = np.array([t for t in tables if is_shown(table, weights, t, known)])
@@ -105,13 +107,13 @@ def widths(table: Table, weights: Weights, known: Knowledge) -> npt.NDArray[np.i
 
 @settings(max_examples=40)
 @given(samples(), hs.sampled_from(RELEASES), hs.sampled_from([1, 10, 100]))
-def test_what_goes_out_narrows_no_cell(sample: tuple[Table, Weights], release: Release, base: int) -> None:
+def test_what_goes_out_narrows_no_cell(sample: tuple[Table, RecordWeights], release: Release, base: int) -> None:
     table, weights = sample
     found = chosen(table, weights, release, base)
     known = with_totals(knows(table, release), found.totals, base * UNIT)
     assert found.pairs.feasible(table, weights, known).all()
     if found.totals:
-        assert is_kept(table, MinWidth(2, 1), found.pairs)
+        assert is_kept(table, Criteria.of(2, 1), found.pairs)
         assert widths(table, weights, known).min(initial=1) >= 1
 
 
@@ -184,7 +186,7 @@ def test_totals_go_out_beside_other_facts() -> None:
     records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
     table, weights = weighted(records, [10 + k for k in range(len(records))])
     known = Knowledge.of(table, RELEASES[2], NO_ZEROS, [Fact(0b011, ((0, (1,)),), None, "a table of a = 1")])
-    found = choose(table, weights, known, MinWidth(2, 1), Proof((), ()), 10 * UNIT, IN_PROCESS, 10_000)
+    found = choose(table, weights, known, Criteria.of(2, 1), Proof((), ()), 10 * UNIT, IN_PROCESS, 10_000)
     assert set(found.totals) == {0, *RELEASES[2].frontier}
     shown = with_totals(known, found.totals, 10 * UNIT)
     assert found.pairs.feasible(table, weights, shown).all()
@@ -194,8 +196,8 @@ def test_totals_go_out_beside_other_facts() -> None:
 @pytest.mark.parametrize(
     "judged",
     [
-        lambda table, known: Inquiry(table, known, MinWidth(2, 1)),
-        lambda table, known: Judge(table, known, MinWidth(2, 1)),
+        lambda table, known: Inquiry(table, known, Criteria.of(2, 1)),
+        lambda table, known: Judge(table, known, Criteria.of(2, 1)),
         lambda table, known: cell_bounds(table, known, table.codes),
         lambda table, known: method_called("shuttle")(table, known, table.codes),
         lambda _, known: known.components,
@@ -234,6 +236,6 @@ def test_rounding_is_to_the_nearest_multiple(totals: list[int], base: int) -> No
 def test_the_release_is_judged_safe_first() -> None:
     """What the tests above rest on: each of these releases keeps a width of 1 somewhere."""
     records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
-    table, criterion = Table.of(SCHEMA, records), MinWidth(2, 1)
+    table, criteria = Table.of(SCHEMA, records), Criteria.of(2, 1)
     known = knows(table, RELEASES[2])
-    assert Inquiry(table, known, criterion).ask(NOTHING).verdict is Verdict.SAFE
+    assert Inquiry(table, known, criteria).ask(NOTHING).verdict is Verdict.SAFE

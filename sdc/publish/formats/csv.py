@@ -7,7 +7,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from sdc.publish.formats.rows import Pieces, Rows, cells_of
+from sdc.publish.formats.rows import Pieces, TextRows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import in_csv
 
@@ -29,7 +29,7 @@ def csv(table: CountTable) -> Pieces:
     """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
     words = [[f"{quoted(in_csv(category))}," for category in v.categories] for v in table.variables]
     head = "".join(f"{quoted(v.name)}," for v in table.variables)
-    return Rows(f"{head}{','.join(table.measures)}\n", "", words, end="\n").written(cells_of(table))
+    return TextRows(f"{head}{','.join(table.measures)}\n", "", words, end="\n").written(cells_of(table))
 
 
 def quoted(text: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import Chunks, Pieces, Rows, counts_of, joined, texts_of
+from sdc.publish.formats.rows import Chunks, Pieces, TextRows, counts_of, joined, texts_of
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import COUNT
 
@@ -31,13 +31,13 @@ def json_stat(table: CountTable) -> Pieces:
     notes = list(table.about.notes)
     if table.is_dense:
         content |= {"note": notes} if notes else {}
-        return Rows(_unclosed(content) + ',"value":[', "]}\n", between=",").written(counts_of(table.with_zeros))
+        return TextRows(_unclosed(content) + ',"value":[', "]}\n", between=",").written(counts_of(table.with_zeros))
     if not table.space.fits:
         raise ReleaseError(
             f"{table.name}: JSON-stat numbers cells, and {table.space.cells} are too many; publish it without json-stat"
         )
     content["note"] = ["Cells that have no value have no records.", *notes]
-    return Rows(_unclosed(content) + ',"value":{', "}}\n", between=",").written(_numbered(table))
+    return TextRows(_unclosed(content) + ',"value":{', "}}\n", between=",").written(_numbered(table))
 
 
 def _numbered(table: CountTable) -> Chunks:

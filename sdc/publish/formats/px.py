@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sdc.model.errors import ReleaseError
 from sdc.model.schema import is_plain
-from sdc.publish.formats.rows import Pieces, Rows, bytes_of, cells_of, counts_of, joined
+from sdc.publish.formats.rows import Pieces, TextRows, bytes_of, cells_of, counts_of, joined
 from sdc.publish.formats.table import CountTable, Dimension
 
 LINE, LONGEST_NAME = 250, 200  # names of variables and codes are never divided
@@ -51,7 +51,7 @@ def _sparse(table: CountTable) -> Pieces:
     longest = sum(max(map(len, of_categories)) for of_categories in words)
     if longest + len(str(table.records)) >= LINE:
         words = [[f"{word}\n" for word in of_categories] for of_categories in words]
-    return Rows(head, ";\n", words, end=" \n").written(cells_of(table))
+    return TextRows(head, ";\n", words, end=" \n").written(cells_of(table))
 
 
 def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:

@@ -19,7 +19,7 @@ Pieces: TypeAlias = Iterator[bytes]
 
 
 @dataclass(frozen=True)
-class Rows:
+class TextRows:
     """A text format as one table has it.
 
     head, tail   around all rows

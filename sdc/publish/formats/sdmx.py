@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import Pieces, Rows, cells_of
+from sdc.publish.formats.rows import Pieces, TextRows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import is_formula
 
@@ -31,7 +31,7 @@ def sdmx_csv(table: CountTable) -> Pieces:
     head = ",".join(["STRUCTURE", "STRUCTURE_ID", "ACTION", *_ids(table.variables), MEASURE])
     start = f"datastructure,{AGENCY}:{_structure_id(table)}({VERSION}),I,"
     words = [[f"{code}," for code in _codes(v, table.totals)] for v in table.variables]
-    return Rows(f"{head}\n", "", words, start, end="\n").written(cells_of(table))
+    return TextRows(f"{head}\n", "", words, start, end="\n").written(cells_of(table))
 
 
 def sdmx_structure(table: CountTable) -> Pieces:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import Pieces, Rows, cells_of
+from sdc.publish.formats.rows import Pieces, TextRows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import COUNT
 
@@ -79,7 +79,7 @@ def xml(table: CountTable) -> Pieces:
     opened = _element("table", title=table.title, records=str(table.records)).removesuffix("</table>")
     said = "".join(f"{part}\n" for part in (*_about(table), *map(_described, table.variables)))
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n{opened}\n{said}'
-    form = Rows(head, "</table>\n", words, "<cell>", f"<{COUNT}>", f"</{COUNT}></cell>\n")
+    form = TextRows(head, "</table>\n", words, "<cell>", f"<{COUNT}>", f"</{COUNT}></cell>\n")
     return form.written(cells_of(table))
 
 

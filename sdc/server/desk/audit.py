@@ -13,6 +13,7 @@ from itertools import count, islice
 from typing import Any
 
 from sdc.bounds.method import is_small
+from sdc.canonical import canonical
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
@@ -20,16 +21,17 @@ from sdc.model.release import Release
 from sdc.model.schema import MAX_VARIABLES, Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.record.history import FIRST, OPENED, Entry, History, HistoryError, broken_links, canonical
-from sdc.risk.criterion import Effort
+from sdc.record.chain import Chain
+from sdc.record.database import ChainError
+from sdc.record.entry import FIRST, OPENED, Entry, broken_links
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
 from sdc.server.desk.levels import LEVELS, schema_told
+from sdc.server.desk.outcome import TOLD
 from sdc.server.desk.rules import is_of_another_rule
-
-OUTCOMES = ("answered", "released", "refused", "undecided", "pending", "held", "waiting")
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
 
@@ -43,13 +45,13 @@ class Standard:
 
     table: Table
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     source: str
 
     @property
     def facts(self) -> dict[str, int]:
         """The criterion, as a server writes it into its history."""
-        return {"small_count": self.criterion.small_count, "min_width": self.criterion.min_width}
+        return self.criteria.facts
 
 
 @dataclass(frozen=True)
@@ -78,31 +80,19 @@ class Audit:
         return False if self.failures else self.is_judged or None
 
 
-def check_chain(entries: Iterable[Entry]) -> list[str]:
-    """What shows that entries were changed, removed or put between: nothing, where none was."""
-    return list(_broken_links(entries))
-
-
-def _broken_links(entries: Iterable[Entry]) -> Iterator[str]:
-    seq, previous = 0, FIRST
-    for entry in entries:
-        yield from broken_links(entry, seq, previous)
-        seq, previous = entry.seq, entry.hash
-
-
-def audit(history: History, standard: Standard | None = None, effort: Effort | None = None) -> Audit:
+def audit(history: Chain, standard: Standard | None = None, effort: Effort | None = None) -> Audit:
     """Checks the chain and the versions, and against a standard that every R(t) satisfied its criterion.
 
     effort  what each judgement may cost
 
     The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
     found by bisection. Of small tables, whose bounds are exact, each sub-table recorded as unreleasable is judged too.
-    HistoryError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
+    ChainError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
     for a criterion with a limit on the posterior.
     """
-    if standard is not None and not standard.criterion.monotone:
+    if standard is not None and not standard.criteria.monotone:
         raise ConfigError(
-            f"{standard.source}: the criterion {standard.criterion} has a limit on the posterior, so that the last "
+            f"{standard.source}: the criterion {standard.criteria} has a limit on the posterior, so that the last "
             "release does not tell of those before it; leave the limit out"
         )
     entries = history.entries()
@@ -111,14 +101,14 @@ def audit(history: History, standard: Standard | None = None, effort: Effort | N
     for entry in entries:
         replay.take(entry)
     replay.end()
-    failures, is_judged = check_chain(entries) + replay.failures, False
+    failures, is_judged = [*(broken for _, broken in broken_links(entries)), *replay.failures], False
     if not isinstance(about, dict):
         failures.append("entry 1 does not say of which table and criterion the history is")
     elif standard is not None:
         _require_criterion(standard, about, history.name)
         differences = _differences(standard, about, replay)
         is_judged = not differences
-        inquiry = Inquiry(standard.table, standard.known, standard.criterion, effort=effort or Effort())
+        inquiry = Inquiry(standard.table, standard.known, standard.criteria, effort=effort or Effort())
         failures += differences or replay.unproven(inquiry)
     return Audit(
         entries=len(entries),
@@ -203,7 +193,7 @@ class _Replay:
         sub_table = self._sub_table(body["sub_table"])
         if set(entry.subject.split("*")) != (set(body["sub_table"]) or {"(total)"}):
             self._fail(entry, f"is about {entry.subject} and decides on {self._label(sub_table)}")
-        if outcome not in OUTCOMES:
+        if outcome not in tuple(TOLD):
             self._fail(entry, f"has the unknown outcome {outcome!r}")
         if not self.versions:
             self._fail(entry, "decides before the first frontier is recorded")
@@ -328,7 +318,7 @@ def _is_safe(inquiry: Inquiry, version: _Version) -> bool:
 def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) -> None:
     own, asked = (canonical(found) for found in (about.get("criterion"), standard.facts))
     if own != asked:
-        raise HistoryError(
+        raise ChainError(
             f"the history {name} says that its criterion is {own[:200]}, and that of {standard.source} is {asked}; a "
             "history is judged by the criterion that its server had: name the config of that, or look who changed it"
         )

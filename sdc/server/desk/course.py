@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.record.history import FIRST, Entry, HistoryError, broken_links
+from sdc.record.database import ChainError
+from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.server.desk.decision import Decision, Past
-from sdc.server.desk.desk import Moment, Outcome, Request
-from sdc.server.desk.rules import NOT_RELEASED, is_of_another_rule, is_rule, told_of_refusal
+from sdc.server.desk.desk import Moment, Request
+from sdc.server.desk.outcome import NOT_RELEASED, TOLD, Telling
+from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
 from sdc.server.desk.state import State
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")
 STARTED = "started"
-PENDING: Literal["pending"] = "pending"
-ANSWERED, RELEASED, REFUSED, WAITING = "answered", "released", "refused", "waiting"
-IN_PROGRESS = "in-progress"
-MESSAGES = {
-    "already-released": "This table is public already.",
-    "released": "This table is public from now on.",
-    IN_PROGRESS: "This request is not decided yet; ask again later under its number.",
-    "next-round": "This request waits for the next round, in which many are decided together.",
-}
-"""What anybody is told, by the code; of a refusal see `told_of_refusal`."""
 
 
 @dataclass(eq=False)
@@ -68,9 +60,9 @@ class Course:
         return bool(self.moments)
 
     def apply(self, entry: Entry) -> None:
-        """HistoryError where the entry does not follow from those before, or was changed since it was written."""
-        if broken := next(broken_links(entry, self.seq, self.head), ""):
-            raise HistoryError(f"the history is not as it was written: {broken}; restore it")
+        """ChainError where the entry does not follow from those before, or was changed since it was written."""
+        for _, broken in broken_links([entry], self.seq, self.head):
+            raise ChainError(f"the history is not as it was written: {broken}; restore it")
         try:
             match entry.kind:
                 case "request":
@@ -82,39 +74,40 @@ class Course:
                 case "started":
                     self.rules |= {self._known(entry, str(rule["rule"])) for rule in entry.body["rules"]}
         except (KeyError, TypeError, ValueError) as error:
-            raise HistoryError(
-                f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}"
-            ) from error
+            raise ChainError(f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}") from error
         self.seq, self.head = entry.seq, entry.hash
 
     def _ask(self, entry: Entry) -> None:
         subtable = self._of([entry.body["sub_table"]])[0]
-        said = PENDING, IN_PROGRESS, MESSAGES[IN_PROGRESS]
+        told = TOLD["pending"]
+        said = told.decision, told.code, told.message
         self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, *said, -1)
         self.pending[entry.seq] = None
         self.interest[subtable] += 1
 
     def _decide(self, entry: Entry) -> None:
-        number, outcome = int(entry.body["request"]), str(entry.body["outcome"])
+        number, outcome = int(entry.body["request"]), entry.body["outcome"]
         request, version = self.requests[number], int(entry.body["version"])
-        if outcome == RELEASED:
+        if outcome == "released":
             self._release(request)
         if version != self.state.version:
-            raise HistoryError(
+            raise ChainError(
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
-        told, code = told_of(outcome)
+        told: Telling = TOLD[outcome]
         rule = self._known(entry, str(entry.body["rule"]))
-        message = MESSAGES.get(code) or self._refusal(rule, request.sub_table)
-        self.requests[number] = replace(request, decision=told, code=code, message=message, version=version)
+        message = self._refusal(rule, request.sub_table) if told.decision == "refused" else told.message
+        self.requests[number] = replace(
+            request, decision=told.decision, code=told.code, message=message, version=version
+        )
         self.pending.pop(number, None)
         self.waiting.pop(number, None)
-        if outcome == WAITING:
+        if outcome == "waiting":
             self.waiting[number] = None
 
     def _known(self, entry: Entry, rule: str) -> str:
         if not is_rule(rule):
-            raise HistoryError(
+            raise ChainError(
                 f"entry {entry.seq} of the history names the rule {rule[:80]!r}, which this version of sdc does not "
                 "know; use the version that wrote it"
             )
@@ -144,7 +137,7 @@ class Course:
         for name, frontier in zip(FRONTIERS, _frontiers(self.state), strict=True):
             came, left = (set(self._of(body[f"{name}_{what}"])) for what in ("added", "removed"))
             if body["version"] != self.state.version or not came <= set(frontier) or left & set(frontier):
-                raise HistoryError(
+                raise ChainError(
                     f"entry {entry.seq} of the history does not lead to the {name} frontier that follows from what was "
                     "released; restore it"
                 )
@@ -158,20 +151,6 @@ class Course:
 
     def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
         return [st.named(names, self.schema) for names in named]
-
-
-def told_of(outcome: str) -> tuple[Outcome, str]:
-    """What users are told of an outcome, and its code."""
-    told: Mapping[str, tuple[Outcome, str]] = {
-        ANSWERED: ("answered", "already-released"),
-        RELEASED: ("released", "released"),
-        REFUSED: ("refused", "not-released"),
-        # nobody can tell what is undecided from what is refused
-        "undecided": ("refused", "not-released"),
-        "held": ("pending", IN_PROGRESS),
-        WAITING: ("pending", "next-round"),
-    }
-    return told[outcome]
 
 
 def beginning(state: State, schema: Schema) -> dict[str, Any]:
@@ -197,7 +176,7 @@ def _frontiers(state: State) -> tuple[tuple[SubTable, ...], ...]:
 def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema, milliseconds: float) -> dict[str, Any]:
     """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took."""
     finding = decision.finding
-    witness = finding.witness if finding and decision.outcome != RELEASED else None
+    witness = finding.witness if finding and decision.outcome != "released" else None
     return {
         "request": number,
         "sub_table": st.names(subtable, schema),

@@ -4,47 +4,59 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2
-from typing import Literal
 
 from sdc.config.capabilities import DRAWING, HIERARCHIES, ZEROS, require_together
+from sdc.config.release import SimulatableConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Effort
+from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.simulatable import SimulatableSearch, Simulation
+from sdc.search.simulatable import SimulatableSearch
 from sdc.server.desk.effect import Effect, effect_of
 from sdc.server.desk.judge import Finding, Judge, surveyed
+from sdc.server.desk.outcome import Standing, Way
 from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
 from sdc.server.desk.state import State, Status
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Weights, reconstruction, weighted_sub_tables
 
-Outcome = Literal["answered", "released", "refused", "undecided", "held", "waiting"]
 RECONSTRUCTION, LEAST_ERROR = Stop(max_sweeps=50), 1e-12
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of a request, why, and what is public after it.
+    """What became of a request, and what is public after it.
 
-    outcome  answered: public already; released; refused; undecided: nothing proves either in the time given; held: the
-             rule simulatable would let it out and the criterion not; waiting: for the next round
-    rule     that decided; why  in words for operators
+    rule     that decided
     finding  of the criterion, where it was asked
+    said     what the way leaves to be said of why
     """
 
-    outcome: Outcome
+    way: Way
     rule: str
-    why: str
     state: State
     finding: Finding | None = None
+    said: str = ""
+
+    @property
+    def outcome(self) -> Standing:
+        return self.way.after
+
+    @property
+    def why(self) -> str:
+        """In words for operators."""
+        return self.way.why.format(self.said)
+
+    def lasting(self, subtable: SubTable) -> Decision:
+        """The decision as the last word: what nobody proved is undecided from then on."""
+        return replace(self, state=self.state.knowing(undecided=[subtable])) if self.way is Way.UNPROVEN else self
 
 
 @dataclass(frozen=True)
@@ -66,10 +78,10 @@ def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision
     tells nothing.
     """
     if subtable in state.released:
-        return Decision("answered", MYOPIC, "it is public", state)
+        return Decision(Way.IS_PUBLIC, MYOPIC, state)
     if any(rule.is_public for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
         return None
-    return Decision("refused", MYOPIC, "with it the criterion would be broken, which was known before", state)
+    return Decision(Way.IS_KNOWN, MYOPIC, state)
 
 
 @dataclass(frozen=True)
@@ -105,9 +117,9 @@ class Decider:
         question = self._question(state, past, subtable, who)
         for rule in self.rules:
             if rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision("refused", rule.name, why, state)
+                return Decision(Way.OBJECTED, rule.name, state, said=why)
         if any(isinstance(rule, Batch) for rule in self.rules):
-            return Decision("waiting", Batch.name, "it waits for the next round", state)
+            return Decision(Way.WAITS, Batch.name, state)
         return self._by_criterion(question)
 
     def _by_criterion(self, question: Question) -> Decision:
@@ -118,21 +130,21 @@ class Decider:
             if finding.verdict is Verdict.UNSAFE:
                 state = state.knowing([subtable])
         if status is Status.UNDECIDED or (finding and finding.verdict is Verdict.UNDECIDED):
-            return self._not_released("undecided", "nothing proves it to be safe or unsafe", state, finding)
+            return self._not_released(Way.UNPROVEN, state, finding)
         if finding is None or finding.verdict is Verdict.UNSAFE:
-            return self._not_released("refused", "with it the criterion would be broken", state, finding)
+            return self._not_released(Way.UNSAFE, state, finding)
         for rule in self.rules:
             if not rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision("refused", rule.name, why, state, finding)
+                return Decision(Way.OBJECTED, rule.name, state, finding, why)
         state = state.releasing(subtable)
         self.judge.settle(state.released)
-        return Decision("released", MYOPIC, "it is safe", surveyed(self.judge, state), finding)
+        return Decision(Way.SAFE, MYOPIC, surveyed(self.judge, state), finding)
 
-    def _not_released(self, outcome: Outcome, why: str, state: State, finding: Finding | None) -> Decision:
+    def _not_released(self, way: Way, state: State, finding: Finding | None) -> Decision:
         # to refuse would tell of the table what the drawn ones do not
         if any(isinstance(rule, Simulatable) for rule in self.rules):
-            return Decision("held", Simulatable.name, f"drawn tables would let it out, but {why}", state, finding)
-        return Decision(outcome, MYOPIC, why, state, finding)
+            return Decision(Way.HELD, Simulatable.name, state, finding, way.why)
+        return Decision(way, MYOPIC, state, finding)
 
     def _question(self, state: State, past: Past, subtable: SubTable, who: str) -> Question:
         def effect() -> Effect:
@@ -151,9 +163,9 @@ class Decider:
             state, subtable, who, past.first, past.interest, past.caused, effect, self._breaking, weight, gain
         )
 
-    def _breaking(self, simulation: Simulation, released: Release, larger: Release) -> int:
+    def _breaking(self, simulation: SimulatableConfig, released: Release, larger: Release) -> int:
         judge, effort = self.judge, Effort(executor=self.executor)
-        inquiry = Inquiry(judge.table, judge.known, judge.criterion, effort=effort)
+        inquiry = Inquiry(judge.table, judge.known, judge.criteria, effort=effort)
         return SimulatableSearch(inquiry, simulation).breaking(released, larger)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,29 +13,38 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
-from sdc.server.desk.effect import Effect as Effect
+from sdc.server.desk.effect import Effect
+from sdc.server.desk.outcome import NOT_RELEASED, TOLD, Decided
 from sdc.server.desk.state import State
-
-Outcome = Literal["answered", "released", "refused", "pending"]
 
 
 @dataclass(frozen=True)
 class Reply:
     """What a user is told; nothing in it depends on what is confidential, but whether it was released.
 
-    code        stable: already-released, released, not-released, in-progress, next-round
-    message     a plain sentence
+    decision, code, message  as in `outcome`
     projection  of a request that is not answered the largest parts of it that are public, which can be had
     job         the number under which to ask again, of one that is pending
     """
 
-    decision: Outcome
+    decision: Decided
     code: str
     message: str
     sub_table: SubTable
     version: int
     projection: tuple[SubTable, ...] = ()
     job: int | None = None
+
+    @staticmethod
+    def not_released(subtable: SubTable, state: State, message: str = NOT_RELEASED) -> Reply:
+        """The same whether it was refused, is undecided, or was never asked for."""
+        told = TOLD["refused"]
+        return Reply(told.decision, told.code, message, subtable, state.version, state.projection(subtable))
+
+    @property
+    def status(self) -> int:
+        """Of an HTTP answer with it."""
+        return next(told.status for told in TOLD.values() if told.code == self.code)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Request:
     at: str
     who: str
     sub_table: SubTable
-    decision: Outcome
+    decision: Decided
     code: str
     message: str
     version: int
@@ -84,7 +93,7 @@ class Moment:
 class DeskLike(Protocol):
     """What app and pages ask; all but `ask` and `effect` answer at once.
 
-    HistoryUnavailableError from anything where the database is down or read-only.
+    ChainUnavailableError from anything where the database is down or read-only.
     """
 
     @property

@@ -61,7 +61,7 @@ def effect_of(
     found = judge.survey(larger, left, most)
     new = larger.knowing(found.unreleasable)
     verdict = judge.glance(state.released, subtable)
-    count = int((new.statuses == Status.UNRELEASABLE).sum()) - int((state.statuses == Status.UNRELEASABLE).sum())
+    count = new.count(Status.UNRELEASABLE) - state.count(Status.UNRELEASABLE)
     released = tuple(t for t in st.subsets(subtable, state.schema) if t not in state.released)
     return Effect(
         subtable,

@@ -17,9 +17,10 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Budget, Depth, Effort, Judgement, Witness
+from sdc.risk.assessment import Witness
+from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import CriticalWidths, critical_widths
-from sdc.risk.min_width import MinWidth
+from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.state import State, Status
@@ -53,23 +54,23 @@ class Judge:
 
     What is released is part of each question: a judge remembers no state. What is known beside that, such as structural
     zeros, is the same for all of them.
-    ConfigError where the criterion is not monotone: then a refusal would say nothing of what comes later, and there
+    ConfigError where the criteria are not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
     """
 
-    def __init__(self, table: Table, known: Knowledge, criterion: MinWidth, effort: Effort | None = None) -> None:
-        if not criterion.monotone:
+    def __init__(self, table: Table, known: Knowledge, criteria: Criteria, effort: Effort | None = None) -> None:
+        if not criteria.monotone:
             require_together(LIMIT, "server")
         known.check_is_of(table)
-        self.table, self.known, self.criterion = table, known, criterion
-        self._effort, self._bank = effort or Effort(), criterion.bank(table)
+        self.table, self.known, self.criteria = table, known, criteria
+        self._effort, self._bank = effort or Effort(), criteria.bank(table)
         self.executor = self._effort.executor
         self._last: Judgement | None = None
         self.verdicts = Verdicts(table.schema, self._is_safe)
 
     def anew(self) -> Judge:
         """A judge of another course of the same table, which shares what is known of releases of a small one."""
-        judge = Judge(self.table, self.known, self.criterion, self._effort)
+        judge = Judge(self.table, self.known, self.criteria, self._effort)
         judge.verdicts = self.verdicts
         return judge
 
@@ -94,7 +95,7 @@ class Judge:
             (low, high), number = found.margin, first.sub_tables(self.table.schema)
             raise NothingReleasableError(
                 f"the first release of {number} sub-tables is not proven safe (min width {low} to "
-                f"{high}, required {self.criterion.min_width}); start with less, such as server.start: total"
+                f"{high}, required {self.criteria.width.min_width}); start with less, such as server.start: total"
             )
         self._bank = found.bank
 
@@ -122,7 +123,7 @@ class Judge:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
         most = self._effort.refute_cells if refute_cells is None else refute_cells
         effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most, executor=self.executor)
-        self._last = self.criterion.judge(self.table, self.known, release, self._bank, effort)
+        self._last = self.criteria.judge(self.table, self.known, release, self._bank, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -130,11 +131,11 @@ class Judge:
 
         Nothing where these are not all public. ReleaseError where the widths given do not go down to the least allowed.
         """
-        least, schema = self.criterion.min_width, self.table.schema
+        least, schema = self.criteria.floor, self.table.schema
         if not public.contains(one_way(schema)):
             return ()
         found = widths or critical_widths(
-            self.table, small_count=self.criterion.small_count, floor=least, executor=self.executor
+            self.table, small_count=self.criteria.small_count, floor=least, executor=self.executor
         )
         if found.floor > least:
             raise ReleaseError(
@@ -173,7 +174,7 @@ class Judge:
     def _is_refuted(self, release: Release) -> bool:
         # feasible tables refute nothing: without them there is less to look at
         effort = replace(self._effort, depth=Depth.REFUTE, refute_cells=0)
-        found = self.criterion.judge(self.table, self.known, release, self._bank.emptied(), effort)
+        found = self.criteria.judge(self.table, self.known, release, self._bank.emptied(), effort)
         return found.verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.bounds.method import is_small
+from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.capabilities import BEFORE, WEIGHT, refusals
 from sdc.config.server import ServerConfig
@@ -19,9 +20,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.risk.criterion import Effort
+from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.min_width import MinWidth
+from sdc.risk.effort import Effort
 from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of
@@ -33,7 +34,7 @@ from sdc.storage.certificate import Certificate, read_certificate, write_certifi
 from sdc.storage.known import read_known, write_known
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.results import read_search
-from sdc.storage.run_folder import RunFolder, digest_of, read_json, write_json
+from sdc.storage.run_folder import RunFolder, read_json, write_json
 
 FOLDER, TABLE, FIRST, EVIDENCE = "server", "table", "first", "evidence"
 STATE = "state.json"
@@ -100,16 +101,15 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     The evidence of what is public by now is left as it is. NothingReleasableError where the first release is not
     proven safe.
     """
-    server, table, known, folder = server_of(build), build.table, build.known, folder_of(build)
+    server, made, folder = server_of(build), build.made, folder_of(build)
+    table, known = made.table, made.known
     released, proof = first_release(server.start, table, known)
-    judge = Judge(table, known, build.criterion, build.settings(executor).effort)
+    judge = Judge(table, known, build.criteria, build.settings(executor).effort)
     if proof is not None:
         judge.learn(proof, released)
     judge.require_safe(released, build.config.release.seconds)
     state = State.first(table.schema, released)
-    state = (
-        surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(released, build.widths))
-    )
+    state = surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(released, made.widths))
     public = released.sub_tables(table.schema)
     say(f"public first: {public} sub-tables; unreleasable: what contains one of {len(state.unreleasable)}")
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -118,9 +118,9 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
             write_table(table, into)
             write_known(known, into)
         if not is_small(table.schema):
-            keep_evidence(folder, table, known.plus(released), build.criterion, judge.support(released))
+            keep_evidence(folder, table, known.plus(released), build.criteria, judge.support(released))
         with folder.writing(FIRST) as into:
-            write_json(into / STATE, {"key": key_of(build), **_facts(state, build.widths, table)})
+            write_json(into / STATE, {"key": key_of(build), **_facts(state, made.widths, table)})
 
 
 def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, Proof | None]:
@@ -153,9 +153,9 @@ def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]
     }
 
 
-def keep_evidence(folder: RunFolder, table: Table, known: Knowledge, criterion: MinWidth, proof: Proof) -> None:
+def keep_evidence(folder: RunFolder, table: Table, known: Knowledge, criteria: Criteria, proof: Proof) -> None:
     """Writes what shows a release to be safe, in place of what was there; it is what a next start begins with."""
-    small_count, min_width, before = criterion.small_count, criterion.min_width, replace(known, release=NOTHING)
+    small_count, min_width, before = criteria.small_count, criteria.width.min_width, replace(known, release=NOTHING)
     certificate = Certificate(table.digest, before, known.release, small_count, min_width, proof)
     with folder.writing(EVIDENCE) as into:
         write_certificate(certificate, table.schema, into)
@@ -173,7 +173,7 @@ def prepared(build: Build) -> Prepared:
     bench = Bench(
         folder.stage(TABLE),
         known,
-        build.criterion,
+        build.criteria,
         Effort(refute_cells=settings.effort.refute_cells, cells_per_slice=settings.effort.cells_per_slice),
         rules_of(server.rules),
         settings.weights(schema),
@@ -183,9 +183,14 @@ def prepared(build: Build) -> Prepared:
         _evidence(folder, table, known),
         build.config.execution,
     )
-    risk = {"small_count": build.criterion.small_count, "min_width": build.criterion.min_width}
     zeros = {STRUCTURAL_ZEROS: known.zeros.labels(schema)} if known.zeros else {}
-    about = {"table": table.digest, "criterion": risk, "variables": list(schema.names), **levels_of(schema), **zeros}
+    about = {
+        "table": table.digest,
+        "criterion": build.criteria.facts,
+        "variables": list(schema.names),
+        **levels_of(schema),
+        **zeros,
+    }
     return Prepared(folder, table, known, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
 
 

@@ -84,8 +84,7 @@ def _stopped(judge: Judge, state: State, chosen: Sequence[SubTable]) -> int:
     """How many sub-tables would be unreleasable."""
     for subtable in chosen:
         state = state.releasing(subtable)
-    known = state.knowing(judge.survey(state).unreleasable)
-    return int((known.statuses == Status.UNRELEASABLE).sum())
+    return state.knowing(judge.survey(state).unreleasable).count(Status.UNRELEASABLE)
 
 
 def _public(state: State, chosen: Sequence[SubTable]) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+from sdc.config.release import SimulatableConfig
 from sdc.config.server import (
     BatchConfig,
     BiasedConfig,
@@ -26,12 +27,11 @@ from sdc.model.graph import decompose
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.search.simulatable import Simulation
 from sdc.server.desk.effect import Effect
+from sdc.server.desk.outcome import NOT_RELEASED
 from sdc.server.desk.state import State, Status
 
 MYOPIC = "myopic"
-NOT_RELEASED = "This table is not released."
 UNSAFE = "with all that was released before it might tell too much"
 FEWER = "of one variable fewer"
 FEWER_OR_COARSER = "just below it (one variable at its next coarser level, or left out where it has none)"
@@ -57,7 +57,7 @@ class Question:
     interest: Mapping[SubTable, int]
     caused: Mapping[str, int]
     effect: Callable[[], Effect]
-    breaking: Callable[[Simulation, Release, Release], int]
+    breaking: Callable[[SimulatableConfig, Release, Release], int]
     weight: Callable[[], float]
     gain: Callable[[], float]
 
@@ -147,7 +147,7 @@ class Biased:
 
     def objection(self, question: Question) -> str | None:
         effect = question.effect()
-        newly, open_ = effect.newly[1], _open(question.state)
+        newly, open_ = effect.newly[1], question.state.count(Status.OPEN)
         if not effect.is_complete:
             # what was not looked at may be unreleasable: the rule cannot be said to hold
             newly += effect.of - effect.looked_at
@@ -156,10 +156,6 @@ class Biased:
         if self.share is not None and newly > self.share * open_:
             return f"up to {newly} of {open_} open sub-tables become unreleasable, at most {self.share:g} of them may"
         return None
-
-
-def _open(state: State) -> int:
-    return int((state.statuses == Status.OPEN).sum())
 
 
 @dataclass(frozen=True)
@@ -232,7 +228,7 @@ class Simulatable:
     criterion is asked of the true table last, and where it then says no the request is held, not refused.
     """
 
-    simulation: Simulation = field(default_factory=Simulation)
+    simulation: SimulatableConfig = field(default_factory=SimulatableConfig)
     name: ClassVar[str] = "simulatable"
     is_public: ClassVar[bool] = True
     refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
@@ -296,4 +292,4 @@ def _rule(config: RuleConfig) -> Rule:
         case BatchConfig():
             return Batch()
         case SimulatableRuleConfig():
-            return Simulatable(Simulation(config.draws, config.share, config.seed))
+            return Simulatable(config)

@@ -7,28 +7,31 @@ from contextlib import contextmanager
 
 from sdc.feasible.proof import Proof
 from sdc.publish.publication import Texts
-from sdc.record.history import FILE, History
+from sdc.record.chain import Chain
 from sdc.server.desk.course import STARTED
 from sdc.server.desk.prepare import keep_evidence, prepared, server_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.state import State
 from sdc.server.desk.workers import Worker
 from sdc.stages.build import Build
+from sdc.stages.checks import check_labels
+
+FILE = "history.db"  # in a server's folder
 
 
 @contextmanager
 def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     """The service until the block ends; its history is at the URL, that of the config, or a file in its folder.
 
-    RunFolderError where nothing is prepared; HistoryError where the history is of another table or criterion, is in use
+    RunFolderError where nothing is prepared; ChainError where the history is of another table or criterion, is in use
     by another server, or cannot be reached.
     """
     ready, server = prepared(build), server_of(build)
-    build.check_labels(ready.table.schema)
-    history = History.open(url or server.history or str(ready.folder.path / FILE), ready.about)
+    check_labels(build.config, ready.table.schema)
+    history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about)
 
     def keep(state: State, proof: Proof) -> None:
-        keep_evidence(ready.folder, ready.table, ready.known.plus(state.released), build.criterion, proof)
+        keep_evidence(ready.folder, ready.table, ready.known.plus(state.released), build.criteria, proof)
 
     service = Service(
         history,
@@ -42,7 +45,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         keep=keep,
     )
     try:
-        service.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
+        service.log.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
         yield service
     finally:
         service.close()

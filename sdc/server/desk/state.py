@@ -112,6 +112,10 @@ class State:
         found.setflags(write=False)
         return found
 
+    def count(self, status: Status) -> int:
+        """How many sub-tables are so; as far as there are `statuses`."""
+        return int((self.statuses == status).sum())
+
 
 @lru_cache(maxsize=4)
 def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:

@@ -29,8 +29,8 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Depth, Effort
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Depth, Effort
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import Effect, effect_of
@@ -57,7 +57,7 @@ class Bench:
 
     folder: Path
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     effort: Effort
     rules: tuple[Rule, ...] = ()
     weights: Weights | None = None
@@ -75,7 +75,7 @@ class Seat:
         self._bench = bench
         self._executor: Executor = IN_PROCESS
         held = table or read_written_table(bench.folder)
-        self._judge = Judge(held, bench.known, bench.criterion, bench.effort)
+        self._judge = Judge(held, bench.known, bench.criteria, bench.effort)
         if bench.evidence is not None:
             self._judge.learn(*bench.evidence)
         self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)

@@ -21,12 +21,12 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.min_width import MinWidth
+from sdc.risk.criteria import Criteria
 from sdc.server.desk.decision import Decider
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import rules_of
-from sdc.server.desk.state import State
-from sdc.server.tryout.simulation import Course, Request, course, size_of_unreleasable
+from sdc.server.desk.state import State, Status
+from sdc.server.tryout.simulation import Request, StreamCourse, course
 from sdc.server.tryout.trial import rule_sets_of
 from sdc.stages.build import Build
 from sdc.storage.run_folder import write_json
@@ -35,7 +35,7 @@ from sdc.utility.measures import Weights
 PAGE, FACTS = "replay.html", "replay.json"
 
 
-class Entry(Protocol):
+class RequestEntry(Protocol):
     """What a history says of each: its number, its kind, who caused it, and what it is."""
 
     @property
@@ -52,12 +52,12 @@ class Entry(Protocol):
 
 
 @dataclass(frozen=True)
-class Subject:
+class HistorySubject:
     """Of what a history is: the table, the criterion, and the settings of the server."""
 
     table: Table
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     server: ServerConfig
     weights: Weights
 
@@ -75,7 +75,7 @@ class Recorded:
     outcomes: tuple[str, ...]
 
 
-def subject_of(table: str | None, min_width: int | None = None, small_count: int = 2) -> Subject:
+def subject_of(table: str | None, min_width: int | None = None, small_count: int = 2) -> HistorySubject:
     """From a config, or a table with a minimum width; ConfigError where one of them is missing."""
     if table is None:
         raise ConfigError("a history does not have its table; give --table with the server's config or its table")
@@ -85,15 +85,17 @@ def subject_of(table: str | None, min_width: int | None = None, small_count: int
         counted = build.counted(IN_PROCESS)
         weights = build.settings().weights(counted.table.schema)
         known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
-        return Subject(counted.table, known, build.criterion, build.config.server or ServerConfig(), weights)
+        return HistorySubject(counted.table, known, build.criteria, build.config.server or ServerConfig(), weights)
     if min_width is None:
         raise ConfigError(f"--table {table} is no config, and says nothing of the criterion; give --min-width")
     read = read_table(table)
     known = Knowledge.of(read, NOTHING, NO_ZEROS, NO_FACTS)
-    return Subject(read, known, MinWidth(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema)))
+    return HistorySubject(
+        read, known, Criteria.of(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema))
+    )
 
 
-def recorded(entries: Iterable[Entry], schema: Schema) -> Recorded:
+def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:
     """What a history tells, in its order; InputError where it begins with no frontiers, or is of another table."""
     state: State | None = None
     states, requests, outcomes = list[State](), list[Request](), dict[int, str]()
@@ -139,10 +141,10 @@ def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
     return st.named(names, schema)
 
 
-def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
+def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
     """The figures of a history as it was, and as it would have been under each rule set."""
     past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
-    judge = Judge(subject.table, subject.known, subject.criterion)
+    judge = Judge(subject.table, subject.known, subject.criteria)
     judge.require_safe(past.states[0].released, subject.server.job_seconds)
     first = surveyed(judge, past.states[0])
     found = dict[str, Any]()
@@ -153,11 +155,10 @@ def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str,
     return {
         "requests": len(past.requests),
         "users": len({who for _, who in past.requests}),
-        "small_count": subject.criterion.small_count,
-        "min_width": subject.criterion.min_width,
+        **subject.criteria.facts,
         "as_it_was": {
             "released": [state.released.sub_tables(state.schema) for state in past.states],
-            "unreleasable": [size_of_unreleasable(state) for state in past.states],
+            "unreleasable": [state.count(Status.UNRELEASABLE) for state in past.states],
             "outcomes": dict(sorted(Counter(past.outcomes).items())),
             "frontier": [st.names(t, subject.table.schema) for t in past.states[-1].released.frontier],
         },
@@ -165,7 +166,7 @@ def replays(subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str,
     }
 
 
-def _facts(one: Course, schema: Schema) -> dict[str, Any]:
+def _facts(one: StreamCourse, schema: Schema) -> dict[str, Any]:
     return {
         "released": list(one.released),
         "unreleasable": list(one.unreleasable),
@@ -174,7 +175,7 @@ def _facts(one: Course, schema: Schema) -> dict[str, Any]:
     }
 
 
-def replay_into(folder: Path, subject: Subject, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
+def replay_into(folder: Path, subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
     """Writes the page and the figures for this user alone; RunFolderError where they cannot be written."""
     from sdc.report.simulation import render_replay
     from sdc.storage.whole_file import replacing

@@ -17,10 +17,11 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criterion import Effort
-from sdc.risk.min_width import MinWidth
-from sdc.server.desk.decision import Decider, Decision, Outcome, Past
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Effort
+from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.judge import Judge
+from sdc.server.desk.outcome import PUBLIC, Standing, Way
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Batch, Rule
 from sdc.server.desk.state import State, Status, sub_tables
@@ -136,7 +137,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Course:
+class StreamCourse:
     """What became of the requests of one stream.
 
     released, unreleasable  (requests + 1,) how many sub-tables are so before any request, and after each
@@ -146,7 +147,7 @@ class Course:
 
     released: tuple[int, ...]
     unreleasable: tuple[int, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Standing, ...]
     rules: tuple[str, ...]
     who: tuple[str, ...]
     caused: Mapping[str, int]
@@ -155,7 +156,7 @@ class Course:
     @property
     def answered(self) -> tuple[bool, ...]:
         """Whether each request was answered in the end."""
-        return tuple(outcome in ("answered", "released") for outcome in self.outcomes)
+        return tuple(outcome in PUBLIC for outcome in self.outcomes)
 
     @property
     def saturation(self) -> int:
@@ -177,24 +178,19 @@ def replayed(
     return [made.decision for made in _made(decider, state, lambda k, _: listed[k], len(listed))[0]]
 
 
-def course(decider: Decider, state: State, asks: Asks, length: int) -> Course:
+def course(decider: Decider, state: State, asks: Asks, length: int) -> StreamCourse:
     """The course of one stream."""
     made, caused = _made(decider, state, asks, length)
     states = [state, *(one.decision.state for one in made)]
-    return Course(
+    return StreamCourse(
         tuple(_sizes(states, lambda s: s.released.sub_tables(s.schema))),
-        tuple(_sizes(states, size_of_unreleasable)),
+        tuple(_sizes(states, lambda s: s.count(Status.UNRELEASABLE))),
         tuple(one.decision.outcome for one in made),
         tuple(one.decision.rule for one in made),
         tuple(one.who for one in made),
         caused,
         states[-1].released.frontier,
     )
-
-
-def size_of_unreleasable(state: State) -> int:
-    """How many sub-tables are known to be unreleasable; of up to 20 variables."""
-    return int((state.statuses == Status.UNRELEASABLE).sum())
 
 
 def _sizes(states: Sequence[State], size: Callable[[State], int]) -> Iterator[int]:
@@ -254,9 +250,8 @@ def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Mad
             decision = objected[one.sub_table]
         elif decision.outcome == "waiting":
             is_out = one.sub_table in state.released
-            why = "it serves most interest" if is_out else "what serves more interest leaves no room for it"
-            decision = Decision("released" if is_out else "refused", Batch.name, why, now)
-        return Made(one.sub_table, one.who, Decision(decision.outcome, decision.rule, decision.why, now))
+            decision = Decision(Way.SAFE if is_out else Way.ROUND_HAS_OTHERS, Batch.name, now)
+        return Made(one.sub_table, one.who, replace(decision, state=now, finding=None))
 
     return [ended(k, one) for k, one in enumerate(made)], caused
 
@@ -272,7 +267,7 @@ class Opening:
     """
 
     known: Knowledge
-    criterion: MinWidth
+    criteria: Criteria
     state: State
     seconds: float
     weights: Weights
@@ -290,10 +285,10 @@ class Chunk:
     numbers: tuple[int, ...]
 
 
-def courses(table: Table, chunk: Chunk) -> list[Course]:
+def courses(table: Table, chunk: Chunk) -> list[StreamCourse]:
     """The courses of a chunk of streams: a pure function of the table and the chunk."""
     opening, queries = chunk.opening, chunk.queries
-    judge, found = Judge(table, opening.known, opening.criterion, opening.effort), list[Course]()
+    judge, found = Judge(table, opening.known, opening.criteria, opening.effort), list[StreamCourse]()
     for number in chunk.numbers:
         # a judge of its own, so that what one stream finds out changes no other, however they are shared out
         decider = Decider(judge.anew(), chunk.rules, opening.seconds, weights=opening.weights)
@@ -310,7 +305,7 @@ def simulated(
     seed: int,
     executor: Executor = IN_PROCESS,
     per_unit: int = 5,
-) -> dict[str, list[Course]]:
+) -> dict[str, list[StreamCourse]]:
     """The courses of the same streams under each rule set, whatever the number of workers."""
     numbers = [tuple(range(first, min(first + per_unit, streams))) for first in range(0, streams, per_unit)]
     units = [Chunk(opening, rules, queries, seed, some) for rules in rule_sets.values() for some in numbers]
@@ -321,7 +316,7 @@ def simulated(
 # What they come to
 
 
-def summary(found: Sequence[Course], users: Iterable[str], batch: int) -> dict[str, Any]:
+def summary(found: Sequence[StreamCourse], users: Iterable[str], batch: int) -> dict[str, Any]:
     """Figures of one rule set's streams, as they are printed and drawn.
 
     batch  sub-tables of the ordered release under the same criterion
@@ -345,7 +340,7 @@ def summary(found: Sequence[Course], users: Iterable[str], batch: int) -> dict[s
     }
 
 
-def _answered_of(found: Course, users: Sequence[str]) -> list[int]:
+def _answered_of(found: StreamCourse, users: Sequence[str]) -> list[int]:
     counted = Counter(who for who, was in zip(found.who, found.answered, strict=True) if was)
     return [counted[who] for who in users]
 

@@ -23,8 +23,7 @@ from sdc.server.desk.state import State
 from sdc.server.tryout.simulation import Kind, Opening, Queries, Request, simulated, summary
 from sdc.stages.assemble import release_search
 from sdc.stages.build import Build
-from sdc.stages.describe import Say
-from sdc.stages.stages import Stage
+from sdc.stages.stage import Say, Stage
 from sdc.storage.run_folder import write_json
 
 STAGE, PAGE, FACTS = "simulation", "simulation.html", "simulation.json"
@@ -45,7 +44,7 @@ RuleSets = Mapping[str, tuple[RuleConfig, ...]]
 
 
 @dataclass(frozen=True)
-class Trial:
+class ServerTrial:
     """What is tried: streams of requests against each rule set.
 
     queries   uniform, popular, greedy-user, or listed: one stream, those given by user and variables
@@ -61,13 +60,13 @@ class Trial:
     seed: int = 0
 
     @staticmethod
-    def of(server: ServerConfig | None, rules: str, queries: str, **options: Any) -> Trial:
+    def of(server: ServerConfig | None, rules: str, queries: str, **options: Any) -> ServerTrial:
         """From the words of a command; ConfigError or InputError for what is none of them."""
         rule_sets = rule_sets_of(rules, server)
         if queries in DRAWN:
-            return Trial(rule_sets, DRAWN[queries], **options)
+            return ServerTrial(rule_sets, DRAWN[queries], **options)
         listed = _read_requests(Path(queries))
-        return Trial(rule_sets, "listed", listed, **{**options, "streams": 1, "requests": len(listed)})
+        return ServerTrial(rule_sets, "listed", listed, **{**options, "streams": 1, "requests": len(listed)})
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -81,13 +80,13 @@ class Trial:
 
     def queries_on(self, build: Build) -> Queries:
         """Its requests, of this table."""
-        schema = build.table.schema
+        schema = build.made.table.schema
         every = Release.of([st.full(len(schema))]).sub_tables_with_total(schema)
         length = self.requests or min(MOST_UNASKED, 4 * every)
         return Queries(self.queries, self.users, length, build.settings().weights(schema), requests_of(self, schema))
 
 
-def requests_of(trial: Trial, schema: Schema) -> tuple[Request, ...]:
+def requests_of(trial: ServerTrial, schema: Schema) -> tuple[Request, ...]:
     """The requests that are given; ReleaseError for a variable that the table does not have."""
     return tuple((st.parse(variables, schema), who) for who, variables in trial.listed)
 
@@ -167,7 +166,7 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, str]]:
 # The stage
 
 
-def stage_of(trial: Trial) -> Stage:
+def stage_of(trial: ServerTrial) -> Stage:
     """Makes the page and the figures; beside the stages of a build, and no part of it."""
 
     def make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -186,9 +185,9 @@ def stage_of(trial: Trial) -> Stage:
     return Stage(STAGE, "tries rules on streams of requests", ("table", "widths"), sections, make)
 
 
-def tried(build: Build, trial: Trial, executor: Executor) -> dict[str, Any]:
+def tried(build: Build, trial: ServerTrial, executor: Executor) -> dict[str, Any]:
     """The figures of each rule set, as the page and the command have them."""
-    table, queries, opening = build.table, trial.queries_on(build), opening_of(build, executor)
+    table, queries, opening = build.made.table, trial.queries_on(build), opening_of(build, executor)
     rules = {name: rules_of(configs) for name, configs in trial.rule_sets.items()}
     found = simulated(table, opening, rules, queries, trial.streams, trial.seed, executor)
     batch, dumped = ordered_sub_tables(build, executor), _dumped(trial.rule_sets)
@@ -196,8 +195,7 @@ def tried(build: Build, trial: Trial, executor: Executor) -> dict[str, Any]:
         "name": build.config.name,
         "variables": list(table.schema.names),
         "records": table.total,
-        "small_count": build.criterion.small_count,
-        "min_width": build.criterion.min_width,
+        **build.criteria.facts,
         **trial.facts,
         "requests": queries.length,
         "first_release": opening.state.released.sub_tables(table.schema),
@@ -218,26 +216,26 @@ def opening_of(build: Build, executor: Executor) -> Opening:
 
     NothingReleasableError where that is not proven safe; ConfigError beyond 20 variables, whose sub-tables are listed.
     """
-    server, schema = build.config.server or ServerConfig(), build.table.schema
+    server, schema = build.config.server or ServerConfig(), build.made.table.schema
     if len(schema) > MOST_LISTED:
         raise ConfigError(
             f"the table has {len(schema)} variables, and a simulation lists the sub-tables of {MOST_LISTED} at most; "
             "name fewer in table.variables"
         )
     settings = build.settings(executor)
-    judge = Judge(build.table, build.known, build.criterion, settings.effort)
-    public, _ = first_release(server.start, build.table, build.known)
+    judge = Judge(build.made.table, build.made.known, build.criteria, settings.effort)
+    public, _ = first_release(server.start, build.made.table, build.made.known)
     judge.require_safe(public, server.job_seconds)
     state = State.first(schema, public).knowing(judge.first_unreleasable(public))
     effort = build.settings().effort
     return Opening(
-        build.known, build.criterion, surveyed(judge, state), server.seconds, settings.weights(schema), effort
+        build.made.known, build.criteria, surveyed(judge, state), server.seconds, settings.weights(schema), effort
     )
 
 
 def ordered_sub_tables(build: Build, executor: Executor) -> int:
     """How many sub-tables are released at once by the ordered search, which the build may have made already."""
     if build.config.release.method == "ordered" and "search" in build.folder.records():
-        return build.found.release.sub_tables(build.table.schema)
-    search = release_search(build.table, build.known, build.settings(executor), build.widths)
-    return search.run("ordered").release.sub_tables(build.table.schema)
+        return build.made.found.release.sub_tables(build.made.table.schema)
+    search = release_search(build.made.table, build.made.known, build.settings(executor), build.made.widths)
+    return search.run("ordered").release.sub_tables(build.made.table.schema)

@@ -16,6 +16,7 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from sdc.config.server import ServerConfig
 from sdc.model.errors import SdcError
+from sdc.server.desk.outcome import PROBLEMS
 
 Role: TypeAlias = Literal["user", "operator", "auditor"]
 KEY, REVOKED = "key", "key_revoked"
@@ -32,11 +33,11 @@ Store = Callable[[str, str, str, Mapping[str, Any]], Any]
 
 
 class AccessError(SdcError):
-    """Somebody who may not; `status` is 401 or 403, `code` what the API calls it."""
+    """Somebody who may not; `code` is what the API calls it, and `status` that of HTTP."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.code, self.status = code, PROBLEMS[code]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class User:
 
 
 @dataclass(frozen=True)
-class _Key:
+class _AccessKey:
     user: str
     role: Role
     digest: str
@@ -71,7 +72,7 @@ class Access:
 
     settings: ServerConfig
     store: Store
-    _keys: dict[str, _Key] = field(default_factory=dict)
+    _keys: dict[str, _AccessKey] = field(default_factory=dict)
 
     def apply(self, kind: str, body: Mapping[str, Any]) -> None:
         """Takes over an entry of one of `KINDS`."""
@@ -79,7 +80,7 @@ class Access:
             self._keys.pop(str(body["key"]), None)
         elif kind == KEY:
             expires = datetime.fromisoformat(body["expires"])
-            self._keys[str(body["key"])] = _Key(body["user"], body["role"], body["sha256"], expires)
+            self._keys[str(body["key"])] = _AccessKey(body["user"], body["role"], body["sha256"], expires)
 
     def has_key(self, user: str) -> bool:
         """Whether a key was made for the user that is not revoked; it may have expired."""
@@ -124,21 +125,19 @@ class Access:
         """Whom a proxy has authenticated, with the role that the settings give them; AccessError where it is nobody."""
         if not re.fullmatch(NAME, name, re.ASCII) or name.endswith("\n"):
             text = "the proxy names nobody who may ask: one name of letters, digits and . _ @ -, at most 64"
-            raise AccessError(401, "unauthorised", text)
+            raise AccessError("unauthorised", text)
         roles = {user.name: user.role for user in self.settings.users}
         return User(name, roles.get(name, "user"))
 
     def anybody(self) -> User:
         """Who has no key; AccessError where the settings do not let them in."""
         if not self.settings.is_public:
-            raise AccessError(
-                401, "unauthorised", "give a key of this server, as `Authorization: Bearer KEY`, or log in"
-            )
+            raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`, or log in")
         return User(PUBLIC, is_public=True)
 
 
 def _not_valid() -> AccessError:
-    return AccessError(401, "unauthorised", "this key is not valid here; ask the operator for one")
+    return AccessError("unauthorised", "this key is not valid here; ask the operator for one")
 
 
 def _digest(key: str) -> str:
@@ -148,7 +147,7 @@ def _digest(key: str) -> str:
 def require_operator(user: User, *, changes: bool = False) -> None:
     """AccessError where they may not look, or not change anything."""
     if not user.may_look or (changes and user.role != "operator"):
-        raise AccessError(403, "forbidden", "this is for operators of this server; use an operator's key")
+        raise AccessError("forbidden", "this is for operators of this server; use an operator's key")
 
 
 class Signed:
@@ -180,7 +179,7 @@ class Signed:
             made_for = ""
         # the form of no browser would be everybody's
         if not browser or not hmac.compare_digest(str(made_for).encode(), _digest(browser)[:32].encode()):
-            raise AccessError(403, "form-expired", "this form has expired; load the page again and send it from there")
+            raise AccessError("form-expired", "this form has expired; load the page again and send it from there")
 
 
 class Rate:

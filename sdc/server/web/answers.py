@@ -23,16 +23,16 @@ from sdc.publish.formats import CountTable
 from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
 from sdc.publish.formats.parquet import Drained
-from sdc.publish.formats.rows import Chunks, Pieces, Rows, texts_of
+from sdc.publish.formats.rows import Chunks, Pieces, TextRows, texts_of
 from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
 from sdc.run_format import COUNT, TOTAL
 from sdc.server.web.cells import Answer, Shape
-from sdc.server.web.formats import FORMATS, Format, FormatError, format_of
+from sdc.server.web.formats import FORMATS, AnswerFormat, FormatError, format_of
 from sdc.storage.parquet import named_columns
 
-__all__ = ["FORMATS", "Answer", "Format", "FormatError", "Shape", "etag", "file_name", "format_of", "pieces"]
+__all__ = ["FORMATS", "Answer", "AnswerFormat", "FormatError", "Shape", "etag", "file_name", "format_of", "pieces"]
 
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
@@ -40,7 +40,7 @@ MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 WRITING = 2  # to be raised where the same table becomes other bytes
 
 
-def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[bytes]:
+def pieces(answer: Answer, format: AnswerFormat, *, chunk: int = CHUNK) -> Iterator[bytes]:
     """The answer in the format, piece by piece, a `chunk` of codes and counts each.
 
     What is wrong is raised by the call, not by the first piece. Memory is that of the cells listed, for totals too, and
@@ -49,7 +49,7 @@ def pieces(answer: Answer, format: Format, *, chunk: int = CHUNK) -> Iterator[by
     return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
 
 
-def etag(public_id: str, names: Sequence[str], format: Format, shape: Shape, texts: Texts = NO_TEXTS) -> str:
+def etag(public_id: str, names: Sequence[str], format: AnswerFormat, shape: Shape, texts: Texts = NO_TEXTS) -> str:
     """A strong entity tag: what is released never changes, so that what was asked for says it all, and no count does.
 
     public_id  of the table, by nothing that is confidential
@@ -59,7 +59,7 @@ def etag(public_id: str, names: Sequence[str], format: Format, shape: Shape, tex
     return f'"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}"'
 
 
-def file_name(names: Sequence[str], format: Format) -> str:
+def file_name(names: Sequence[str], format: AnswerFormat) -> str:
     """What a download is called: letters, digits, hyphens and underscores, at most 80 of them, and the suffix."""
     words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in names]
     return f"{'_'.join(filter(None, words))[:80] or 'table'}.{format.suffix}"
@@ -102,7 +102,7 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
         **told,
     }
     words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
-    form = Rows(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
+    form = TextRows(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
     return form.written(_listed(answer, cells))
 
 
@@ -133,7 +133,7 @@ def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
     aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
     said = _foot(answer)
     foot = "".join(f"{text}\n" for text in ("", *said)) if said else ""
-    return Rows(head, foot, words, end="\n").written(aligned)
+    return TextRows(head, foot, words, end="\n").written(aligned)
 
 
 def _called(answer: Answer) -> list[str]:
@@ -182,7 +182,7 @@ def _html(answer: Answer, cells: int) -> Iterator[bytes]:
     words = [_headings(variable, labels, "row") for variable in down]
     start = "<tr>" if down else '<tr><th scope="row">All records</th>'
     foot = Markup("").join(element("p", text, class_="soft") + "\n" for text in _foot(answer))
-    form = Rows(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
+    form = TextRows(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
     return form.written(_across(answer, cells) if crossed else _listed(answer, cells))
 
 

@@ -14,7 +14,7 @@ class FormatError(SdcError):
 
 
 @dataclass(frozen=True)
-class Format:
+class AnswerFormat:
     """How a sub-table is written: the end of its address, what HTTP calls it, and what a page calls it."""
 
     suffix: str
@@ -28,21 +28,21 @@ class Format:
 
 
 _ALL = (
-    Format("json", "application/json", "JSON"),
-    Format("html", "text/html; charset=utf-8", "HTML"),
-    Format("txt", "text/plain; charset=utf-8", "Text"),
-    Format("csv", "text/csv; charset=utf-8", "CSV"),
-    Format("xml", "application/xml", "XML"),
+    AnswerFormat("json", "application/json", "JSON"),
+    AnswerFormat("html", "text/html; charset=utf-8", "HTML"),
+    AnswerFormat("txt", "text/plain; charset=utf-8", "Text"),
+    AnswerFormat("csv", "text/csv; charset=utf-8", "CSV"),
+    AnswerFormat("xml", "application/xml", "XML"),
     # registered nowhere; this is what clients of statistical offices ask for
-    Format("jsonstat", "application/json-stat+json", "JSON-stat"),
-    Format("parquet", "application/vnd.apache.parquet", "Parquet"),
+    AnswerFormat("jsonstat", "application/json-stat+json", "JSON-stat"),
+    AnswerFormat("parquet", "application/vnd.apache.parquet", "Parquet"),
 )
 
-FORMATS: Mapping[str, Format] = MappingProxyType({format.suffix: format for format in _ALL})
+FORMATS: Mapping[str, AnswerFormat] = MappingProxyType({format.suffix: format for format in _ALL})
 """All formats by suffix; of those that a client likes equally well it gets the first."""
 
 
-def format_of(suffix: str | None, accept: str) -> Format:
+def format_of(suffix: str | None, accept: str) -> AnswerFormat:
     """The format by the suffix of the address where it has one, else the one that the header `Accept` likes best.
 
     JSON where the header says nothing or `*/*`: a browser says that it wants HTML. FormatError where the format is
@@ -73,7 +73,7 @@ def _ranges(accept: str) -> Iterator[tuple[str, float]]:
             yield name, weight
 
 
-def _quality(format: Format, ranges: Mapping[str, float]) -> float:
+def _quality(format: AnswerFormat, ranges: Mapping[str, float]) -> float:
     """The weight of the range that fits best, and not the largest: `text/*, text/csv;q=0` is all text but CSV."""
     fitting = (format.range, format.range.partition("/")[0] + "/*", "*/*")
     return next((ranges[name] for name in fitting if name in ranges), 0.0)

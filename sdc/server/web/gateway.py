@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sdc.config.server import ServerConfig
@@ -64,7 +64,7 @@ class Gateway:
             # as GET, and then without the body
             scope = {**scope, "method": "GET"}
         headers = Headers(scope=scope)
-        cookies = _cookies(headers)
+        cookies = HTTPConnection(scope).cookies
         browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
         given = "" if browser or not _is_page(scope["path"]) else secrets.token_urlsafe(16)
 
@@ -104,7 +104,7 @@ class Gateway:
         """Who it is, into the scope's state; Problem where they may not, or too often."""
         host = _host(headers.get("host", ""))
         if host not in LOCAL_HOSTS and not self._is_proxied(scope, headers):
-            raise Problem(400, "bad-host", "the header Host names another machine; ask this server by its own name")
+            raise Problem("bad-host", "the header Host names another machine; ask this server by its own name")
         is_safe = scope["method"] in SAFE
         try:
             user, by_cookie = self._user(scope, headers, cookies)
@@ -120,7 +120,6 @@ class Gateway:
         if wait := rate.wait(caller):
             seconds = max(1, round(wait + 0.5))
             raise Problem(
-                429,
                 "too-many-requests",
                 f"{rate.a_minute} a minute are answered; ask again in {seconds} s",
                 {"limit": rate.a_minute, "seconds": seconds},
@@ -132,7 +131,7 @@ class Gateway:
         if (given := headers.get("authorization")) is not None:
             scheme, _, key = given.partition(" ")
             if scheme.lower() != "bearer":
-                raise AccessError(401, "unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
+                raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
             return self._access.by_key(key.strip(), self._now()), False
         if self._is_proxied(scope, headers):
             # a name that somebody sent before the proxy added its own makes two, which are nobody's
@@ -172,7 +171,7 @@ class Bounded:
         """Problem where what is announced is too much, or no number."""
         given = headers.get("content-length", "0")
         if not given.isdecimal() or len(given) > 18:
-            raise Problem(400, "bad-body", "the header Content-Length is no number")
+            raise Problem("bad-body", "the header Content-Length is no number")
         self._check(int(given))
 
     async def __call__(self) -> Message:
@@ -184,7 +183,7 @@ class Bounded:
     def _check(self, size: int) -> None:
         if size > self._most:
             text = f"a request has at most {self._most} bytes; ask for less at once"
-            raise Problem(413, "body-too-large", text, {"limit": self._most, "asked": size})
+            raise Problem("body-too-large", text, {"limit": self._most, "asked": size})
 
 
 def _is_page(path: str) -> bool:
@@ -210,21 +209,12 @@ def _host(header: str) -> str:
         return ""
 
 
-def _cookies(headers: Headers) -> dict[str, str]:
-    try:
-        return {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
-    except CookieError:
-        return {}
-
-
 def _check_origin(headers: Headers) -> None:
     """Problem where a browser says that the request comes from a page of somebody else."""
     site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
     own = origin is None or _netloc(origin) == headers.get("host", "")
     if site not in ("same-origin", "none") or not own:
-        raise Problem(
-            403, "forbidden", "this request comes from a page of another site; send it from a page of this server"
-        )
+        raise Problem("forbidden", "this request comes from a page of another site; send it from a page of this server")
 
 
 def _netloc(origin: str) -> str:

@@ -12,9 +12,9 @@ from tempfile import NamedTemporaryFile
 
 from sdc.config.server import ServerConfig, UserConfig
 from sdc.events import FAULTY, SERVER, EventLog, EventText, for_this_user, heard, tell
+from sdc.server.desk.log import RequestLog
 from sdc.server.desk.prepare import folder_of, server_of
 from sdc.server.desk.serve import open_service
-from sdc.server.desk.service import Service
 from sdc.server.web.access import KINDS, Access, utc_now
 from sdc.server.web.app import create_app, serve
 from sdc.stages.build import Build
@@ -34,7 +34,7 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     settings, folder = server_of(build), folder_of(build).path
     complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), only=FAULTY)
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
-        access = access_to(service, settings)
+        access = access_to(service.log, settings)
         app = create_app(service, settings, access, secret=_secret(folder), now=utc_now)
 
         def listening(url: str) -> None:
@@ -46,11 +46,11 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
         tell("server ended", logger=SERVER, version=service.state.version)
 
 
-def access_to(service: Service, settings: ServerConfig) -> Access:
+def access_to(log: RequestLog, settings: ServerConfig) -> Access:
     """Who may, by the history so far and from then on: a key that ends at one server ends at all on one history."""
-    access = Access(settings, service.store)
-    service.followers.append(lambda entry: access.apply(entry.kind, entry.body))
-    for entry in service.history.entries(kinds=KINDS):
+    access = Access(settings, log.store)
+    log.followers.append(lambda entry: access.apply(entry.kind, entry.body))
+    for entry in log.history.entries(kinds=KINDS):
         access.apply(entry.kind, entry.body)
     return access
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import numpy as np
 from fastapi import APIRouter, Form, Query
@@ -28,9 +28,13 @@ from sdc.report import svg
 from sdc.report.plot import Plot, ticks
 from sdc.server.desk.desk import DeskLike, Moment, Reply
 from sdc.server.desk.levels import tells
+from sdc.server.desk.outcome import PROBLEMS
 from sdc.server.desk.state import Status
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.web.api import waited
+from sdc.server.web.bodies import address_of
 from sdc.server.web.chart import chart
+from sdc.server.web.problems import Problem
 
 ROWS = 100  # of a list of requests or releases, unless more are asked for
 MOST_ROWS = 1000
@@ -47,7 +51,7 @@ MEANINGS = {
     Status.OPEN: ("open", "not known to be unreleasable"),
 }
 
-_TEMPLATES = page_templates("sdc.server", "templates")
+_TEMPLATES = page_templates("sdc.server.web", "templates")
 _TEMPLATES.filters["called"] = lambda name, labels: labels.variable(name)
 _TEMPLATES.filters["number"] = "{:,}".format
 # a long label breaks after a star, and nowhere else
@@ -91,9 +95,9 @@ def _add(router: APIRouter, handlers: Mapping[str, Callable[..., Response]]) -> 
         router.add_api_route(path, handler, methods=["GET"])
 
 
-def error_page(request: Request, status: int, code: str, message: str) -> HTMLResponse:
+def error_page(request: Request, problem: Problem) -> HTMLResponse:
     """The page of whatever fails; the user may be unknown when it does."""
-    return _page(request, "error", status, code=code, message=message)
+    return _page(request, "error", problem.status, code=problem.code, message=problem.message)
 
 
 def _page(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
@@ -110,14 +114,16 @@ class _OperatorRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             if request.state.user.role not in ("operator", "auditor"):
-                return error_page(request, 403, "forbidden", "This page is for operators and auditors; log in as one.")
+                return error_page(
+                    request, Problem("forbidden", "This page is for operators and auditors; log in as one.")
+                )
             return await handler(request)
 
         return guarded
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NamedSubTable:
     """A sub-table as templates show it; the grand total has no address."""
 
     names: tuple[str, ...]
@@ -126,16 +132,11 @@ class _Named:
     marks: str
 
 
-def _named(subtables: Sequence[SubTable], schema: Schema) -> list[_Named]:
+def _named(subtables: Sequence[SubTable], schema: Schema) -> list[_NamedSubTable]:
     return [
-        _Named(tuple(st.names(t, schema)), st.label(t, schema), _address(t, schema), st.marks(t, len(schema)))
+        _NamedSubTable(tuple(st.names(t, schema)), st.label(t, schema), address_of(t, schema), st.marks(t, len(schema)))
         for t in subtables
     ]
-
-
-def _address(subtable: SubTable, schema: Schema) -> str:
-    """What a sub-table is called in addresses."""
-    return quote(st.label(subtable, schema), safe="*") if subtable else ""
 
 
 @dataclass(frozen=True)
@@ -163,16 +164,15 @@ class _Pages:
     async def ask(self, request: Request, variable: Annotated[tuple[str, ...], Form()] = ()) -> Response:
         """Asks, and leads to the page of what became of it."""
         if not variable:
-            return error_page(request, 400, "no-variables", "No variable was chosen; choose one at least.")
+            return error_page(request, Problem("no-variables", "No variable was chosen; choose one at least."))
         try:
             subtable = st.named(variable, self.desk.schema)
         except InputError as error:
-            return error_page(request, 400, "unknown-variable", str(error))
+            return error_page(request, Problem("unknown-variable", str(error)))
         if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
             message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
-            return error_page(request, 413, "too-many-cells", message)
-        # who goes away ends the waiting, and not the request
-        reply = await asyncio.shield(asyncio.wrap_future(self.desk.ask(subtable, request.state.user.name)))
+            return error_page(request, Problem("too-many-cells", message))
+        reply = await waited(self.desk.ask(subtable, request.state.user.name))
         number = reply.job
         if reply.decision == "refused":
             number = await asyncio.to_thread(self.number_of, subtable, request)
@@ -182,26 +182,29 @@ class _Pages:
         """One request of this user: a page while it is pending or not released, else the table."""
         reply = self.desk.reply_to(number, request.state.user.name)
         if reply is None:
-            return error_page(request, 404, "not-found", f"You have no request of number {number}.")
+            return error_page(request, Problem("not-found", f"You have no request of number {number}."))
         if reply.decision == "pending":
-            return _page(request, "pending", 202, number=number, reply=reply, label=self.label(reply.sub_table))
+            label = st.label(reply.sub_table, self.desk.schema)
+            return _page(request, "pending", reply.status, number=number, reply=reply, label=label)
         # what was refused once may be public by now
         if reply.decision == "refused" and reply.sub_table not in self.desk.state.released:
-            return self.not_released(request, 200, reply)
+            return self.not_released(request, reply.status, reply)
         return RedirectResponse(self.table_of(reply), 303)
 
     def table(self, request: Request, label: str, zeros: bool = False, totals: bool = False) -> Response:
         try:
             subtable = st.parse(label, self.desk.schema)
         except ReleaseError as error:
-            return error_page(request, 404, "unknown-variable", str(error))
+            return error_page(request, Problem("unknown-variable", str(error), status=404))
         marginal = self.desk.marginal(subtable)
         if marginal is None:
-            return self.not_released(request, 404, self.reply_on(subtable, request.state.user.name))
+            return self.not_released(
+                request, PROBLEMS["not-released"], self.reply_on(subtable, request.state.user.name)
+            )
         try:
             answer = Answer(request.app.title, marginal, Shape(zeros, totals), self.desk.texts)
         except SdcError as error:
-            return error_page(request, 400, "not-possible", str(error))
+            return error_page(request, Problem("not-possible", str(error)))
         return self.shown(request, subtable, answer)
 
     def shown(self, request: Request, subtable: SubTable, answer: Answer) -> Response:
@@ -241,9 +244,7 @@ class _Pages:
         """What there is to say of what is not public: the user's own refusal; else nothing, and they may ask."""
         numbers = (r.number for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
         own = self.desk.reply_to(next(numbers, 0), who)
-        state = self.desk.state
-        parts = state.projection(subtable)
-        return own or Reply("refused", "not-released", "", subtable, state.version, parts)
+        return own or Reply.not_released(subtable, self.desk.state, "")
 
     def requests(self, request: Request) -> Response:
         found = self.desk.requests(request.state.user.name, MOST_ROWS)
@@ -264,17 +265,14 @@ class _Pages:
 
     # How sub-tables are called
 
-    def named(self, subtables: Sequence[SubTable]) -> list[_Named]:
+    def named(self, subtables: Sequence[SubTable]) -> list[_NamedSubTable]:
         return _named(subtables, self.desk.schema)
-
-    def label(self, subtable: SubTable) -> str:
-        return st.label(subtable, self.desk.schema)
 
     def cells(self, subtable: SubTable) -> int:
         return st.cells(subtable, self.desk.schema)
 
     def table_of(self, reply: Reply) -> str:
-        return f"/tables/{_address(reply.sub_table, self.desk.schema)}"
+        return f"/tables/{address_of(reply.sub_table, self.desk.schema)}"
 
     def number_of(self, subtable: SubTable, request: Request) -> int | None:
         """The user's newest request for it."""
@@ -296,7 +294,7 @@ def _trajectory(
     last, named = len(moments) - 1, partial(_named, schema=desk.schema)
     at = last if version is None else version
     if at > last:
-        return error_page(request, 404, "unknown-version", f"There is no version {at} yet; the last is {last}.")
+        return error_page(request, Problem("unknown-version", f"There is no version {at} yet; the last is {last}."))
     now, before = moments[at], moments[max(0, at - 1)]
     listed = [_listed(moment, desk.schema) for moment in moments[: -rows - 1 : -1]]
     return _page(
@@ -408,7 +406,7 @@ class _OperatorPages:
     def explained(self, request: Request, number: int) -> Response:
         one = self.desk.explained(number)
         if one is None:
-            return error_page(request, 404, "not-found", f"There is no request of number {number}.")
+            return error_page(request, Problem("not-found", f"There is no request of number {number}."))
         asked = one.request.sub_table
         earlier, later = self.beside(number)
         return _page(

@@ -11,20 +11,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope, Send
 
+from sdc.server.desk.outcome import PROBLEMS
 from sdc.server.web.access import AccessError
 
 
 @dataclass
 class Problem(HTTPException):
-    """An answer that is none: its HTTP status, its code, a sentence, and what else the answer has."""
+    """An answer that is none: its code, a sentence, what else the answer has, and its status where it is another."""
 
-    status: int
     code: str
     message: str
     more: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    status: int = 0
 
     def __post_init__(self) -> None:
+        self.status = self.status or PROBLEMS[self.code]
         # what reads bodies lets this one kind of exception through
         super().__init__(self.status, self.message, self.headers)
 
@@ -33,13 +35,20 @@ class Problem(HTTPException):
         return {"code": self.code, "message": self.message, **self.more}
 
 
+UNAVAILABLE = Problem(
+    "unavailable",
+    "the history of this server cannot be written or read now, and nothing is told that is not stored; ask again later",
+    headers={"retry-after": "5"},
+)
+
+
 def denied(error: AccessError) -> Problem:
     """What somebody is told who may not."""
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
-    return Problem(error.status, error.code, str(error), {}, headers)
+    return Problem(error.code, str(error), headers=headers)
 
 
-Page = Callable[[Request, int, str, str], Response]
+Page = Callable[[Request, Problem], Response]
 _pages: list[Page] = []
 
 
@@ -51,10 +60,7 @@ def tell_pages_by(page: Page) -> None:
 def response_to(request: Request, problem: Problem) -> Response:
     """JSON, or for a person a page."""
     wants_page = not request.url.path.startswith("/api/") and _pages
-    if wants_page:
-        found = _pages[0](request, problem.status, problem.code, problem.message)
-    else:
-        found = JSONResponse(problem.body, problem.status)
+    found = _pages[0](request, problem) if wants_page else JSONResponse(problem.body, problem.status)
     for name, value in problem.headers.items():
         found.headers[name] = value
     return found

@@ -1,4 +1,4 @@
-"""The history in both databases: whole, chained, one writer at a time, and clear when its database is not there."""
+"""The chain in both databases: whole, chained, one writer at a time, and clear when its database is not there."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from sdc.canonical import canonical
 from sdc.model.errors import ConfigError
-from sdc.record.history import FIRST, OPENED, History, HistoryError, HistoryUnavailableError, Turn, canonical
+from sdc.record.chain import Chain, Turn
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.record.entry import FIRST, OPENED
 from tests.server.databases import Cluster, running_cluster
 
 ABOUT = {"table": "0a" * 32, "criterion": {"small_count": 2, "min_width": 6}, "variables": ["A", "B", "C"]}
@@ -33,8 +36,8 @@ NOON = datetime(2001, 2, 3, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=1)
 
 
 @pytest.fixture
-def history(history_url: str) -> Iterator[History]:
-    with closing(History.open(history_url, ABOUT, now=lambda: NOON)) as opened:
+def history(history_url: str) -> Iterator[Chain]:
+    with closing(Chain.open(history_url, ABOUT, now=lambda: NOON)) as opened:
         yield opened
 
 
@@ -52,14 +55,14 @@ def execute(url: str, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
-def append(history: History, *bodies: dict[str, Any]) -> None:
+def append(history: Chain, *bodies: dict[str, Any]) -> None:
     with history.turn() as turn:
         for body in bodies:
             turn.append("request", "ann", "A*B", body)
 
 
 @contextmanager
-def appended(history: History) -> Iterator[Turn]:
+def appended(history: Chain) -> Iterator[Turn]:
     """A turn that has appended something."""
     with history.turn() as turn:
         turn.append("request", "ann", "A", {})
@@ -68,7 +71,7 @@ def appended(history: History) -> Iterator[Turn]:
 
 def in_process(code: str, *words: str) -> subprocess.Popen[str]:
     """A process of its own that runs this code, with words as its arguments."""
-    lines = "import json, os, sys\nfrom sdc.record.history import History\nABOUT = json.loads(sys.argv[1])\n"
+    lines = "import json, os, sys\nfrom sdc.record.chain import Chain\nABOUT = json.loads(sys.argv[1])\n"
     return subprocess.Popen(
         [sys.executable, "-c", lines + code, json.dumps(ABOUT), *words],
         stdin=subprocess.PIPE,
@@ -80,7 +83,7 @@ def in_process(code: str, *words: str) -> subprocess.Popen[str]:
 # What is written is read
 
 
-def test_a_new_history_begins_with_what_it_is_about(history: History, history_url: str) -> None:
+def test_a_new_history_begins_with_what_it_is_about(history: Chain, history_url: str) -> None:
     (opened,) = history.entries()
     assert (opened.seq, opened.kind, opened.who, opened.subject) == (1, OPENED, "", "")
     assert opened.at == "2001-02-03T11:00:00.123+00:00"
@@ -88,18 +91,18 @@ def test_a_new_history_begins_with_what_it_is_about(history: History, history_ur
     assert history.about == ABOUT == opened.body["about"]
     assert len(bytes.fromhex(history.public_id)) == 16
     history.close()
-    with closing(History.open(history_url, ABOUT)) as again:
+    with closing(Chain.open(history_url, ABOUT)) as again:
         assert again.entries() == [opened]
 
 
 def test_public_ids_differ(tmp_path: Path) -> None:
-    opened = [History.open(str(tmp_path / name), ABOUT) for name in ("one", "other")]
+    opened = [Chain.open(str(tmp_path / name), ABOUT) for name in ("one", "other")]
     assert opened[0].public_id != opened[1].public_id
     for history in opened:
         history.close()
 
 
-def test_the_chain_is_what_anybody_computes(history: History) -> None:
+def test_the_chain_is_what_anybody_computes(history: Chain) -> None:
     append(history, {"b": [1, 2.5, None], "a": "žluťoučký \u2028 \0"}, {})
     previous = "0" * 64
     for entry in history.entries():
@@ -111,7 +114,7 @@ def test_the_chain_is_what_anybody_computes(history: History) -> None:
         previous = found
 
 
-def test_entries_are_chosen_by_number_kind_user_and_subject(history: History) -> None:
+def test_entries_are_chosen_by_number_kind_user_and_subject(history: Chain) -> None:
     with history.turn() as turn:
         for number in range(12):
             turn.append("ab"[number % 2], ("ann", "bob", "cy")[number % 3], ("A", "A*B")[number // 6], {"n": number})
@@ -127,8 +130,8 @@ def test_entries_are_chosen_by_number_kind_user_and_subject(history: History) ->
     assert history.entries(13) == []
 
 
-def test_a_turn_knows_its_entries_at_once_and_others_after_it(history: History, history_url: str) -> None:
-    with closing(History.read(history_url)) as reader, history.turn() as turn:
+def test_a_turn_knows_its_entries_at_once_and_others_after_it(history: Chain, history_url: str) -> None:
+    with closing(Chain.read(history_url)) as reader, history.turn() as turn:
         first = turn.append("request", "ann", "A", {"variables": ("A",)})
         assert (first.seq, first.body) == (2, {"variables": ["A"]})
         assert turn.append("decision", "ann", "A", {"request": first.seq}).previous == first.hash
@@ -155,7 +158,7 @@ bodies = some.dictionaries(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bodies)
-def test_any_body_reads_back_and_keeps_its_hash(history: History, body: dict[str, Any]) -> None:
+def test_any_body_reads_back_and_keeps_its_hash(history: Chain, body: dict[str, Any]) -> None:
     with history.turn() as turn:
         entry = turn.append("note", "ann", "", body)
     (found,) = history.entries(entry.seq - 1)
@@ -171,14 +174,14 @@ def test_any_body_reads_back_and_keeps_its_hash(history: History, body: dict[str
     [
         (("note", "ann", ""), {"x": float("nan")}, "Out of range float"),
         (("note", "ann", ""), {"x": float("inf")}, "Out of range float"),
-        (("note", "ann", ""), {"x": {1, 2}}, "an entry cannot be kept as JSON: .*set"),
+        (("note", "ann", ""), {"x": {1, 2}}, "this cannot be kept as JSON: .*set"),
         (("note", "ann", ""), {"x": "\ud800"}, "surrogates not allowed"),
         (("note", "ann", "\ud800"), {}, "surrogates not allowed"),
         (("note", "an\0n", ""), {}, "an entry of kind 'note' has a NUL in its user or subject"),
     ],
 )
 def test_what_is_no_json_is_not_appended(
-    words: tuple[str, str, str], body: dict[str, Any], message: str, history: History
+    words: tuple[str, str, str], body: dict[str, Any], message: str, history: Chain
 ) -> None:
     with history.turn() as turn:
         with pytest.raises(ValueError, match=message):
@@ -187,7 +190,7 @@ def test_what_is_no_json_is_not_appended(
     assert [entry.body for entry in history.entries(1)] == [{"after": True}]
 
 
-def test_many_entries_are_read_as_they_are(history: History) -> None:
+def test_many_entries_are_read_as_they_are(history: Chain) -> None:
     append(history, *({"n": number} for number in range(2_000)))
     assert [entry.body["n"] for entry in history.entries(1)] == list(range(2_000))
 
@@ -215,7 +218,7 @@ def test_many_entries_are_read_as_they_are(history: History) -> None:
         ),
     ],
 )
-def test_triggers_refuse(statement: str, message: str, history: History, history_url: str) -> None:
+def test_triggers_refuse(statement: str, message: str, history: Chain, history_url: str) -> None:
     append(history, {})
     with pytest.raises(sa.exc.DBAPIError, match=message):
         execute(history_url, statement)
@@ -223,14 +226,14 @@ def test_triggers_refuse(statement: str, message: str, history: History, history
 
 
 def test_sqlite_replaces_no_entry(sqlite_url: str) -> None:
-    with closing(History.open(sqlite_url, ABOUT)) as history:
+    with closing(Chain.open(sqlite_url, ABOUT)) as history:
         with pytest.raises(sa.exc.DBAPIError, match="gaps"):
             execute(sqlite_url, "REPLACE INTO entries SELECT * FROM entries")
         assert history.about == ABOUT
 
 
 def test_postgresql_truncates_nothing(postgres_url: str) -> None:
-    with closing(History.open(postgres_url, ABOUT)):
+    with closing(Chain.open(postgres_url, ABOUT)):
         with pytest.raises(sa.exc.DBAPIError, match="append-only"):
             execute(postgres_url, "TRUNCATE entries")
         with pytest.raises(sa.exc.DBAPIError, match="append-only"):
@@ -239,7 +242,7 @@ def test_postgresql_truncates_nothing(postgres_url: str) -> None:
             )
 
 
-def test_a_turn_that_raises_leaves_nothing(history: History) -> None:
+def test_a_turn_that_raises_leaves_nothing(history: Chain) -> None:
     for error in ValueError("no"), KeyboardInterrupt():
         with pytest.raises(type(error)), appended(history):
             raise error
@@ -248,7 +251,7 @@ def test_a_turn_that_raises_leaves_nothing(history: History) -> None:
     assert history.head() == 2
 
 
-def test_threads_append_one_after_the_other(history: History) -> None:
+def test_threads_append_one_after_the_other(history: Chain) -> None:
     def work(who: str) -> None:
         for number in range(200):
             with history.turn() as turn:
@@ -262,7 +265,7 @@ def test_threads_append_one_after_the_other(history: History) -> None:
     assert_all_are_there(history, "ann", "bob")
 
 
-def assert_all_are_there(history: History, *users: str) -> None:
+def assert_all_are_there(history: Chain, *users: str) -> None:
     """200 entries of each, in their order, without a gap, and chained."""
     entries = history.entries()
     assert [entry.seq for entry in entries] == list(range(1, 2 + 200 * len(users)))
@@ -272,7 +275,7 @@ def assert_all_are_there(history: History, *users: str) -> None:
 
 
 APPENDING = """
-history = History.open(sys.argv[2], ABOUT)
+history = Chain.open(sys.argv[2], ABOUT)
 for number in range(200):
     with history.turn() as turn:
         turn.append("note", sys.argv[3], "", {"n": number})
@@ -283,12 +286,12 @@ def test_processes_append_one_after_the_other(postgres_url: str) -> None:
     # both make it, if it is not there
     working = [in_process(APPENDING, postgres_url, who) for who in ("ann", "bob")]
     assert [process.wait(120) for process in working] == [0, 0]
-    with closing(History.open(postgres_url, ABOUT)) as history:
+    with closing(Chain.open(postgres_url, ABOUT)) as history:
         assert_all_are_there(history, "ann", "bob")
 
 
 KILLED = """
-history = History.open(sys.argv[2], ABOUT)
+history = Chain.open(sys.argv[2], ABOUT)
 with history.turn() as turn:
     turn.append("request", "ann", "A", {})
 with history.turn() as turn:
@@ -304,7 +307,7 @@ def test_a_process_killed_within_a_turn_leaves_whole_turns(history_url: str) -> 
     assert process.stdout.readline() == "half\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    with closing(History.open(history_url, ABOUT)) as history:
+    with closing(Chain.open(history_url, ABOUT)) as history:
         append(history, {})
         assert [entry.subject for entry in history.entries()] == ["", "A", "A*B"]
         assert [entry.seq for entry in history.entries()] == [1, 2, 3]
@@ -313,7 +316,7 @@ def test_a_process_killed_within_a_turn_leaves_whole_turns(history_url: str) -> 
 # Whose history it is
 
 
-def test_a_history_of_another_table_is_refused(history: History, history_url: str) -> None:
+def test_a_history_of_another_table_is_refused(history: Chain, history_url: str) -> None:
     history.close()
     for about, message in [
         (
@@ -327,25 +330,25 @@ def test_a_history_of_another_table_is_refused(history: History, history_url: st
         ({**ABOUT, "zeros": 1}, "another zeros: zeros is missing, not 1"),
         ({"table": ABOUT["table"]}, "another criterion: .*, not missing; variables is "),
     ]:
-        with pytest.raises(HistoryError, match=message):
-            History.open(history_url, about)
-    History.open(history_url, ABOUT).close()
+        with pytest.raises(ChainError, match=message):
+            Chain.open(history_url, about)
+    Chain.open(history_url, ABOUT).close()
 
 
-def test_migrations_are_what_this_version_knows(history: History, history_url: str) -> None:
+def test_migrations_are_what_this_version_knows(history: Chain, history_url: str) -> None:
     history.close()
     for statement, message in [
         ("UPDATE alembic_version SET version_num = '9999'", r"newer version of sdc .*migration 9999.*use that version"),
         ("DELETE FROM alembic_version", "has no mark of a migration"),
     ]:
         execute(history_url, statement)
-        for opened in (lambda: History.open(history_url, ABOUT)), (lambda: History.read(history_url)):
-            with pytest.raises(HistoryError, match=message):
+        for opened in (lambda: Chain.open(history_url, ABOUT)), (lambda: Chain.read(history_url)):
+            with pytest.raises(ChainError, match=message):
                 opened()
 
 
 def test_a_migration_that_is_missing_is_asked_for(
-    history: History, history_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    history: Chain, history_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from sdc.record import migrations
 
@@ -358,49 +361,49 @@ def test_a_migration_that_is_missing_is_asked_for(
     )
     monkeypatch.setattr(migrations, "__file__", str(newer / "__init__.py"))
     with pytest.raises(
-        HistoryError, match="lacks the migration 0003; stop its servers, make a copy, and run `sdc migrate`"
+        ChainError, match="lacks the migration 0003; stop its servers, make a copy, and run `sdc migrate`"
     ):
-        History.open(history_url, ABOUT)
+        Chain.open(history_url, ABOUT)
     for _ in range(2):
-        History.migrate(history_url)
-        History.open(history_url, ABOUT).close()
+        Chain.migrate(history_url)
+        Chain.open(history_url, ABOUT).close()
     monkeypatch.undo()
-    with pytest.raises(HistoryError, match=r"newer version of sdc .*migration 0003, the newest known here is 0002"):
-        History.open(history_url, ABOUT)
+    with pytest.raises(ChainError, match=r"newer version of sdc .*migration 0003, the newest known here is 0002"):
+        Chain.open(history_url, ABOUT)
 
 
 def test_what_was_migrated_and_not_begun_is_begun(history_url: str) -> None:
     if ":" not in history_url:
-        with pytest.raises(HistoryError, match="there is no history"):
-            History.migrate(history_url)
+        with pytest.raises(ChainError, match="there is no history"):
+            Chain.migrate(history_url)
         Path(history_url).touch()
-    History.migrate(history_url)
-    with closing(History.read(history_url)) as history, pytest.raises(HistoryError, match="does not begin by saying"):
+    Chain.migrate(history_url)
+    with closing(Chain.read(history_url)) as history, pytest.raises(ChainError, match="does not begin by saying"):
         history.about  # noqa: B018
-    with closing(History.open(history_url, ABOUT)) as history:
+    with closing(Chain.open(history_url, ABOUT)) as history:
         assert history.about == ABOUT
 
 
-def test_a_history_that_is_read_is_not_written_and_does_not_lock(history: History, history_url: str) -> None:
-    with closing(History.read(history_url)) as reader:
+def test_a_history_that_is_read_is_not_written_and_does_not_lock(history: Chain, history_url: str) -> None:
+    with closing(Chain.read(history_url)) as reader:
         append(history, {})
         assert reader.entries() == history.entries()
         assert reader.about == ABOUT
-        with pytest.raises(HistoryError, match="was opened to be read"), reader.turn():
+        with pytest.raises(ChainError, match="was opened to be read"), reader.turn():
             pass
 
 
 def test_tables_of_others_are_left_alone(history_url: str) -> None:
     execute(history_url, "CREATE TABLE theirs (x INTEGER)")
-    History.open(history_url, ABOUT).close()
+    Chain.open(history_url, ABOUT).close()
     execute(history_url, "INSERT INTO theirs VALUES (1)")
 
 
-def test_a_body_that_is_damaged_is_named(history: History, history_url: str) -> None:
+def test_a_body_that_is_damaged_is_named(history: Chain, history_url: str) -> None:
     append(history, {})
     disarm(history_url)
     execute(history_url, "UPDATE entries SET body = '[]' WHERE seq = 2")
-    with pytest.raises(HistoryError, match=r"entry 2 of the history .* is damaged: its body is no JSON object"):
+    with pytest.raises(ChainError, match=r"entry 2 of the history .* is damaged: its body is no JSON object"):
         history.entries()
 
 
@@ -418,21 +421,21 @@ def disarm(url: str) -> None:
 def test_one_server_has_a_file(sqlite_url: str) -> None:
     link = Path(sqlite_url).with_name("link")
     link.symlink_to(sqlite_url)
-    with closing(History.open(sqlite_url, ABOUT)):
+    with closing(Chain.open(sqlite_url, ABOUT)):
         for name in sqlite_url, f"sqlite:///{sqlite_url}", str(link):
-            with pytest.raises(HistoryError, match=r"another server is using the history .*history.db; stop that one"):
-                History.open(name, ABOUT)
-    with closing(History.open(sqlite_url, ABOUT)) as history:
-        process = in_process("History.open(sys.argv[2], ABOUT)", sqlite_url)
+            with pytest.raises(ChainError, match=r"another server is using the history .*history.db; stop that one"):
+                Chain.open(name, ABOUT)
+    with closing(Chain.open(sqlite_url, ABOUT)) as history:
+        process = in_process("Chain.open(sys.argv[2], ABOUT)", sqlite_url)
         assert process.wait(60) == 1
         thread = threading.Thread(target=history.close)
         thread.start()
         thread.join()
-    History.open(sqlite_url, ABOUT).close()
+    Chain.open(sqlite_url, ABOUT).close()
 
 
 def test_its_files_are_for_this_user(sqlite_url: str) -> None:
-    with closing(History.open(sqlite_url, ABOUT)) as history:
+    with closing(Chain.open(sqlite_url, ABOUT)) as history:
         append(history, {})
         files = list(Path(sqlite_url).parent.iterdir())
         assert len(files) == 4
@@ -440,7 +443,7 @@ def test_its_files_are_for_this_user(sqlite_url: str) -> None:
 
 
 def test_every_name_of_a_file_will_do(tmp_path: Path) -> None:
-    History.open(str(tmp_path / "a b%20?mode=memory#ž.db"), ABOUT).close()
+    Chain.open(str(tmp_path / "a b%20?mode=memory#ž.db"), ABOUT).close()
     assert (tmp_path / "a b%20?mode=memory#ž.db").stat().st_size > 0
 
 
@@ -455,17 +458,17 @@ def test_what_is_no_plain_database_is_refused(tmp_path: Path) -> None:
         ("\0", "is no path here"),
     ]:
         for _ in range(2):
-            with pytest.raises((HistoryError, ConfigError), match=message):
-                History.open(f"{tmp_path}/{name}", ABOUT)
-    with pytest.raises(HistoryError, match=r"there is no history .*missing"):
-        History.read(str(tmp_path / "missing"))
+            with pytest.raises((ChainError, ConfigError), match=message):
+                Chain.open(f"{tmp_path}/{name}", ABOUT)
+    with pytest.raises(ChainError, match=r"there is no history .*missing"):
+        Chain.read(str(tmp_path / "missing"))
     assert not (tmp_path / "missing").exists()
 
 
 def test_a_file_that_is_moved_is_missed(sqlite_url: str) -> None:
-    with closing(History.open(sqlite_url, ABOUT)) as history:
+    with closing(Chain.open(sqlite_url, ABOUT)) as history:
         moved = Path(sqlite_url).rename(f"{sqlite_url}.moved")
-        with pytest.raises(HistoryUnavailableError, match="was moved or replaced while it is used"):
+        with pytest.raises(ChainUnavailableError, match="was moved or replaced while it is used"):
             append(history, {})
         moved.rename(sqlite_url)
         append(history, {})
@@ -476,10 +479,10 @@ def test_a_file_that_another_program_locks_is_waited_for_and_then_unavailable(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sdc.record.database.BUSY_SECONDS", 0.1)
-    with closing(History.open(sqlite_url, ABOUT)) as history, engine_of(sqlite_url) as engine:
+    with closing(Chain.open(sqlite_url, ABOUT)) as history, engine_of(sqlite_url) as engine:
         with engine.connect() as other:
             other.exec_driver_sql("BEGIN IMMEDIATE")
-            with pytest.raises(HistoryUnavailableError, match=r"is locked by another process just now \(SQLITE_BUSY\)"):
+            with pytest.raises(ChainUnavailableError, match=r"is locked by another process just now \(SQLITE_BUSY\)"):
                 append(history, {})
             assert history.head() == 1
             other.exec_driver_sql("ROLLBACK")
@@ -488,12 +491,12 @@ def test_a_file_that_another_program_locks_is_waited_for_and_then_unavailable(
 
 
 def test_a_full_disk_leaves_whole_turns(sqlite_url: str) -> None:
-    with closing(History.open(sqlite_url, ABOUT)) as history:
+    with closing(Chain.open(sqlite_url, ABOUT)) as history:
         pages = [1]
         sa.event.listen(
             history._database._engine, "checkout", lambda c, *_: c.execute(f"PRAGMA max_page_count={pages[0]}")
         )
-        with pytest.raises(HistoryUnavailableError, match=r"has no room left on its disk just now \(SQLITE_FULL\)"):
+        with pytest.raises(ChainUnavailableError, match=r"has no room left on its disk just now \(SQLITE_FULL\)"):
             append(history, {}, {"long": "x" * 100_000})
         pages[0] = 1 << 30
         assert history.head() == 1
@@ -520,20 +523,20 @@ def as_somebody() -> Iterator[Path]:
 def test_a_read_only_file_is_read_and_not_written() -> None:
     with as_somebody() as folder:
         path = folder / "history.db"
-        History.open(str(path), ABOUT).close()
+        Chain.open(str(path), ABOUT).close()
         path.chmod(0o400)
-        with closing(History.open(str(path), ABOUT)) as history:
-            with pytest.raises(HistoryUnavailableError, match=r"is read-only just now .*READONLY"):
+        with closing(Chain.open(str(path), ABOUT)) as history:
+            with pytest.raises(ChainUnavailableError, match=r"is read-only just now .*READONLY"):
                 append(history, {})
             assert history.about == ABOUT
         for file in folder.iterdir():  # SQLite makes others beside it, as open as it is
             file.chmod(0o600)
-        with closing(History.open(str(path), ABOUT)) as history:
+        with closing(Chain.open(str(path), ABOUT)) as history:
             append(history, {})
             assert history.head() == 2
         folder.chmod(0o500)
-        with pytest.raises(HistoryUnavailableError, match="Permission denied"):
-            History.open(str(folder / "other.db"), ABOUT)
+        with pytest.raises(ChainUnavailableError, match="Permission denied"):
+            Chain.open(str(folder / "other.db"), ABOUT)
         folder.chmod(0o700)
 
 
@@ -558,19 +561,19 @@ def assert_both_fail(url: str, turn: Turn) -> None:
     terminate(url)
     calls: list[Callable[[], object]] = [lambda: turn.entries(0), lambda: turn.append("request", "ann", "A", {})]
     for call in calls:
-        with pytest.raises(HistoryUnavailableError, match="cannot be reached"):
+        with pytest.raises(ChainUnavailableError, match="cannot be reached"):
             call()
 
 
 def test_a_connection_that_is_ended_is_made_anew(postgres_url: str) -> None:
-    with closing(History.open(postgres_url, ABOUT)) as history:
+    with closing(Chain.open(postgres_url, ABOUT)) as history:
         with (
-            pytest.raises(HistoryUnavailableError, match=r"just now .*; nothing is half-done"),
+            pytest.raises(ChainUnavailableError, match=r"just now .*; nothing is half-done"),
             appended(history) as turn,
         ):
             terminate_and(postgres_url, lambda: turn.append("request", "ann", "B", {}))
         assert history.head() == 1
-        with pytest.raises(HistoryUnavailableError, match="cannot be reached just now"), appended(history):
+        with pytest.raises(ChainUnavailableError, match="cannot be reached just now"), appended(history):
             terminate(postgres_url)
         assert history.head() == 1
         # between turns nobody notices
@@ -580,22 +583,20 @@ def test_a_connection_that_is_ended_is_made_anew(postgres_url: str) -> None:
 
 
 def test_a_failure_that_is_caught_within_a_turn_is_raised_at_its_end(postgres_url: str) -> None:
-    with closing(History.open(postgres_url, ABOUT)) as history:
-        with pytest.raises(HistoryUnavailableError, match="cannot be reached"), appended(history) as turn:
+    with closing(Chain.open(postgres_url, ABOUT)) as history:
+        with pytest.raises(ChainUnavailableError, match="cannot be reached"), appended(history) as turn:
             assert_both_fail(postgres_url, turn)
         assert history.head() == 1
 
 
 def test_a_server_that_stops_is_unavailable_until_it_is_back(postgres_cluster: Cluster) -> None:
-    with running_cluster() as cluster, closing(History.open(cluster.new_url(), ABOUT)) as history:
+    with running_cluster() as cluster, closing(Chain.open(cluster.new_url(), ABOUT)) as history:
         append(history, {})
         cluster.stop()
         calls: list[Callable[[], object]] = [history.head, history.entries, lambda: append(history, {})]
         try:
-            for call in [*calls, lambda: History.open(cluster.url("history0"), ABOUT)]:
-                with pytest.raises(
-                    HistoryUnavailableError, match=r"the history postgresql://postgres@/.* cannot be rea"
-                ):
+            for call in [*calls, lambda: Chain.open(cluster.url("history0"), ABOUT)]:
+                with pytest.raises(ChainUnavailableError, match=r"the history postgresql://postgres@/.* cannot be rea"):
                     call()
         finally:
             cluster.start()
@@ -604,19 +605,19 @@ def test_a_server_that_stops_is_unavailable_until_it_is_back(postgres_cluster: C
 
 
 def test_a_database_that_is_read_only_is_read_and_not_written(postgres_url: str) -> None:
-    with closing(History.open(postgres_url, ABOUT)) as history:
+    with closing(Chain.open(postgres_url, ABOUT)) as history:
         name = postgres_url.partition("@/")[2].partition("?")[0]
         execute(postgres_url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         terminate(postgres_url)
-        with pytest.raises(HistoryUnavailableError, match=r"is read-only just now \(25006\)"):
+        with pytest.raises(ChainUnavailableError, match=r"is read-only just now \(25006\)"):
             append(history, {})
         assert history.about == ABOUT
 
 
 def test_a_database_that_cannot_keep_every_name_is_refused(postgres_cluster: Cluster) -> None:
     postgres_cluster.execute("postgres", "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
-    with pytest.raises(HistoryError, match="the database is encoded in LATIN1; make one with ENCODING 'UTF8'"):
-        History.open(postgres_cluster.url("latin"), ABOUT)
+    with pytest.raises(ChainError, match="the database is encoded in LATIN1; make one with ENCODING 'UTF8'"):
+        Chain.open(postgres_cluster.url("latin"), ABOUT)
 
 
 # URLs
@@ -636,7 +637,7 @@ def test_a_database_that_cannot_keep_every_name_is_refused(postgres_cluster: Clu
 )
 def test_other_urls_are_refused_without_their_password(url: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as refusal:
-        History.open(url, ABOUT)
+        Chain.open(url, ABOUT)
     assert "secret" not in str(refusal.value)
 
 
@@ -647,27 +648,27 @@ def test_no_message_shows_a_password(tmp_path: Path) -> None:
         "postgresql://ann:secret@127.0.0.1:1/x",
     ):
         with pytest.raises(
-            HistoryUnavailableError, match=r"the history postgresql://ann.*x cannot be reached"
+            ChainUnavailableError, match=r"the history postgresql://ann.*x cannot be reached"
         ) as refusal:
-            History.open(url, ABOUT)
+            Chain.open(url, ABOUT)
         assert "secret" not in str(refusal.value)
 
 
 def test_a_user_or_a_database_that_is_not_there_is_not_waited_for(postgres_url: str) -> None:
     whole = r"does not let this user in, or is not there just now \(28000\); .*, correct the user, password or database"
     for url in (postgres_url.replace("postgres@", "nobody@", 1), re.sub(r"/history\d+", "/none", postgres_url)):
-        with pytest.raises(HistoryUnavailableError, match=whole):
-            History.read(url)
+        with pytest.raises(ChainUnavailableError, match=whole):
+            Chain.read(url)
 
 
 def test_postgresql_needs_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match="a history in PostgreSQL needs psycopg"):
-        History.open("postgresql://ann@here/x", ABOUT)
+        Chain.open("postgresql://ann@here/x", ABOUT)
 
 
 def test_moments_are_in_utc(tmp_path: Path) -> None:
-    with closing(History.open(str(tmp_path / "history.db"), ABOUT)) as history:
+    with closing(Chain.open(str(tmp_path / "history.db"), ABOUT)) as history:
         at = datetime.fromisoformat(history.entries()[0].at)
         assert at.utcoffset() == timedelta(0)
         assert at.tzinfo == UTC

@@ -1,9 +1,4 @@
-"""The query history database: one append-only table of entries, each with the hash of the one before.
-
-Users, keys, requests, decisions, releases and the trajectories of both frontiers are kinds of entries; whoever needs
-them reads by kind. The chain shows any entry that was changed, removed or put between. That the last ones are gone it
-cannot show: note the last hash elsewhere, as `sdc audit` prints it.
-"""
+"""The chain: one append-only table of entries in a database, which is the history of a server or a ledger."""
 
 from __future__ import annotations
 
@@ -11,129 +6,76 @@ import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 import sqlalchemy as sa
 
+from sdc.canonical import canonical
 from sdc.record import migrations
-from sdc.record.database import Database, HistoryError, HistoryUnavailableError
+from sdc.record.database import ChainError, Database, Use
+from sdc.record.entry import FIRST, OPENED, Entry
 
-__all__ = ["FILE", "FIRST", "OPENED", "Entry", "History", "HistoryError", "HistoryUnavailableError", "Turn"]
-
-FILE = "history.db"  # in a server's folder
-OPENED = "opened"
-FIRST = "0" * 64
-"""What the first entry has for the hash of the one before."""
-
+HISTORY = "history"  # how messages call the chain of a server
 _ENTRIES = sa.table("entries", *map(sa.column, ("seq", "kind", "at", "who", "subject", "body", "previous", "hash")))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One entry.
-
-    seq       1, 2, 3, ... without gaps
-    kind      what it tells: "opened", "user", "key", "request", "decision", "frontier", ...
-    at        UTC, ISO 8601 with milliseconds
-    who       the user's name
-    subject   what it is about, such as a sub-table's label "A*B"; may be empty
-    body      what it tells, as JSON has it
-    previous  hash of the entry before
-    hash      SHA-256 over the canonical JSON of all of the above
-    """
-
-    seq: int
-    kind: str
-    at: str
-    who: str
-    subject: str
-    body: dict[str, Any]
-    previous: str
-    hash: str = ""
-
-    @property
-    def digest(self) -> str:
-        """What its hash has to be; ValueError where it has what no canonical JSON has."""
-        hashed = {name: value for name, value in vars(self).items() if name != "hash"}
-        return sha256(canonical(hashed).encode()).hexdigest()
-
-
-def broken_links(entry: Entry, seq: int, previous: str) -> Iterator[str]:
-    """What shows that the entry is not the one that was written after that of this number and hash."""
-    if entry.seq != seq + 1:
-        yield f"entry {entry.seq} comes after entry {seq}: what was between is gone"
-    if entry.previous != previous:
-        yield f"entry {entry.seq} does not have the hash of the entry before it"
-    try:
-        is_its_own = entry.digest == entry.hash
-    except ValueError:  # what no canonical JSON has was not written by a server
-        is_its_own = False
-    if not is_its_own:
-        yield f"entry {entry.seq} was changed: it does not have its hash"
-
-
-def canonical(value: object) -> str:
-    """JSON with sorted keys and no spaces, the same for equal values; ValueError where it would not read back."""
-    try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"an entry cannot be kept as JSON: {error}") from error
-    text.encode()  # halves of characters are no UTF-8
-    return text
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class History:
-    """The history of one table, open. It can be used from several threads; `open` or `read` makes one."""
+class Chain:
+    """The record of what it is about, open. It can be used from several threads; `open` or `read` makes one."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database, self._now = database, now
 
     @staticmethod
-    def open(url: str, about: Mapping[str, Any], *, now: Callable[[], datetime] = _utc_now) -> History:
-        """The history of what `about` names, to be written to; made where the database is new.
+    def open(
+        url: str,
+        about: Mapping[str, Any],
+        use: Use = Use.HOLD,
+        noun: str = HISTORY,
+        *,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> Chain:
+        """The chain of what `about` names, to be written to; made where the database is new.
 
-        url    a path or sqlite:///path, held until it is closed, or postgresql://..., which servers share
+        url    a path or sqlite:///path, or postgresql://..., which servers share
         about  what makes it the history of this table and no other: its digest, the criterion, the variables
 
-        ConfigError for another kind of URL. HistoryError where it is of another table or version, is held by another
-        server, or is damaged; HistoryUnavailableError where it cannot be reached.
+        ConfigError for another kind of URL. ChainError where it is of another table or version, is held by another
+        server, or is damaged; ChainUnavailableError where it cannot be reached.
         """
-        database = Database(url)
-        try:
-            history = History(database, now)
-            history._make()
-            history._check()
-            history._check_about(about)
-            return history
-        except BaseException:
-            database.close()
-            raise
+        return Chain._checked(Database(url, use, noun), now, about)
 
     @staticmethod
-    def read(url: str) -> History:
-        """An existing history, only to be read: nothing is locked or changed. Errors as of `open`."""
-        database = Database(url, reads_only=True)
+    def read(url: str, use: Use = Use.READ, noun: str = HISTORY) -> Chain:
+        """One that is there; nothing is made, and by READ nothing is locked or changed. Errors as of `open`."""
+        return Chain._checked(Database(url, use, noun), _utc_now)
+
+    @staticmethod
+    def _checked(database: Database, now: Callable[[], datetime], about: Mapping[str, Any] | None = None) -> Chain:
+        """Of this version, and about what is asked; it is made where that is said."""
         try:
-            history = History(database, _utc_now)
-            history._check()
-            return history
+            chain = Chain(database, now)
+            if about is not None:
+                chain._make()
+            chain._check()
+            if about is not None:
+                chain._check_about(about)
+            return chain
         except BaseException:
             database.close()
             raise
 
     @staticmethod
     def migrate(url: str) -> None:
-        """Brings a history that an older version made to this one; what is at this version is left as it is."""
-        Database(url, reads_only=True).close()  # which makes no file
-        database = Database(url)
+        """Brings a chain that an older version made to this one; what is at this version is left as it is."""
+        Database(url, Use.READ, HISTORY).close()  # which makes no file
+        database = Database(url, Use.HOLD, HISTORY)
         try:
             with database.writing() as connection:
                 migrations.upgrade(connection)
@@ -151,7 +93,7 @@ class History:
 
     def _check(self) -> None:
         with self._database.reading() as connection:
-            migrations.check(connection, self.name)
+            migrations.check(connection, self.called)
 
     def _check_about(self, about: Mapping[str, Any]) -> None:
         if not self.head():
@@ -161,19 +103,23 @@ class History:
         found, asked = ({key: canonical(value) for key, value in facts.items()} for facts in (self.about, about))
         if differing := [key for key in {**asked, **found} if asked.get(key) != found.get(key)]:
             there = "; ".join(f"{key} is {_short(found.get(key))}, not {_short(asked.get(key))}" for key in differing)
-            raise HistoryError(
-                f"the history {self.name} is of another {differing[0]}: {there}; name the history of this one, or a "
-                "new one"
+            raise ChainError(
+                f"{self.called} is of another {differing[0]}: {there}; name the history of this one, or a new one"
             )
 
     @property
     def name(self) -> str:
-        """How messages call it, without a password."""
+        """Where it is, without a password."""
         return self._database.name
 
     @property
+    def called(self) -> str:
+        """How messages call it."""
+        return self._database.called
+
+    @property
     def about(self) -> dict[str, Any]:
-        """What it is the history of."""
+        """What it is the record of."""
         return dict(self._opened["about"])
 
     @property
@@ -185,7 +131,7 @@ class History:
     def _opened(self) -> dict[str, Any]:
         first = self.entries(limit=1)
         if not first or first[0].kind != OPENED or not isinstance(first[0].body.get("about"), dict):
-            raise HistoryError(f"the history {self.name} does not begin by saying of which table it is; name another")
+            raise ChainError(f"{self.called} does not begin by saying of which table it is; name another")
         return first[0].body
 
     def head(self) -> int:
@@ -222,15 +168,15 @@ class History:
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise HistoryError(f"entry {seq} of the history {self.name} is damaged: its body is no JSON object")
+            raise ChainError(f"entry {seq} of {self.called} is damaged: its body is no JSON object")
         return Entry(seq, kind, at, who, subject, content, *hashes)
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
-        """The lock of the table: one turn at a time, whatever the number of threads, processes and machines.
+        """The lock of the chain: one turn at a time, whatever the number of threads, processes and machines.
 
         What is appended is there for others, and durable, when the block ends without an exception; else nothing of it
-        is. HistoryUnavailableError where the database does not do it, at any point of the block. Turns do not nest.
+        is. ChainUnavailableError where the database does not do it, at any point of the block. Turns do not nest.
         """
         with self._database.writing() as connection:
             turn = Turn(self, connection)
@@ -249,9 +195,9 @@ class Turn:
     last  number and hash of the last entry
     """
 
-    def __init__(self, history: History, connection: sa.Connection) -> None:
-        self._history, self._connection = history, connection
-        self._failed: HistoryError | None = None
+    def __init__(self, chain: Chain, connection: sa.Connection) -> None:
+        self._chain, self._connection = chain, connection
+        self._failed: ChainError | None = None
         self._rows = list[dict[str, Any]]()  # appended, and not yet sent
         column = _ENTRIES.c
         last = connection.execute(sa.select(column.seq, column.hash).order_by(column.seq.desc()).limit(1)).first()
@@ -262,7 +208,7 @@ class Turn:
         self.write()
         query = sa.select(_ENTRIES).where(_ENTRIES.c.seq > after).order_by(_ENTRIES.c.seq)
         with self._reached():
-            return self._history._read(self._connection, query)
+            return self._chain._read(self._connection, query)
 
     def append(self, kind: str, who: str, subject: str, body: Mapping[str, Any]) -> Entry:
         """The next entry, its number and hash known at once; ValueError where it cannot be kept as JSON."""
@@ -272,7 +218,7 @@ class Turn:
         content = json.loads(text)
         if "\0" in kind + who + subject:
             raise ValueError(f"an entry of kind {kind!r} has a NUL in its user or subject, which no database keeps")
-        (seq, previous), at = self.last, self._history._now().astimezone(UTC).isoformat(timespec="milliseconds")
+        (seq, previous), at = self.last, self._chain._now().astimezone(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq + 1, kind, at, who, subject, content, previous)
         entry = replace(entry, hash=entry.digest)
         self._rows.append({**vars(entry), "body": text})
@@ -295,9 +241,9 @@ class Turn:
     def _reached(self) -> Iterator[None]:
         self._check()
         try:
-            with self._history._database.reached():
+            with self._chain._database.reached():
                 yield
-        except HistoryUnavailableError as error:
+        except ChainError as error:
             self._failed = error
             raise
 

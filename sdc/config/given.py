@@ -1,0 +1,74 @@
+"""Settings of a search by the names that commands and Python give them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from sdc.config.build import BuildConfig
+from sdc.config.file import faults_of
+from sdc.config.release import ReleaseConfig
+from sdc.model.errors import InputError
+
+SECTIONS = {
+    **dict.fromkeys(("chains", "steps", "start"), ("annealing",)),
+    **dict.fromkeys(("draws", "share"), ("simulatable",)),
+    "seed": ("annealing", "simulatable"),
+}
+"""Names that stand alone, and the sections of `release` in which a config has them."""
+NAMES = (*SECTIONS, "best_subset", "budget", *(key for key in ReleaseConfig.model_fields if key != "method"))
+
+
+def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfig:
+    """The section with what is given on top, by its own keys or by `SECTIONS`; what is None is not given.
+
+    weights      by name, of variables `age` and of sub-tables `age*sex`
+    best_subset  True for conflicts: best_subset
+    budget       seconds and seconds_per_cell, as a `Budget` has them
+
+    InputError for another name, with the nearest, and for what the section refuses.
+    """
+    require_names(given, NAMES, "a search")
+    content = release.model_dump()
+    for name, value in given.items():
+        if value is not None:
+            content = _merged(content, _keys(name, value))
+    try:
+        return ReleaseConfig.model_validate(content)
+    except ValidationError as error:
+        raise InputError(faults_of(error, BuildConfig, "release")) from error
+
+
+def require_names(given: Iterable[str], names: Sequence[str], what: str) -> None:
+    """InputError for a setting that is none of these, with the nearest."""
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"{name} is no setting of {what}; {meant}there are {', '.join(names)}")
+
+
+def _keys(name: str, value: Any) -> dict[str, Any]:
+    """What one name gives, as the section has it."""
+    if name == "best_subset":
+        return {"conflicts": "best_subset" if value else "refuse"}
+    if name == "budget":
+        return {key: getattr(value, key) for key in ("seconds", "seconds_per_cell")}
+    if name == "weights":
+        sub_tables = {of: weight for of, weight in value.items() if "*" in of}
+        variables = {of: weight for of, weight in value.items() if "*" not in of}
+        return {name: {"variables": variables, "sub_tables": sub_tables}}
+    return {section: {name: value} for section in SECTIONS[name]} if name in SECTIONS else {name: value}
+
+
+def _merged(content: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings within, too, have what both say, and what is more counts."""
+    inner = {
+        key: _merged(content[key], value)
+        for key, value in more.items()
+        if isinstance(value, Mapping) and isinstance(content.get(key), Mapping)
+    }
+    return {**content, **more, **inner}

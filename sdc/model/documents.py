@@ -1,0 +1,80 @@
+"""Documents as dataclasses declare them, in both directions, and how values that JSON does not have stand in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import numpy as np
+
+from sdc.model.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from sdc.model.schema import Schema
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class InDocuments:
+    """Annotates a type for pydantic, to which a schema is given as context where a document has names.
+
+    kind   the type that JSON has instead
+    write  what stands in the document
+    read   the value that it stands for; ValueError or InputError where it stands for none
+    """
+
+    kind: Any
+    write: Callable[[Any, Schema], Any]
+    read: Callable[[Any, Schema], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import AfterValidator, PlainSerializer
+
+        read = AfterValidator(lambda found, info: self.read(found, info.context))
+        write = PlainSerializer(lambda value, info: self.write(value, info.context))
+        return handler.generate_schema(Annotated[self.kind, read, write])
+
+
+def listed(kind: Any, dtype: Any, *shape: int) -> InDocuments:
+    """Of an array of this type: lists, of which pydantic sees the kind; the shape is one of `reshape`."""
+    return InDocuments(kind, lambda array, _: array.tolist(), lambda found, _: np.array(found, dtype).reshape(shape))
+
+
+def _adapter_of(kind: Any) -> Any:
+    from pydantic import TypeAdapter  # here: to import it takes longer than all of the model
+
+    return TypeAdapter(kind)
+
+
+_adapter: Callable[[Any], Any] = cache(_adapter_of)
+
+
+def plain(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any = None) -> Any:
+    """As mappings, sequences, numbers and texts, by the names of a schema, without what pydantic is to exclude.
+
+    A number is written as it is, whichever kind is declared; ValueError for any other value of another type.
+    """
+    return _adapter(kind).dump_python(value, context=schema, exclude=leave_out, warnings="error")
+
+
+def typed(kind: type[T], content: Any, path: Path, schema: Schema | None = None) -> T:
+    """What `plain` gave, read from this file.
+
+    RunFolderError names the file where the content is of another shape, or has keys that are not declared; InputError
+    where it names a variable that the schema does not have.
+    """
+    from pydantic import ValidationError
+
+    try:
+        # as JSON, in which pydantic is strict and still takes a list for a tuple
+        found: T = _adapter(kind).validate_json(json.dumps(content), strict=True, extra="forbid", context=schema)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        fault = ": ".join([*map(str, first["loc"]), first["msg"]])
+        raise RunFolderError(f"{path} is damaged: {fault}; remove the run folder and run again") from error
+    return found

@@ -1,0 +1,68 @@
+"""What is said of a release, as documents have it: the verdict, the widths, and the cells that show why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from sdc.intruder.limit import Likely
+from sdc.model.documents import InDocuments
+from sdc.model.named import Named, named_cells
+from sdc.model.schema import NamedCell, Schema
+from sdc.model.sharpness import Sharpness
+from sdc.risk.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A cell that shows why a release is unsafe, or that nothing could decide."""
+
+    cell: NamedCell
+    count: int
+    outer: tuple[int, int]
+    inner: tuple[int, int]
+    method: str
+
+
+@dataclass(frozen=True, repr=False)
+class Assessment(Named):
+    """Whether a release satisfies min width >= min_width_required ([KDSF] eq. 6), as documents have it.
+
+    verdict          safe: every inner width reaches it; unsafe: some outer width does not; else undecided
+    min_width        (lo, hi) that contains the sharp minimum width over the at-risk cells
+    undecided_cells  cells whose outer width reaches it and whose inner width does not
+    witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
+    likely           what it makes likely, where the criteria limit that and the bounds do not refute it
+    sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
+    """
+
+    verdict: Annotated[Verdict, InDocuments(bool | None, lambda v, _: v.releasable, lambda v, _: Verdict.read(v))]
+    min_width_required: int
+    min_width: tuple[int, int]
+    at_risk_cells: int
+    undecided_cells: int
+    witnesses: tuple[Witness, ...]
+    likely: Likely | None = None
+    sharpness: Sharpness | None = None
+
+    @property
+    def releasable(self) -> bool | None:
+        """True, False, or None where nothing could decide."""
+        return self.verdict.releasable
+
+    @property
+    def headline(self) -> str:
+        low, high = self.min_width
+        return (
+            f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "
+            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided"
+        )
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The witnesses by names, with their counts and bounds."""
+        cells = np.array([w.cell for w in self.witnesses], np.int64).reshape(-1, len(schema.axes))
+        bounds = {name: [list(getattr(w, name)) for w in self.witnesses] for name in ("outer", "inner")}
+        return {**named_cells(cells, schema), "count": [w.count for w in self.witnesses], **bounds}

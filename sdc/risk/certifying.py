@@ -1,0 +1,115 @@
+"""The search for tables that show at-risk cells to be wide enough, within a budget of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sdc.feasible.bank import CellRows
+from sdc.feasible.walk import can_search
+from sdc.model.table import Table
+from sdc.risk.effort import Depth, Effort
+from sdc.risk.min_width import MinWidth
+from sdc.risk.support import Component, Shift, Support
+from sdc.risk.units import MoveUnit, batches, cut, move_cells, sparsest_moves
+
+FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
+MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
+FIRST_BATCH, LAST_BATCH = 2, 32
+WALK_STEPS = 10_000  # most nodes of one cell's walks: 1 s
+# brief: a walk that succeeds mostly has after 700, and a search asks dozens of questions that end with one that fails
+BRIEF_STEPS = 4_000
+
+
+class Certifying:
+    """What is found goes to the support, by which later cells are looked at.
+
+    missed    how often each at-risk cell stayed open, in earlier questions too
+    given_up  at-risk cells that stay open in this one
+    spent     steps it has taken
+    """
+
+    def __init__(self, width: MinWidth, table: Table, support: Support, effort: Effort, missed: dict[int, int]) -> None:
+        self._width, self._table, self._support, self._effort = width, table, support, effort
+        self.missed, self.given_up, self.spent = missed, list[int](), 0
+
+    def certify(self, waiting: CellRows) -> None:
+        """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
+
+        Brief: cells are walked once, and those that stay open again and again, until one does not get its width. Else
+        from cheap to dear: all cells are walked once before one is walked again, and what is open then has its
+        sparsest difference looked for, which takes seconds a cell and found none in 48 where a search had stopped.
+        """
+        if self._effort.depth is Depth.BRIEF:
+            self._certify_briefly(waiting)
+            return
+        self._walks(waiting, Shift.DOWN, Shift.UP)
+        self._walks(waiting, Shift.MORE_DOWN, Shift.MORE_UP)
+        for batch in batches(self.short(waiting), FIRST_BATCH, LAST_BATCH):
+            if self._left > 0:
+                self._search(batch, Shift.SPARSEST_UP)
+                self._note_missed(batch)
+
+    def short(self, rows: CellRows) -> CellRows:
+        """Those of the cells that are not certified yet."""
+        return self._width.short(self._support, rows)
+
+    @property
+    def _left(self) -> int:
+        """Steps of the budget: asked before a search begins, never of what is known."""
+        return self._effort.budget.steps - self._effort.spent - self.spent
+
+    def _certify_briefly(self, waiting: CellRows) -> None:
+        for rows in batches(waiting, FIRST_ROUND, LAST_ROUND):
+            if self._left <= 0:
+                return  # who is not tried is not missed
+            self._search(rows, Shift.DOWN, Shift.UP)
+            # few at a time, because one that stays open is enough
+            for batch in batches(self.short(rows), FIRST_BATCH, LAST_BATCH):
+                if self._left > 0:
+                    self._search(batch, Shift.MORE_DOWN, Shift.MORE_UP)
+                if self._note_missed(batch):
+                    return
+
+    def _walks(self, rows: CellRows, down: Shift, up: Shift) -> None:
+        """Rounds of cells; the last is about as large as what is left of the budget allows for, one way of a cell."""
+        waiting, size = self.short(rows), LAST_BATCH
+        while len(waiting) and self._left > 0:
+            # larger rounds keep workers busy, but what one finds serves the next, and the budget must not run out
+            # inside one
+            size = min(2 * size, LAST_ROUND, 1 + self._left // WALK_STEPS)
+            self._search(waiting[:size], down, up)
+            waiting = self.short(waiting[size:])
+
+    def _note_missed(self, rows: CellRows) -> int:
+        """Counts those of the cells that are open still; how many."""
+        failed = self.short(rows)
+        self.given_up += failed.tolist()
+        for row in failed.tolist():
+            self.missed[row] = self.missed.get(row, 0) + 1
+        return len(failed)
+
+    def _search(self, rows: CellRows, *shifts: Shift) -> None:
+        """What the workers find to move the cells, one way after the other."""
+        for shift in shifts:
+            units = list(self._move_units(self.short(rows), shift))
+            work = sparsest_moves if shift is Shift.SPARSEST_UP else move_cells
+            results = self._effort.executor.run(work, self._table, [unit for _, unit in units])
+            for (component, _), found in zip(units, results, strict=True):
+                component.add(found.differences)
+                self.spent += found.nodes
+
+    def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
+        steps = self._effort.budget.steps_per_cell
+        most = BRIEF_STEPS if self._effort.depth is Depth.BRIEF else WALK_STEPS
+        # a linear program costs more than a walk, whatever is allowed for a cell
+        if shift is Shift.SPARSEST_UP and steps <= WALK_STEPS:
+            return
+        for component, cells, changes in self._support.wanted(rows, self._width.min_width, shift):
+            frame, known = component.frame, component.knowledge
+            for held in component.slices if can_search(frame.table) else ():
+                inside = np.flatnonzero(held.holds(frame.cells[cells], frame.table.schema))
+                for piece in cut(inside, MOST_PER_UNIT[shift]):
+                    moved = frame.cells[cells[piece]], changes[piece]
+                    yield component, MoveUnit(frame.variables, known, held, *moved, shift, min(most, steps))

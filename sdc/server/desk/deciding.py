@@ -1,0 +1,247 @@
+"""What decides: one request after the other and round after round, with what takes long beside it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from typing import Any
+
+from sdc.events import FAULTY, SERVER, tell
+from sdc.feasible.proof import Proof
+from sdc.model.errors import SdcError
+from sdc.model.subtable import SubTable
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.risk.verdict import Verdict
+from sdc.server.desk.decision import Decision, Past
+from sdc.server.desk.desk import Request
+from sdc.server.desk.log import RequestLog
+from sdc.server.desk.outcome import Way
+from sdc.server.desk.reception import Queue, after
+from sdc.server.desk.rules import Batch
+from sdc.server.desk.state import State
+from sdc.server.desk.workers import Seat, Worker
+
+MOST_TRIES = 3  # of a decision whose evidence did not last
+IDLE = 1.0  # seconds without a request
+AGAIN = 1.0  # seconds until a decision is tried again that could not be stored
+
+FAULT = "a request cannot be decided"
+FAULTS = {
+    ChainError: "the history cannot be read or written",
+    BrokenProcessPool: "a process that decides has died",
+}
+"""What anybody may hear of what is wrong: no address, and nothing of the table."""
+
+
+def fault_of(error: Exception) -> str:
+    return next((text for kind, text in FAULTS.items() if isinstance(error, kind)), FAULT)
+
+
+class Deciding(threading.Thread):
+    """Decides the requests that are handed on, in their order; `fault` is what is wrong with that, empty of nothing."""
+
+    def __init__(
+        self,
+        log: RequestLog,
+        waiting: Queue,
+        decider: Worker,
+        certifier: Worker,
+        keep: Callable[[State, Proof], None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self._log, self._waiting, self._keep = log, waiting, keep
+        self._decider, self._certifier = decider, certifier
+        self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
+        self._tries: Counter[int] = Counter()
+        self._busy = set[int]()  # queued here, being certified, or tried again later
+        self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
+        self._ends = threading.Event()
+        self._is_stale = False  # what is kept of the evidence
+        self.fault = ""
+
+    def take(self, number: int) -> None:
+        self._busy.add(number)
+        self._numbers.put(number)
+
+    def take_round(self, held: Future[int]) -> None:
+        """A round, whose future is the number of requests that it decides."""
+        self._numbers.put(held)
+
+    def end(self) -> None:
+        """Ends when what is being decided is stored; what waits is decided after the next start."""
+        self._ends.set()
+        self._numbers.put(None)
+
+    def run(self) -> None:
+        while (asked := self._next()) is not None and not self._ends.is_set():
+            try:
+                if isinstance(asked, Future):
+                    asked.set_result(self._hold_round())
+                else:
+                    self._decide(asked)
+                self._say("")
+            except Exception as error:  # whatever it is, the next ones are to be decided
+                # what cannot be decided or stored is not released, and tried again
+                self._say(fault_of(error), error)
+                if isinstance(asked, Future):
+                    asked.set_exception(ChainUnavailableError(f"the round was not held: {self.fault}; hold it again"))
+                else:
+                    self._waiting.tell_early(asked)
+                    self._busy.add(asked)
+                    after(AGAIN, self._numbers.put, asked)
+
+    def _say(self, fault: str, error: Exception | None = None) -> None:
+        """What is wrong from now on, nothing where it is empty; told where it changes, without a word of the error."""
+        if fault != self.fault:
+            self.fault = fault
+            tell(FAULTY, fault or "it is well again", SERVER, error=type(error).__name__ if error else None)
+
+    def _next(self) -> int | Future[int] | None:
+        """The next request or round; meanwhile what was left behind, and where none comes the evidence is kept."""
+        while True:
+            if time.monotonic() - self._looked > IDLE:
+                self._take_up_what_was_left()
+            try:
+                return self._numbers.get(timeout=IDLE)
+            except queue.Empty:
+                self.keep_evidence()
+
+    def _take_up_what_was_left(self) -> None:
+        """Requests whose server has died, or did not learn that they were stored; each is decided once, by whomever."""
+        self._looked = time.monotonic()
+        try:
+            self._log.refresh()
+        except ChainError as error:
+            self._say(fault_of(error), error)
+            return
+        if self.fault == FAULTS[ChainError]:
+            self._say("")
+        with self._log.still() as course:
+            left = set(course.pending) - self._busy
+        # at the second look: another server may be at it
+        for number in sorted(left & self._left):
+            self.take(number)
+        self._left = left
+
+    def _decide(self, number: int) -> None:
+        """Decides a request that has no decision yet; again where something was released meanwhile."""
+        begun = time.perf_counter()
+        self._busy.discard(number)
+        while (asked := self._asked(number)) is not None:
+            request, state, past = asked
+            decision = self._decider.ask(Seat.decide, state, past, request.sub_table, request.who).result()
+            is_new = decision.finding is not None and self._tries[number] < MOST_TRIES
+            if decision.way is Way.UNPROVEN and is_new:
+                self._certify(request, state)
+                break
+            if self._stored(decision.lasting(request.sub_table), request, state, 1000 * (time.perf_counter() - begun)):
+                break
+        self._waiting.tell_early(number)
+
+    def _asked(self, number: int) -> tuple[Request, State, Past] | None:
+        """A request without a decision, and what comes before it; None where it has one."""
+        with self._log.still() as course:
+            return (course.requests[number], *self._log.before()) if number in course.pending else None
+
+    def _stored(self, decision: Decision, request: Request, state: State, milliseconds: float) -> bool:
+        """Whether the decision is stored; not where what it rests on has changed."""
+        with self._log.turn() as turn:
+            course = self._log.course
+            if request.number not in course.pending:
+                return True
+            if course.state.version != state.version:
+                return False
+            turn.decide_from(course.state, decision, request, milliseconds)
+        self._is_stale |= decision.way is Way.SAFE
+        return True
+
+    # Rounds
+
+    def _hold_round(self) -> int:
+        """Decides all that waits: what the round chose is released, and the rest refused, or public by then."""
+        while True:
+            with self._log.still() as course:
+                requests = [course.requests[number] for number in course.waiting]
+                state, past = self._log.before()
+            interest = Counter(request.sub_table for request in requests)
+            chosen = self._decider.ask(Seat.round, state, interest).result()
+            found = list(self._of_round(state, past, requests, chosen))
+            if self._stored_together(state, found):
+                return len(found)
+
+    def _of_round(
+        self, state: State, past: Past, requests: list[Request], chosen: Sequence[SubTable]
+    ) -> Iterator[tuple[Request, Decision]]:
+        first = {request.sub_table: request for request in reversed(requests)}
+        for subtable in chosen:
+            who = first[subtable].who
+            decision = self._decider.ask(Seat.decide_in_round, state, past, subtable, who).result().lasting(subtable)
+            state = decision.state
+            yield first[subtable], decision
+        decided_first = {first[subtable].number for subtable in chosen}
+        for request in requests:
+            if request.number not in decided_first:
+                way = Way.ROUND_HAS_IT if request.sub_table in state.released else Way.ROUND_HAS_OTHERS
+                yield request, Decision(way, Batch.name, state)
+
+    def _stored_together(self, state: State, found: list[tuple[Request, Decision]]) -> bool:
+        with self._log.turn() as turn:
+            course = self._log.course
+            if course.state.version != state.version or any(r.number not in course.waiting for r, _ in found):
+                return False
+            for request, decision in found:
+                turn.decide_from(state, decision, request)
+                state = decision.state
+        self._is_stale |= bool(found)
+        return True
+
+    # What takes long
+
+    def _certify(self, request: Request, state: State) -> None:
+        """Looks into it for longer, beside what is decided meanwhile, and then decides again."""
+        self._tries[request.number] += 1
+        self._busy.add(request.number)
+        future = self._certifier.ask(Seat.certify, state, request.sub_table)
+        future.add_done_callback(lambda done: self._certified(done, request, state))
+
+    def _certified(self, done: Future[Any], request: Request, state: State) -> None:
+        number = request.number
+        if self._ends.is_set():
+            return  # it is pending still, and looked into after the next start
+        if done.cancelled() or done.exception() is not None:
+            # the next try decides without evidence: at worst it stays undecided
+            self._numbers.put(number)
+            return
+        finding, proof = done.result()
+        if proof is not None:
+            # of a decider that dies just now nothing is learnt
+            with suppress(BrokenProcessPool):
+                self._decider.ask(Seat.learn, proof, state.released.add(request.sub_table))
+        else:
+            # longer than this nobody looks; unsafe or undecided is found again at once, or told as undecided
+            self._tries[number] = MOST_TRIES
+        if finding.verdict is Verdict.UNSAFE:
+            self._know_unsafe(request.sub_table)
+        self._numbers.put(number)
+
+    def _know_unsafe(self, subtable: SubTable) -> None:
+        try:
+            with self._log.turn() as turn:
+                old = self._log.course.state
+                turn.move(old, old.knowing([subtable]), subtable)
+        except ChainError as error:
+            self._say(fault_of(error), error)
+
+    def keep_evidence(self) -> None:
+        """Where there is more. Without it nothing is less safe, it would be found again at the next start."""
+        if not self._is_stale:
+            return
+        self._is_stale, state = False, self._log.course.state
+        with suppress(BrokenProcessPool, SdcError, OSError):
+            self._keep(state, self._decider.ask(Seat.proof, state).result())

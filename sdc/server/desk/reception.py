@@ -1,0 +1,152 @@
+"""Where requests come in and are told of: each is stored before anything is said, many in one turn of the history."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from sdc.model import subtable as st
+from sdc.model.subtable import SubTable
+from sdc.record.database import ChainUnavailableError
+from sdc.server.desk.course import REQUEST
+from sdc.server.desk.decision import at_once
+from sdc.server.desk.desk import Reply, Request
+from sdc.server.desk.log import RequestLog
+from sdc.server.desk.outcome import PUBLIC
+from sdc.server.desk.rules import Rule
+
+MOST_AT_ONCE = 64  # requests that are logged in one turn
+ENDS = ChainUnavailableError("this server ends; ask again")
+
+
+def promised() -> Future[Any]:
+    """A future that is kept whoever still waits for it: none that is cancelled, which would not take its result."""
+    found = Future[Any]()
+    found.set_running_or_notify_cancel()
+    return found
+
+
+def after(seconds: float, does: Callable[[int], None], number: int) -> None:
+    """Does something about a request later, unless the process ends before."""
+    timer = threading.Timer(seconds, does, (number,))
+    timer.daemon = True
+    timer.start()
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A request that is not stored yet."""
+
+    subtable: SubTable
+    who: str
+    at: float = field(default_factory=time.monotonic)
+    reply: Future[Reply] = field(default_factory=promised)
+
+    def fail(self, error: Exception) -> None:
+        """Of what was not stored, or is not known to be, nothing is told."""
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
+class Queue:
+    """Who waits for a decision: they are told one `slot` after they asked, whatever it is and why; at once without one.
+
+    One that is not stored by then is pending.
+    """
+
+    def __init__(self, log: RequestLog, slot: float) -> None:
+        self._log, self._slot = log, slot
+        self._told: dict[int, Future[Reply]] = {}
+
+    def reply(self, request: Request) -> Reply:
+        """What there is to be told of a request now."""
+        decision, subtable, state = request.decision, request.sub_table, self._log.course.state
+        parts = () if decision in PUBLIC else state.projection(subtable)
+        job = request.number if decision == "pending" else None
+        return Reply(decision, request.code, request.message, subtable, state.version, parts, job)
+
+    def add(self, arrival: Arrival, request: Request) -> None:
+        """Who asked for what is public need not wait."""
+        if request.decision == "answered" or (request.decision != "pending" and not self._slot):
+            arrival.reply.set_result(self.reply(request))
+            return
+        self._told[request.number] = arrival.reply
+        if self._slot:
+            after(max(0.0, arrival.at + self._slot - time.monotonic()), self.tell, request.number)
+
+    def tell(self, number: int) -> None:
+        """What has become of a request by now."""
+        future, request = self._told.pop(number, None), self._log.request(number)
+        if future is not None and request is not None:
+            future.set_result(self.reply(request))
+
+    def tell_early(self, number: int) -> None:
+        """As soon as there is anything to tell, where no slot is waited for."""
+        if not self._slot:
+            self.tell(number)
+
+    def end(self) -> None:
+        """Tells everybody."""
+        for number in list(self._told):
+            self.tell(number)
+
+
+class Reception(threading.Thread):
+    """Stores requests as they come, answers what is public already, and hands on the rest."""
+
+    def __init__(self, log: RequestLog, rules: Iterable[Rule], waiting: Queue, hand_on: Callable[[int], None]) -> None:
+        super().__init__(daemon=True)
+        self._log, self._rules, self._waiting, self._hand_on = log, tuple(rules), waiting, hand_on
+        self._arrivals: queue.SimpleQueue[Arrival | None] = queue.SimpleQueue()
+        self._ends = False
+
+    def take(self, arrival: Arrival) -> Future[Reply]:
+        if self._ends:
+            arrival.fail(ENDS)
+        else:
+            self._arrivals.put(arrival)
+        return arrival.reply
+
+    def end(self) -> None:
+        """Ends when what came before is stored."""
+        self._ends = True
+        self._arrivals.put(None)
+
+    def run(self) -> None:
+        while (batch := self._next()) is not None:
+            try:
+                self._store(batch)
+            except Exception as error:  # whatever it is, those who come next are to be heard
+                for arrival in batch:
+                    arrival.fail(error)
+
+    def _next(self) -> list[Arrival] | None:
+        """What has come since, one at least; None where the service ends."""
+        batch = [self._arrivals.get()]
+        while len(batch) < MOST_AT_ONCE and not self._arrivals.empty():
+            batch.append(self._arrivals.get())
+        arrivals = [arrival for arrival in batch if arrival]
+        if len(arrivals) == len(batch):
+            return arrivals
+        for arrival in arrivals:
+            arrival.fail(ENDS)
+        return None
+
+    def _store(self, batch: list[Arrival]) -> None:
+        numbers, course = list[int](), self._log.course
+        with self._log.turn() as turn:
+            for arrival in batch:
+                label, names = st.label(arrival.subtable, course.schema), st.names(arrival.subtable, course.schema)
+                numbers.append(turn.append(REQUEST, arrival.who, label, {"sub_table": names}).seq)
+                if (decision := at_once(self._rules, course.state, arrival.subtable)) is not None:
+                    turn.decide(decision, numbers[-1], arrival.subtable)
+        for arrival, number in zip(batch, numbers, strict=True):
+            request = course.requests[number]
+            self._waiting.add(arrival, request)
+            if request.decision == "pending":
+                self._hand_on(number)

@@ -1,0 +1,382 @@
+"""The API: what the addresses below /api do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Query
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from sdc.config.server import ServerConfig
+from sdc.model import subtable as st
+from sdc.model.recent import Recent
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.server.desk.desk import DeskLike, Reply
+from sdc.server.web import bodies
+from sdc.server.web.access import Access, User, require_operator
+from sdc.server.web.answers import Answer, AnswerFormat, FormatError, Shape, etag, file_name, format_of, pieces
+from sdc.server.web.documentation import (
+    BINARY,
+    BYTES,
+    METRICS,
+    METRICS_TYPE,
+    NOT_WELL,
+    PENDING,
+    TABLE,
+    Responses,
+    documented,
+)
+from sdc.server.web.problems import UNAVAILABLE, Problem
+
+Found = TypeVar("Found")
+TOTAL = "(total)"
+KEPT_BYTES, MOST_KEPT = 64 << 20, 1 << 20  # of written answers that are kept, and of one of them
+FOR_EVER = "max-age=31536000, immutable"
+
+Route = tuple[str, str, Callable[..., Any], Responses]
+Version = Annotated[int | None, Query(ge=0, description="0 is the first; the last where none is given")]
+
+
+def sub_table_of(names: Iterable[str], schema: Schema) -> SubTable:
+    """The sub-table of some names; Problem where there is none, one is unknown, or one is there twice."""
+    names = list(names)
+    if not names:
+        raise Problem("empty-request", "no variable is asked for; name one at least")
+    for name in names:
+        if name not in schema.names:
+            there = ", ".join(schema.names)
+            raise Problem("unknown-variable", f"there is no variable {name[:80]!r}; there are {there}")
+        if names.count(name) > 1:
+            raise Problem("repeated-variable", f"the variable {name[:80]!r} is asked for twice; name it once")
+    return st.named(names, schema)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Requests, and the tables that they lead to."""
+
+    desk: DeskLike
+    settings: ServerConfig
+    kept: Recent[tuple[SubTable, str, Shape], bytes] = field(default_factory=lambda: Recent(KEPT_BYTES, len))
+
+    async def ask(self, wanted: bodies.Wanted, request: Request, response: Response) -> bodies.ReplyBody:
+        """Asks for a sub-table; what it is given is public for everybody from then on."""
+        subtable = sub_table_of(wanted.variables, self.desk.schema)
+        self._check_cells(subtable, Shape())
+        return self._told(await waited(self.desk.ask(subtable, user_of(request).name)), response)
+
+    async def job(self, number: int, request: Request, response: Response) -> bodies.ReplyBody:
+        """What became of a request that was pending; of one's own alone."""
+        reply = await run_in_threadpool(self.desk.reply_to, number, user_of(request).name)
+        if reply is None:
+            raise Problem("unknown-request", f"you have made no request of the number {number}")
+        return self._told(reply, response)
+
+    def _told(self, reply: Reply, response: Response) -> bodies.ReplyBody:
+        response.status_code = reply.status
+        return bodies.ReplyBody.showing(reply, self.desk.schema)
+
+    async def requests(self, request: Request) -> bodies.RequestsBody:
+        """One's own requests, the newest first."""
+        asked = await run_in_threadpool(self.desk.requests, user_of(request).name)
+        return bodies.RequestsBody.showing(asked, self.desk.schema)
+
+    async def table(
+        self,
+        name: str,
+        request: Request,
+        zeros: Annotated[bool, Query(description="list cells without records too")] = False,
+        totals: Annotated[bool, Query(description="a category (total) for each variable")] = False,
+    ) -> Response:
+        """A released sub-table, `A*B.csv`; without a suffix in the format that `Accept` likes best."""
+        subtable, suffix = self._parsed(name)
+        format, shape = _format(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
+        key = (subtable, format.suffix, shape)
+        # what was written once is public for ever
+        kept = self.kept.peek(key)
+        marginal: Table | int | None = self.desk.records
+        if kept is None and subtable:
+            marginal = await run_in_threadpool(self.desk.marginal, subtable)
+        if marginal is None:
+            raise self._not_released(subtable)
+        names = st.names(subtable, self.desk.schema)
+        kind = "inline" if suffix is None else "attachment"
+        tag = etag(self.desk.public_id, names, format, shape, self.desk.texts)
+        headers = {
+            "etag": tag,
+            "cache-control": f"{'public' if self.settings.is_public else 'private'}, {FOR_EVER}",
+            "vary": "Accept",
+            "content-disposition": f'{kind}; filename="{file_name(names, format)}"',
+        }
+        if {tag, "*"} & _tags(request.headers.get("if-none-match", "")):
+            return Response(status_code=304, headers=headers)
+        self._check_cells(subtable, shape)
+        if kept is None:
+            found = await run_in_threadpool(_begun, self.desk, marginal, shape, format)
+            if not isinstance(found, bytes):
+                return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
+            kept = self.kept.get(key, lambda: found)
+        return Response(kept, headers=headers, media_type=format.media_type)
+
+    def _parsed(self, name: str) -> tuple[SubTable, str | None]:
+        stem, dot, suffix = name.rpartition(".")
+        # names of variables may have dots
+        has_suffix = dot and name.rpartition("*")[2] not in self.desk.schema.names
+        text = stem if has_suffix else name
+        subtable = 0 if text == TOTAL else sub_table_of(text.split("*") if text else [], self.desk.schema)
+        return subtable, suffix if has_suffix else None
+
+    def _not_released(self, subtable: SubTable) -> Problem:
+        """The same whether it was refused, is undecided, or was never asked for."""
+        facts = bodies.ReplyBody.showing(Reply.not_released(subtable, self.desk.state), self.desk.schema).model_dump()
+        return Problem(facts.pop("code"), facts.pop("message"), facts)
+
+    def _check_cells(self, subtable: SubTable, shape: Shape) -> None:
+        """Before anything is counted: an estimate from the categories and the records."""
+        most = self.settings.limits.cells
+        cells = estimated_cells(subtable, self.desk.schema, self.desk.records, shape)
+        if cells > most:
+            text = f"the sub-table may have {cells} cells, at most {most} are answered; ask for fewer variables"
+            raise Problem("too-large", text, {"limit": most, "asked": cells})
+
+
+@dataclass(frozen=True)
+class Views:
+    """What anybody may see beside the tables."""
+
+    desk: DeskLike
+    settings: ServerConfig
+
+    async def variables(self) -> bodies.VariablesBody:
+        """What can be asked for."""
+        return bodies.VariablesBody.showing(self.desk)
+
+    async def frontier(self) -> bodies.FrontierBody:
+        """The released frontier: what is public, by its largest sub-tables."""
+        return bodies.FrontierBody.showing(self.desk.state, is_all=self.settings.publish_unreleasable)
+
+    async def matrix(self, version: Version = None) -> bodies.MatrixBody:
+        """The released frontier after each release, a row of X and dots for each element."""
+        # of what could not be released before, operators alone hear
+        return await matrix_of(
+            self.desk, version, lambda last: self.settings.publish_unreleasable and version in (None, last)
+        )
+
+    async def alive(self) -> bodies.AliveBody:
+        """That the process answers, and no more; whether it can decide is asked at /api/health."""
+        return bodies.AliveBody(alive=True)
+
+    async def health(self, request: Request, response: Response) -> bodies.HealthBody:
+        """Whether requests can be decided: the history is read now. Operators are told what is wrong."""
+        found = bodies.HealthBody(**await run_in_threadpool(self.desk.health))
+        if found.status != "ok":
+            response.status_code = UNAVAILABLE.status
+            if not user_of(request).may_look:
+                found.status = UNAVAILABLE.code
+        return found
+
+
+@dataclass(frozen=True)
+class OperatorViews:
+    """What operators and auditors see: both frontiers, every request, and why."""
+
+    desk: DeskLike
+
+    async def metrics(self, request: Request) -> Response:
+        """Counters in Prometheus' text format; none tells what was asked for."""
+        health, state = await run_in_threadpool(self.desk.health), self.desk.state
+        answered = sorted(request.state.answered.items())
+        lines = [
+            *(f'sdc_answers_total{{status="{status}"}} {number}' for status, number in answered),
+            f"sdc_ready {int(health['status'] == 'ok')}",
+            f"sdc_version {state.version}",
+            f"sdc_released_sub_tables {state.released.sub_tables(self.desk.schema)}",
+            f"sdc_pending_requests {health['pending']}",
+        ]
+        return Response("".join(f"{line}\n" for line in lines), media_type=METRICS_TYPE)
+
+    async def operator_frontier(self) -> bodies.AllFrontiersBody:
+        """Both frontiers, and what is undecided."""
+        return bodies.AllFrontiersBody.showing(self.desk.state)
+
+    async def operator_matrix(self, version: Version = None) -> bodies.MatrixBody:
+        """Both frontiers after each release, a row of X and dots for each element."""
+        return await matrix_of(self.desk, version, lambda last: True)
+
+    async def effect(
+        self, variables: Annotated[str, Query(description="names, separated by commas", max_length=10_000)]
+    ) -> bodies.EffectBody:
+        """What releasing a sub-table would do."""
+        schema, version = self.desk.schema, self.desk.state.version
+        found = await waited(self.desk.effect(sub_table_of(variables.split(",") if variables else [], schema)))
+        return bodies.EffectBody.showing(found, schema, version)
+
+    async def statuses(self) -> Response:
+        """A byte a sub-table, by its number: 1 direct, 2 indirect, 3 unreleasable, 4 undecided, 5 open.
+
+        0 at a number that is none, such as a variable without its coarser levels.
+        """
+        version = str(self.desk.state.version)
+        return Response(self.desk.statuses().tobytes(), media_type=BYTES, headers={"x-version": version})
+
+    async def all_requests(self) -> bodies.RequestsBody:
+        """Requests of all users, the newest first."""
+        return bodies.RequestsBody.showing(await run_in_threadpool(self.desk.requests), self.desk.schema)
+
+    async def explained(self, number: int) -> bodies.ExplainedBody:
+        """Why a request was decided as it was, with the cell that shows it."""
+        found = await run_in_threadpool(self.desk.explained, number)
+        if found is None:
+            raise Problem("unknown-request", f"there is no request of the number {number}")
+        return bodies.ExplainedBody.showing(found, self.desk.schema)
+
+    async def history(self) -> bodies.HistoryBody:
+        """Both frontiers over time."""
+        moments = await run_in_threadpool(self.desk.moments)
+        return bodies.HistoryBody.showing(self.desk.rules, moments, self.desk.schema)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What operators change."""
+
+    desk: DeskLike
+    access: Access
+    now: Callable[[], datetime]
+
+    async def round(self, request: Request) -> bodies.RoundBody:
+        """Holds a round of the rule batch: what waits is decided together."""
+        require_operator(user_of(request), changes=True)
+        return bodies.RoundBody(decided=await waited(self.desk.round()))
+
+    async def new_key(self, wanted: bodies.NewKey, request: Request) -> bodies.KeyBody:
+        """Makes a key, which is shown this once."""
+        by = user_of(request)
+        require_operator(by, changes=True)
+        new_key = partial(self.access.new_key, wanted.user, wanted.role, wanted.days, self.now(), by.name)
+        return bodies.KeyBody(user=wanted.user, role=wanted.role, key=await run_in_threadpool(new_key))
+
+    async def revoke(self, number: str, request: Request) -> bodies.RevokedBody:
+        """Ends a key, and the sessions that began with it."""
+        by = user_of(request)
+        require_operator(by, changes=True)
+        if not await run_in_threadpool(self.access.revoke, number, by.name):
+            raise Problem("unknown-key", f"there is no key {number[:40]!r}")
+        return bodies.RevokedBody(revoked=number)
+
+
+async def matrix_of(desk: DeskLike, version: int | None, is_all: Callable[[int], bool]) -> bodies.MatrixBody:
+    """The frontiers at a version, the last where none is given; with the unreleasable one by what is last."""
+    moments = await run_in_threadpool(desk.moments)
+    last = len(moments) - 1
+    if version is not None and version > last:
+        raise Problem("unknown-version", f"there is no version {version} yet, the last is {last}")
+    moment = moments[last if version is None else version]
+    return bodies.MatrixBody.showing(moment, last, desk.schema, is_all=is_all(last))
+
+
+def user_of(request: Request) -> User:
+    """Who asks, as the gateway found."""
+    user = request.state.user
+    if not isinstance(user, User):
+        raise Problem("unauthorised", "give a key of this server, or log in")
+    return user
+
+
+async def waited(future: Future[Found]) -> Found:
+    # who goes away takes no decision with them: its future is the desk's
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Shape) -> int:
+    """How many cells an answer has at most: no more than records where zeros are left out."""
+    cells = 1
+    for v in st.members(schema.telling(subtable)):
+        cells *= schema.sizes[v] + shape.totals
+    # each cell with records is in 2^k totals
+    return cells if shape.zeros else min(cells, records << (st.ways(subtable, schema) if shape.totals else 0))
+
+
+def _format(suffix: str | None, accept: str) -> AnswerFormat:
+    try:
+        return format_of(suffix, accept)
+    except FormatError as error:
+        raise Problem("unknown-format", str(error)) from error
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
+
+
+def _begun(desk: DeskLike, marginal: Any, shape: Shape, format: AnswerFormat) -> Any:
+    """The whole answer where it is small, else its pieces."""
+    try:
+        written = pieces(Answer(desk.title, marginal, shape, desk.texts), format)
+    except FormatError as error:
+        raise Problem("unknown-format", str(error)) from error
+    had, size = list[bytes](), 0
+    for piece in written:
+        had.append(piece)
+        size += len(piece)
+        if size > MOST_KEPT:
+            return chain(had, written)
+    return b"".join(had)
+
+
+def _must_look(request: Request) -> None:
+    require_operator(user_of(request))
+
+
+def routes(desk: DeskLike, settings: ServerConfig, access: Access, now: Callable[[], datetime]) -> APIRouter:
+    """All addresses; what they find is told as the type that they return, and what it lacks is left out."""
+    tables, views = Tables(desk, settings), Views(desk, settings)
+    shown, does = OperatorViews(desk), Operations(desk, access, now)
+    users: list[Route] = [
+        ("POST", "/requests", tables.ask, documented(403, 415, also=PENDING)),
+        ("GET", "/jobs/{number}", tables.job, documented(404, also=PENDING)),
+        ("GET", "/tables/{name:path}", tables.table, documented(404, 406, also=TABLE)),
+        ("GET", "/variables", views.variables, documented()),
+        ("GET", "/frontier", views.frontier, documented()),
+        ("GET", "/frontier/matrix", views.matrix, documented(404)),
+        ("GET", "/requests", tables.requests, documented()),
+        ("GET", "/alive", views.alive, documented()),
+        ("GET", "/health", views.health, documented(also=NOT_WELL)),
+    ]
+    operators: list[Route] = [
+        ("GET", "/operator/frontier", shown.operator_frontier, documented(403)),
+        ("GET", "/operator/frontier/matrix", shown.operator_matrix, documented(403, 404)),
+        ("GET", "/operator/effect", shown.effect, documented(403)),
+        ("GET", "/operator/metrics", shown.metrics, documented(403, also=METRICS)),
+        ("GET", "/operator/statuses", shown.statuses, documented(403, also=BINARY)),
+        ("GET", "/operator/requests", shown.all_requests, documented(403)),
+        ("GET", "/operator/requests/{number}", shown.explained, documented(403, 404)),
+        ("GET", "/operator/history", shown.history, documented(403)),
+        ("POST", "/operator/round", does.round, documented(403)),
+        ("POST", "/operator/keys", does.new_key, documented(403, 415)),
+        ("DELETE", "/operator/keys/{number}", does.revoke, documented(403, 404)),
+    ]
+    router = APIRouter(prefix=bodies.PREFIX)
+    for listed, dependencies in ((users, []), (operators, [Depends(_must_look)])):
+        for method, path, called, answers in listed:
+            router.add_api_route(
+                path,
+                called,
+                methods=[method],
+                responses=answers,
+                status_code=201 if called == does.new_key else 200,
+                response_model_exclude_unset=True,
+                response_class=Response if "content" in answers.get(200, {}) else JSONResponse,
+                dependencies=dependencies,
+            )
+    return router

@@ -1,0 +1,331 @@
+"""The bodies of the API: what its addresses take and answer with, as its document says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import quote
+
+from pydantic import BaseModel, Field
+
+from sdc.model import subtable as st
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.server.desk.desk import DeskLike, Explained, Moment, Reply, Request
+from sdc.server.desk.effect import Effect
+from sdc.server.desk.levels import tells
+from sdc.server.desk.outcome import PUBLIC, Decided
+from sdc.server.desk.state import State
+from sdc.server.web.access import NAME, Role
+
+PREFIX = "/api"
+Names = list[str]
+BOTH = ("released", "unreleasable")
+
+
+def named(subtables: Iterable[SubTable], schema: Schema) -> list[Names]:
+    return [st.names(t, schema) for t in subtables]
+
+
+def names_of(subtable: SubTable | None, schema: Schema) -> Names | None:
+    return None if subtable is None else st.names(subtable, schema)
+
+
+def address_of(subtable: SubTable, schema: Schema) -> str:
+    """What a sub-table is called in addresses; nothing of the grand total, which has none."""
+    return "*".join(quote(name, safe="") for name in st.names(subtable, schema))
+
+
+# What is taken
+
+
+class Wanted(BaseModel):
+    """A request for a sub-table."""
+
+    variables: Annotated[list[str], Field(description="names of variables, each once", max_length=63)]
+
+
+class NewKey(BaseModel):
+    """A key that an operator makes."""
+
+    user: Annotated[str, Field(pattern=NAME)]
+    role: Role = "user"
+    days: Annotated[int, Field(ge=1, le=3660)] = 365
+
+
+# What is answered
+
+
+class ProblemBody(BaseModel):
+    """What goes wrong; the problems of limits also have the limit and what was asked for."""
+
+    code: str
+    message: str
+
+
+class ReplyBody(BaseModel):
+    """What became of a request."""
+
+    decision: Decided
+    code: str
+    message: str
+    table: str | None
+    projection: list[Names]
+    job: str | None
+    version: int
+
+    @classmethod
+    def showing(cls, reply: Reply, schema: Schema) -> Self:
+        is_had = reply.decision in PUBLIC
+        return cls(
+            decision=reply.decision,
+            code=reply.code,
+            message=reply.message,
+            table=f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
+            projection=named(reply.projection, schema),
+            job=None if reply.job is None else f"{PREFIX}/jobs/{reply.job}",
+            version=reply.version,
+        )
+
+
+class VariableBody(BaseModel):
+    """A variable; `tells` are the coarser levels that whoever has it has, where there are any."""
+
+    name: str
+    categories: list[str]
+    tells: Names | None = None
+
+
+class LabelsBody(BaseModel):
+    """What a variable and its categories are called, where labels are given."""
+
+    label: str | None = None
+    note: str | None = None
+    unit: str | None = None
+    categories: dict[str, str] | None = None
+
+
+class AboutBody(BaseModel):
+    """What the tables are of, as far as it is given."""
+
+    population: str | None = None
+    period: str | None = None
+    source: str | None = None
+    licence: str | None = None
+    contact: str | None = None
+    notes: list[str] | None = None
+
+
+class VariablesBody(BaseModel):
+    """What can be asked for."""
+
+    title: str
+    records: int
+    variables: list[VariableBody]
+    about: AboutBody | None = None
+    labels: dict[str, LabelsBody] | None = None
+
+    @classmethod
+    def showing(cls, desk: DeskLike) -> Self:
+        told = tells(desk.schema)
+        variables = [
+            {"name": v.name, "categories": v.categories} | ({"tells": told[v.name]} if v.name in told else {})
+            for v in desk.schema.variables
+        ]
+        facts = {"title": desk.title, "records": desk.records, "variables": variables, **desk.texts.told}
+        return cls.model_validate(facts)
+
+
+class FrontierBody(BaseModel):
+    """The released frontier; the unreleasable one where the operator publishes it."""
+
+    released: list[Names]
+    version: int
+    unreleasable: list[Names] | None = None
+
+    @classmethod
+    def showing(cls, state: State, *, is_all: bool) -> Self:
+        """With the unreleasable one where `is_all`."""
+        found = cls(released=named(state.released.frontier, state.schema), version=state.version)
+        if is_all:
+            found.unreleasable = named(state.unreleasable, state.schema)
+        return found
+
+
+class MatrixBody(BaseModel):
+    """The frontiers after a release: each row has an X for each of `variables` that is in it, and else a dot."""
+
+    version: int
+    last: int
+    at: str
+    cause: Names | None
+    variables: Names
+    released: list[str]
+    unreleasable: list[str] | None = None
+
+    @classmethod
+    def showing(cls, moment: Moment, last: int, schema: Schema, *, is_all: bool) -> Self:
+        """With the unreleasable frontier where `is_all`."""
+
+        def rows(frontier: Iterable[SubTable]) -> list[str]:
+            return [st.marks(t, len(schema)) for t in frontier]
+
+        return cls(
+            version=moment.version,
+            last=last,
+            at=moment.at,
+            cause=names_of(moment.cause, schema),
+            variables=list(schema.names),
+            released=rows(moment.released),
+            **({"unreleasable": rows(moment.unreleasable)} if is_all else {}),
+        )
+
+
+class AllFrontiersBody(BaseModel):
+    """What is public, by its frontier and as it was asked for, and what is not."""
+
+    released: list[Names]
+    direct: list[Names]
+    unreleasable: list[Names]
+    undecided: list[Names]
+    version: int
+
+    @classmethod
+    def showing(cls, state: State) -> Self:
+        frontiers = {"released": state.released.frontier, "direct": state.direct}
+        frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
+        return cls(version=state.version, **{name: named(found, state.schema) for name, found in frontiers.items()})
+
+
+class RequestBody(BaseModel):
+    """One request."""
+
+    number: int
+    at: str
+    who: str
+    sub_table: Names
+    decision: str
+    code: str
+    message: str
+    version: int
+
+    @classmethod
+    def showing(cls, asked: Request, schema: Schema) -> Self:
+        return cls(**(vars(asked) | {"sub_table": st.names(asked.sub_table, schema)}))
+
+
+class RequestsBody(BaseModel):
+    requests: list[RequestBody]
+
+    @classmethod
+    def showing(cls, asked: Iterable[Request], schema: Schema) -> Self:
+        return cls(requests=[RequestBody.showing(one, schema) for one in asked])
+
+
+class AliveBody(BaseModel):
+    """The process answers."""
+
+    alive: Literal[True]
+
+
+class HealthBody(BaseModel):
+    """`ok`, or what is wrong; `pending` requests have no decision."""
+
+    status: str
+    version: int
+    pending: int
+
+
+class PairBody(BaseModel):
+    released: int
+    unreleasable: int
+
+
+class FrontierPairBody(BaseModel):
+    released: list[Names]
+    unreleasable: list[Names]
+
+
+class EffectBody(BaseModel):
+    """What releasing a sub-table would do; `newly` are numbers of sub-tables, `released` and `unreleasable` some."""
+
+    sub_table: Names
+    status: Literal["direct", "indirect", "unreleasable", "undecided", "open"]
+    is_safe: bool | None
+    released: list[Names]
+    unreleasable: list[Names]
+    newly: PairBody
+    frontiers: FrontierPairBody
+    looked_at: int
+    of: int
+    version: int
+
+    @classmethod
+    def showing(cls, effect: Effect, schema: Schema, version: int) -> Self:
+        frontiers = effect.released_frontier, effect.unreleasable_frontier
+        facts = {
+            "sub_table": st.names(effect.sub_table, schema),
+            "status": effect.status.name.lower(),
+            **{name: named(getattr(effect, name), schema) for name in BOTH},
+            "newly": dict(zip(BOTH, effect.newly, strict=True)),
+            "frontiers": {name: named(found, schema) for name, found in zip(BOTH, frontiers, strict=True)},
+            "version": version,
+        }
+        return cls(**(vars(effect) | facts))
+
+
+class ExplainedBody(BaseModel):
+    """Why a request was decided as it was."""
+
+    request: RequestBody
+    rule: str
+    why: str
+    verdict: str | None
+    min_width: list[int] | None
+    witness: dict[str, Any] | None
+    milliseconds: float
+
+    @classmethod
+    def showing(cls, explained: Explained, schema: Schema) -> Self:
+        return cls(**(vars(explained) | {"request": RequestBody.showing(explained.request, schema)}))
+
+
+class MomentBody(BaseModel):
+    version: int
+    at: str
+    cause: Names | None
+    released: list[Names]
+    unreleasable: list[Names]
+    sub_tables: int
+
+    @classmethod
+    def showing(cls, moment: Moment, schema: Schema) -> Self:
+        frontiers = {name: named(getattr(moment, name), schema) for name in BOTH}
+        return cls(**(vars(moment) | {"cause": names_of(moment.cause, schema)} | frontiers))
+
+
+class HistoryBody(BaseModel):
+    """Both frontiers over time."""
+
+    rules: list[str]
+    moments: list[MomentBody]
+
+    @classmethod
+    def showing(cls, rules: Iterable[str], moments: Iterable[Moment], schema: Schema) -> Self:
+        return cls(rules=list(rules), moments=[MomentBody.showing(moment, schema) for moment in moments])
+
+
+class RoundBody(BaseModel):
+    decided: int
+
+
+class KeyBody(BaseModel):
+    """A new key."""
+
+    user: str
+    role: str
+    key: str
+
+
+class RevokedBody(BaseModel):
+    revoked: str

@@ -1,0 +1,74 @@
+"""The posterior: what an intruder may hold likely of each at-risk cell, law by law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sdc.executor import Executor
+from sdc.intruder.chains import Sampling
+from sdc.intruder.measures import groups
+from sdc.intruder.refusals import Refusals
+from sdc.intruder.summary import Summary, laws_of, summaries
+from sdc.model.marginal import CellMarginals
+from sdc.stages.build import Build
+from sdc.stages.refusals import refusals
+from sdc.stages.search import SEARCH, search_settings
+from sdc.stages.stage import Say, Stage, given, plain
+from sdc.stages.table import TABLE
+from sdc.storage.results import read_kept_posteriors, write_kept_posteriors, write_posteriors, write_refusals
+
+
+def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    """Laws are kept one by one: a build that is killed goes on after its last whole one."""
+    asked, table, release = given(build.config.posterior, "posterior"), build.made.table, build.made.found.release
+    cells = table.codes[table.at_risk(build.criteria.small_count)]
+    known, laws = build.made.known.plus(release), laws_of(asked.laws, asked.alpha, table.schema)
+    held = groups(CellMarginals(table, cells), known, asked.share)
+    sampling = Sampling(asked.draws, asked.chains, asked.seed)
+
+    path, key = build.folder.checkpoint(POSTERIOR.name), POSTERIOR.key(build)
+    kept = list(read_kept_posteriors(path, key))
+
+    def tell_of(found: Summary) -> None:
+        kept.append(found)
+        write_kept_posteriors(kept, key, path)
+        say(_describe_law(found, asked.threshold))
+
+    told = summaries(table, known, cells, laws, held, sampling, executor, tell_of, tuple(kept))
+    write_posteriors(told, held, table.schema, into)
+    if asked.refusals:
+        settings, method = build.settings(executor), build.config.release.method
+        again = refusals(table, build.made.known, settings, method, release, asked.refusals)
+        say(_describe_refusals(again))
+        write_refusals(again, into)
+
+
+def _describe_law(summary: Summary, threshold: float) -> str:
+    if summary.reason is not None:
+        return f"posterior: {summary.label}: {summary.reason}"
+    return f"posterior: {summary.label}: by {summary.engine}, {100 * summary.identified(threshold):.2f} % identified"
+
+
+def _describe_refusals(found: Refusals) -> str:
+    if found.reason is not None:
+        return f"posterior: refusals: {found.reason}"
+    return f"posterior: refusals: {found.alike} of {found.feasible_tables} tables lead to the same release"
+
+
+def _settings(build: Build) -> list[Any]:
+    """What a posterior depends on: on the search only where that is done again, and not on the report's threshold."""
+    config, asked = build.config, build.config.posterior
+    again = [plain(config.risk), search_settings(config), build.floor]
+    own = asked and asked.model_dump(mode="json", exclude={"threshold"})
+    return [config.risk.small_count, own, again if asked and asked.refusals else None]
+
+
+POSTERIOR = Stage(
+    "posterior",
+    "says what an intruder may hold likely",
+    needs=(TABLE.name, SEARCH.name),
+    sections=_settings,
+    make=_make,
+    asked=lambda config: config.posterior is not None,
+)

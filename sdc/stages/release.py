@@ -1,0 +1,149 @@
+"""The release: cleared by its certificate, written, read back, verified, and entered into its ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from sdc.config.build import BuildConfig
+from sdc.executor import Executor
+from sdc.model import subtable as st
+from sdc.model.errors import NotReleasableError, ReleaseError, SdcError
+from sdc.model.release import Release
+from sdc.model.weights import UNIT, RecordWeights
+from sdc.public.earlier import known_anew
+from sdc.publish.gate import clear
+from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
+from sdc.record.ledger import record as record_publication
+from sdc.risk.verdict import Policy
+from sdc.run_format import METADATA, SHA256
+from sdc.stages.assessment import ASSESSMENT
+from sdc.stages.build import Build
+from sdc.stages.checks import check_labels
+from sdc.stages.report import PAGE, REPORT
+from sdc.stages.search import SEARCH
+from sdc.stages.stage import Say, Stage, effort_settings, plain
+from sdc.stages.table import TABLE
+from sdc.stages.weighted import WEIGHTED
+from sdc.storage.weighted import WeightedCertificate, read_weighted
+from sdc.verify.run_folder import verify_release
+
+
+def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    """Clears the release by its certificate, writes the files, and reads them back."""
+    config, made, report = build.config, build.made, build.folder.stage(REPORT.name) / PAGE
+    # nothing but this file speaks for the release: the gate checks all of it again
+    certificate = made.certificate(ASSESSMENT.name)
+    if certificate.asked != made.found.release:
+        raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
+    _require_not_refuted(build, report)
+    effort, weighted = build.settings(executor).effort, _weighted(build)
+    try:
+        cleared = clear(
+            made.table,
+            made.known,
+            certificate,
+            build.criteria,
+            build.policy,
+            effort,
+            weighted,
+            hidden=build.hidden,
+        )
+    except ReleaseError as error:
+        raise ReleaseError(f"{error}, see {report}") from error
+    if cleared.unproven_cells:
+        say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
+    check_labels(config, made.table.schema)
+    shown = "beside" if config.totals is None else config.totals.publish
+    texts = Texts(config.publication, config.labels.labels, shown)
+    write_publication(cleared, build.subject, config.name, into, texts=texts)
+    # from the files as they will be published, still under their temporary name
+    check_publication(cleared, into, config.name, texts)
+
+
+def _require_not_refuted(build: Build, report: Path) -> None:
+    """NotReleasableError where sharp bounds prove a cell too narrow, which bounds of the gate alone might not see."""
+    if build.config.seconds_to_sharpen is None:
+        return
+    schema, risk = build.made.table.schema, build.config.risk
+    assessment, bounds = build.made.assessed(risk.small_count)
+    narrow, (low, high) = ~build.criteria.width.is_wide(bounds.outer_width), assessment.min_width
+    if narrow.any():
+        named = [" ".join(f"{v}={c}" for v, c in schema.named(w.cell).items()) for w in assessment.witnesses]
+        raise NotReleasableError(
+            f"the release found is refuted: by sharp bounds {narrow.sum()} of {len(bounds)} at-risk cells are too "
+            f"narrow (min width between {low} and {high}, required {risk.min_width}); nothing is published, see "
+            f"{report}",
+            "\n".join(named),
+        )
+
+
+def _weighted(build: Build) -> tuple[RecordWeights, WeightedCertificate] | None:
+    """The weights, and what shows which of their totals may go out; ReleaseError where that is of another rounding."""
+    if (asked := build.config.totals) is None:
+        return None
+    shown = read_weighted(build.folder.stage(WEIGHTED.name), build.made.table.schema)
+    if shown.base != asked.round * UNIT:
+        raise ReleaseError(f"the totals were judged for another rounding than {asked.round}; run again")
+    return build.made.weights, shown
+
+
+def _unverified(build: Build, folder: Path, made: bool) -> str:
+    """Why a release may not be public: by the table, the certificate, and the config's publications as they are now.
+
+    Cells without proof, which the policy "outer" may let through, were judged for a release that was made just now.
+    """
+    risk = build.config.risk
+    limit = risk.posterior.model_dump() if risk.posterior else None
+    try:
+        known_anew(build.made.known, build.made.table, build.origin, build.config, build.head)
+    except SdcError as error:
+        return str(error)
+    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit)
+    unproven = found.at_risk_cells - found.certified_cells
+    if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
+        return f"{unproven} of {found.at_risk_cells} cells are not proven"
+    return "; ".join(found.failures)
+
+
+def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
+    """Notes what is about to be public; a release that is not in its ledger has no place."""
+    ledger = build.publications.ledger
+    if ledger is None:
+        return
+    about, hidden, made = build.config.publication, build.hidden, build.made
+    public = Release.of(element & ~hidden for element in made.found.release.frontier)
+    content = {
+        "name": build.config.name,
+        "table": ledger.keyed(build.origin.table),
+        "build": build.base,
+        "sub_tables": [st.names(element, made.table.schema) for element in public.frontier if element],
+        "known": build.origin.entered(made.known, ledger),
+        "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
+        "folder": str(build.folder.stage(RELEASE.name).absolute()),
+        "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
+    }
+    record_publication(content, ledger)
+
+
+def _settings(build: Build) -> list[Any]:
+    config = build.config
+    sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
+    return [config.name, *map(plain, sections), effort_settings(config), _public_key(config)]
+
+
+def _public_key(config: BuildConfig) -> str:
+    key = signing_key(config.publication)
+    return "" if key is None else key.public
+
+
+RELEASE = Stage(
+    "release",
+    "publishes, checking the files once more",
+    needs=(TABLE.name, SEARCH.name, ASSESSMENT.name, WEIGHTED.name),
+    sections=_settings,
+    make=_make,
+    fault=_unverified,
+    enter=_enter_ledger,
+)

@@ -1,0 +1,85 @@
+"""The audit report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sdc.config.build import ELSEWHERE, BuildConfig
+from sdc.executor import Executor
+from sdc.model.subtable import SubTable
+from sdc.run_format import BAD_RECORDS
+from sdc.search.ordered import ordered_list
+from sdc.stages.assemble import SearchSettings, utility_of_release
+from sdc.stages.assessment import ASSESSMENT
+from sdc.stages.build import Build
+from sdc.stages.curve import CURVE
+from sdc.stages.posterior import POSTERIOR
+from sdc.stages.remedies import REMEDIES, read_redesigns
+from sdc.stages.search import SEARCH
+from sdc.stages.stage import Say, Stage
+from sdc.stages.table import TABLE
+from sdc.stages.weighted import WEIGHTED
+from sdc.stages.widths import WIDTHS
+from sdc.storage import results
+from sdc.storage.run_folder import read_json, write_json
+from sdc.storage.weighted import read_weighted
+
+PAGE, UTILITY = "report.html", "utility.json"
+
+
+def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    from sdc.report.audit import Evidence, render
+
+    config, made, found, folder = build.config, build.made, build.made.found, build.folder.stage
+    wanted, schema = build.settings(executor), made.table.schema
+    public = made.known.plus(found.release)
+    utility = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
+    write_json(into / UTILITY, utility.facts)
+    audit = Evidence(
+        config,
+        build.digests,
+        made.table,
+        made.known,
+        build.criteria,
+        build.policy,
+        made.widths,
+        found,
+        *made.assessed(config.risk.small_count),
+        listed=_listed(build, wanted),
+        utility=utility.facts,
+        curve=results.read_curve(folder(CURVE.name)) if config.curve else (),
+        likely_curve=results.read_likely_curve(folder(CURVE.name)) if _limits(config) else (),
+        remedies=results.read_remedies(folder(REMEDIES.name), schema) if config.remedies else None,
+        redesigns=read_redesigns(folder(REMEDIES.name)) if config.remedies else (),
+        posteriors=results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else (),
+        groups=results.read_groups(folder(POSTERIOR.name)) if config.posterior else None,
+        refusals=results.read_refusals(folder(POSTERIOR.name)) if _asks_again(config) else None,
+        weighted=read_weighted(folder(WEIGHTED.name), schema) if config.totals else None,
+        bad_records=read_json(folder(TABLE.name) / BAD_RECORDS),
+        origin=build.origin,
+    )
+    (into / PAGE).write_text(render(audit), encoding="utf-8")
+
+
+def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:
+    """The list that a bisection asked about."""
+    if build.config.release.method != "bisection":
+        return ()
+    return ordered_list(build.made.widths, build.criteria.floor, wanted.wished(build.made.known))
+
+
+def _limits(config: BuildConfig) -> bool:
+    return config.curve is not None and bool(config.curve.max_above)
+
+
+def _asks_again(config: BuildConfig) -> bool:
+    return config.posterior is not None and config.posterior.refusals > 0
+
+
+REPORT = Stage(
+    "confidential",
+    "writes the audit report",
+    needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, CURVE, REMEDIES, POSTERIOR, WEIGHTED)),
+    sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
+    make=_make,
+)

@@ -1,0 +1,166 @@
+"""One stage of a build: what it is, and how it is run.
+
+A stage reads the folders of earlier stages and writes its own. Its key is the digest of all that its outputs depend on,
+so that a rerun takes over whatever was made with the same key.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from sdc.canonical import digest_of
+from sdc.config.build import BuildConfig
+from sdc.events import STARTED, tell
+from sdc.executor import Executor
+from sdc.memory import give_back
+from sdc.model.errors import ConfigError, ReleaseError, SdcError
+from sdc.model.table import Table
+from sdc.progress import Measured
+from sdc.record.ledger import MovedError
+from sdc.refusal import file_detail
+from sdc.run_format import RELEASE, TABLE
+from sdc.stages.build import Build
+from sdc.storage.run_folder import StageRecord, code_digest, folder_digest
+
+MOST_RUNS = 3  # of one build, where others publish meanwhile
+MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
+Say = Callable[[str], None]
+Made = TypeVar("Made")
+Section = TypeVar("Section", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
+
+    fault    what is wrong with outputs that were found, or made just now; nothing where they are right
+    enter    what is noted or said elsewhere before outputs have their place; where that fails they have none
+    require  refuses a table that does not fit, before anything is made of it
+    asked    whether a build of the config has it; of its needs only those are meant that the build has
+    """
+
+    name: str
+    does: str
+    needs: tuple[str, ...]
+    sections: Callable[[Build], Any]
+    make: Callable[[Build, Path, Executor, Say], None]
+    fault: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
+    enter: Callable[[Build, Path, Say], None] = lambda build, folder, say: None
+    require: Callable[[Build, Table], None] = lambda build, table: build.needs.require(table)
+    asked: Callable[[BuildConfig], bool] = lambda config: True
+
+    def key(self, build: Build, outputs: Mapping[str, str] | None = None) -> str:
+        """Digest of all that its outputs depend on, given the digests of earlier stages' outputs, or as they are."""
+        if outputs is None:
+            outputs = {name: record.output for name, record in build.folder.records().items()}
+        # outputs, not keys: a stage that came out the same by other code or settings is the same to what follows. The
+        # first has the data for its input
+        inputs = {name: outputs[name] for name in self.needs} or build.digests["data"]
+        return digest_of([self.name, code_digest(), self.sections(build), inputs])
+
+
+def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> StageRecord:
+    """Takes the stage over from a build that made it with the same key, or makes it; notes it in the manifest."""
+    folder, measured, key = build.folder, Measured(executor), stage.key(build)
+
+    def note(text: str) -> None:
+        say(text)
+        tell("note", text)
+
+    def record(output: str, status: str) -> StageRecord:
+        seconds, memory = measured.seconds, (measured.driver_mib, measured.worker_mib)
+        found = StageRecord(stage.name, key, output, status, seconds, *memory)
+        folder.record(found)
+        return found
+
+    def holds(found: Path) -> bool:
+        fault = stage.fault(build, found, False)
+        if fault:
+            note(f"{stage.name}: what was found is not taken over, {fault}")
+        if not fault:
+            stage.enter(build, found, say)
+        return not fault
+
+    with _told(stage, build):
+        # looked for before memory is asked for: what is there needs none
+        output = folder.adopt(stage.name, key, holds)
+        if output is not None:
+            found = record(output, "reused")
+        else:
+            say(f"{stage.name}: {stage.does}")
+            if TABLE in stage.needs:
+                stage.require(build, build.made.table)
+            with folder.writing(stage.name, public=stage.name == RELEASE) as into:
+                stage.make(build, into, measured, note)
+                give_back()  # what is looked at now is read anew
+                if fault := stage.fault(build, into, True):
+                    raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
+                stage.enter(build, into, say)
+                found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
+    # after the record: killed between, a build finds the stage and no longer needs the checkpoint
+    folder.checkpoint(stage.name).unlink(missing_ok=True)
+    shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
+    say(f"{stage.name}: {found.status} in {found.seconds:.1f} s")
+    _tell_finished(found, measured.units)
+    return found
+
+
+def _tell_finished(record: StageRecord, units: int) -> None:
+    facts = asdict(record)
+    tell("stage finished", stage=record.name, units=units, **{fact: facts[fact] for fact in MEASURED})
+
+
+@contextmanager
+def _told(stage: Stage, build: Build) -> Iterator[None]:
+    """Tells of a stage that begins, and of one that fails."""
+    tell(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, SdcError):
+            file_detail(error, build.folder.path)
+        tell("stage failed", str(error), stage=stage.name, error=type(error).__name__)
+        raise
+
+
+def beside_all(build: Build, run: Callable[[Build], Made], say: Say) -> tuple[Build, Made]:
+    """Runs a build, anew and beside all that is public where others have published meanwhile; and which build ran.
+
+    What was judged without them has no place in the ledger, and stays unpublished. MovedError where they publish
+    during each of so many runs.
+    """
+    for _ in range(MOST_RUNS - 1):
+        try:
+            return build, run(build)
+        except MovedError as error:
+            say(f"{error}; it is run again now")
+            build = replace(build)  # nothing that was read is kept
+    return build, run(build)
+
+
+# What stages say of the config
+
+
+def given(section: Section | None, name: str) -> Section:
+    """The section that a stage is about; ConfigError where the config does not have it."""
+    if section is None:
+        raise ConfigError(f"{name} is missing; give it, or leave out its stage")
+    return section
+
+
+def plain(section: BaseModel | None) -> dict[str, Any] | None:
+    """A section as a key has it."""
+    return None if section is None else section.model_dump(mode="json")
+
+
+def effort_settings(config: BuildConfig) -> dict[str, Any]:
+    """What a judgement may cost."""
+    names = {"refute_cells", "seconds_per_cell", "seconds", "cells_per_slice"}
+    return config.release.model_dump(mode="json", include=names)

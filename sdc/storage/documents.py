@@ -1,0 +1,167 @@
+"""What is said of results as documents that nobody reads back: by names, for `--json` and for the files of a build."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sdc.intruder.chains import Diagnostics
+from sdc.intruder.measures import above, identified, log_probability_if_uniform
+from sdc.intruder.posterior import Posterior
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.documents import plain
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.sharpness import EndMethods, Sharpness
+from sdc.risk.assessment import Assessment
+from sdc.run_format import SHARPNESS
+from sdc.search.required import Required, RequiredRecord
+from sdc.search.why import Reason
+
+
+def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
+    """Frontier by names, and how many sub-tables it stands for."""
+    return {
+        "frontier": [st.names(element, schema) for element in release.frontier],
+        "sub_tables": release.sub_tables(schema),
+        "sub_tables_with_total": release.sub_tables_with_total(schema),
+    }
+
+
+def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
+    """The cliques by the names of all their variables, levels too."""
+    return [st.names(clique, schema.flat) for clique in graph.cliques]
+
+
+def required_facts(found: Required, schema: Schema) -> dict[str, Any]:
+    """What became of the required sub-tables, by names; of each conflict its cell too, which is confidential."""
+    facts: dict[str, Any] = plain(RequiredRecord, RequiredRecord.of(found, schema), schema)
+    return facts
+
+
+def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
+    """An assessment with the categories of its witnesses by name."""
+    facts = plain(Assessment, assessment, schema)
+    # what a limit or sharp bounds tell is of most builds no part
+    return {"releasable": facts.pop("verdict"), **{name: told for name, told in facts.items() if told is not None}}
+
+
+def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, schema: Schema) -> dict[str, Any]:
+    """Bounds under a release, a cell a row; with methods, which gave each end, and how many cells are sharp."""
+    columns = {
+        "count": bounds.counts.tolist(),
+        "outer": bounds.outer.tolist(),
+        "inner": bounds.inner.tolist(),
+        "exact": bounds.exact.tolist(),
+        **({} if by is None else {"outer_by": by.outer.tolist(), "inner_by": by.inner.tolist()}),
+    }
+    cells = [
+        {"cell": schema.named(cell), **dict(zip(columns, row, strict=True))}
+        for cell, *row in zip(bounds.cells.tolist(), *columns.values(), strict=True)
+    ]
+    sharpness = None if by is None else Sharpness.of(bounds, by)
+    told = {} if sharpness is None else {SHARPNESS: {**plain(Sharpness, sharpness), "text": sharpness.text}}
+    return {"release": release_facts(release, schema)["frontier"], "method": bounds.method, "cells": cells, **told}
+
+
+def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
+    """Why a sub-table is released or not, as a document."""
+    return {
+        "sub_table": st.names(reason.sub_table, schema),
+        "released": reason.released,
+        "forbidden": reason.forbidden,
+        "within": None if reason.within is None else st.names(reason.within, schema),
+        "critical_width": reason.critical_width,
+        "text": reason.text(schema),
+        "conflicts": [st.names(other, schema) for other in reason.conflicts],
+        **{name: assessment_facts(getattr(reason, name), schema) for name in ("alone", "one_way", "together")},
+    }
+
+
+def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:
+    """A posterior with the bounds of its cells; probabilities, and their errors, are of the counts from `from` on."""
+    laws = found.cells
+    held = _group_facts(found, schema)
+    diagnostics = {} if found.diagnostics is None else {"diagnostics": plain(Diagnostics, found.diagnostics)}
+    cells = [
+        {
+            "cell": schema.named(cell),
+            "count": count,
+            "outer": outer,
+            "from": first,
+            "probabilities": laws.of(row).tolist(),
+            "standard_error": _errors(found, row),
+            "group": held[row],
+        }
+        for row, (cell, count, outer, first) in enumerate(
+            zip(laws.cells.tolist(), laws.counts.tolist(), bounds.outer.tolist(), laws.first.tolist(), strict=True)
+        )
+    ]
+    return {
+        **_law_facts(found),
+        "engine": found.engine,
+        "exact": found.exact,
+        "feasible_tables": found.feasible_tables,
+        "log_probability_of_true_table": found.log_probability,
+        **_if_uniform(found.feasible_tables),
+        "identified": {
+            "threshold": threshold,
+            "fraction": identified(laws.at_truth, laws.most_likely[1], threshold),
+        },
+        "above": {"threshold": threshold, "fraction": above(laws.at_truth, threshold)},
+        "attribute_disclosure": _disclosure(found, bounds, threshold),
+        "cells": cells,
+        **diagnostics,
+        "models": [
+            {
+                **_law_facts(model.posterior),
+                "prior": model.prior,
+                "posterior": model.probability,
+                "standard_error": model.standard_error,
+            }
+            for model in found.models
+        ],
+    }
+
+
+def _if_uniform(feasible_tables: int | None) -> dict[str, float | None]:
+    """1/M(T), which for very many tables is no double above 0, and its logarithm."""
+    if feasible_tables is None:
+        return {"probability_if_uniform": None, "log_probability_if_uniform": None}
+    log = log_probability_if_uniform(feasible_tables)
+    return {"probability_if_uniform": 1 / feasible_tables, "log_probability_if_uniform": log}
+
+
+def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[str, Any] | None:
+    """How many cells hold their share of a released group: for certain, not at all, and probably."""
+    if found.groups is None:
+        return None
+    return {
+        "share": found.groups.share,
+        "certain": int(found.groups.are_certain(bounds.outer).sum()),
+        "impossible": int(found.groups.are_impossible(bounds.outer).sum()),
+        "above_threshold": int((found.groups.probabilities(found.cells) > threshold).sum()),
+    }
+
+
+def _group_facts(found: Posterior, schema: Schema) -> list[dict[str, Any] | None]:
+    """Of each cell its smallest released group, and how probably the cell holds the share of it."""
+    if found.groups is None:
+        return [None] * len(found.cells)
+    of_cells = found.groups.sub_tables, found.groups.records, found.groups.probabilities(found.cells)
+    return [
+        {"sub_table": st.names(sub_table, schema), "records": records, "probability": probability}
+        for sub_table, records, probability in zip(*(values.tolist() for values in of_cells), strict=True)
+    ]
+
+
+def _errors(found: Posterior, row: int) -> list[float] | None:
+    start = found.cells.start
+    return None if found.standard_errors is None else found.standard_errors[start[row] : start[row + 1]].tolist()
+
+
+def _law_facts(found: Posterior) -> dict[str, Any]:
+    error = {} if found.log_evidence_error is None else {"log_evidence_standard_error": found.log_evidence_error}
+    named = {"law": found.law, "alpha": found.alpha, "equals_released": found.equals_released}
+    return {**named, "log_evidence": found.log_evidence, **error}
