@@ -69,11 +69,11 @@ def test_examples_are_scaled_once_and_few_are_all_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "counts"), [("ci", [25, 15, 3]), ("nightly", [200, 20, 3]), ("long", [4000, 400, 60])]
+    ("profile", "counts"), [("ci", [25, 15, 3]), ("nightly", [400, 20, 3]), ("long", [8000, 400, 60])]
 )
 def test_the_cases_of_a_profile(profile: str, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "settings", SimpleNamespace(get_current_profile_name=lambda: profile))
-    assert [profiles.scaled(cases) for cases in (200, 20, 3)] == counts
+    assert [profiles.scaled(cases) for cases in (400, 20, 3)] == counts
 
 
 class Item:
