@@ -216,7 +216,8 @@ def test_the_frontier_is_a_matrix_that_one_steps_through(browser: Browser, czech
                 assert f"{moment.sub_tables} sub-tables are released" in page.inner_text("main")
                 if moment.version:
                     assert st.label(moment.cause or 0, desk.schema) in page.inner_text("main p:not(.closed)")
-                    page.get_by_role("link", name="Before", exact=True).click()
+                    with page.expect_navigation():  # what is read next is of the page to come
+                        page.get_by_role("link", name="Before", exact=True).click()
             assert page.url == f"{url}{path}?version=0"
             assert "Before" not in [link.inner_text() for link in page.locator("main nav a").all()]
             page.get_by_role("link", name="After", exact=True).click()
