@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_subject(path: str, variables: str | None, structural_zeros: Path | None, *asked: str) -> Subject:
+    """The table, config or run that a command names, said on standard error; errors as `Subject.open`."""
     from sdc.stages.subject import Subject
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None

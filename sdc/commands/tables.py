@@ -9,10 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from sdc.commands.asked import executor_of, numbers_by_name, read_subject
 from sdc.commands.options import (
     Floor,
     Json,
@@ -29,11 +30,6 @@ from sdc.commands.options import (
 from sdc.config.capabilities import MODEL, is_model
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
-
-if TYPE_CHECKING:
-    pass
-
-from sdc.commands.asked import executor_of, numbers_by_name, read_subject
 
 tables = typer.Typer()
 UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds

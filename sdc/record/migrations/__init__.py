@@ -25,7 +25,7 @@ def check(connection: sa.Connection, called: str) -> None:
     if not found:
         raise ChainError(
             f"{called} has no mark of a migration, so it is none of sdc's, or of a version before there were any; use "
-            "the one that wrote it, or name another"
+            "the one that wrote it, for a new one would not know what is public"
         )
     if unknown := set(found) - {*known}:
         raise ChainError(
