@@ -14,6 +14,7 @@ from sdc.config.build import ExecutionConfig
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
+from tests.console import Console
 from tests.kernel_cache import keep_kernels
 from tests.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
@@ -75,6 +76,14 @@ def czech() -> Table:
     """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2)."""
     categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
     return read_table(CZECH_CSV, categories={**dict.fromkeys("ABC", ("no", "yes")), **categories})
+
+
+@pytest.fixture(scope="session")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """Commands in one process that lasts, for tests that leave it as it was."""
+    console = Console(tmp_path_factory.mktemp("console") / "own")
+    yield console
+    console.close()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ TOGETHER = {
         "tests/faults/test_killed_servers.py",
         "tests/faults/test_lost_processes.py",
     ),
-    "commands": ("tests/commands/test_cli.py",),
+    "commands": ("tests/commands/", "tests/test_handbook.py"),
 }
 """Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
 """

@@ -29,12 +29,15 @@ PATTERNS = (
     "sdc/stages/*.py",
     "sdc/storage/*.py",
     "tests/capability_cases.py",
+    "tests/execution/*.py",
     "tests/faults/*.py",
     "tests/flows/*.py",
     "tests/listening.py",
     "tests/prefect_home.py",
     "tests/server/databases.py",
     "tests/slurm.py",
+    "tests/stages/test_build.py",
+    "tests/stages/test_sharp.py",
     "tests/test_capabilities.py",
 )
 """What soaks try: the parts that write, lose, end and take up again, and those that say what works with what."""

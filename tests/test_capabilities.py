@@ -274,6 +274,7 @@ def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:
     raise AssertionError(f"{asked}: no table of this seed can be published")
 
 
+@pytest.mark.soak
 def test_every_pair_that_works_is_met_by_a_case_that_is_judged(tmp_path: Path, night: list[int]) -> None:
     cases = [*covering(WORKING)]
     assert {pair for asked in cases for pair in met(asked)} == WORKING

@@ -5,11 +5,14 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from glob import glob
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -27,11 +30,11 @@ from sdc.config.reference import reference
 from sdc.handbook import handbook, pages
 from sdc.handbook.lists import lists
 from sdc.handbook.markdown import html, snippets
+from tests.console import Console
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ROOT = Path(__file__).parents[1]
 CZECH = ROOT / "configs" / "czech_auto_workers.csv"
-SDC = f'sdc() {{ "{sys.executable}" -c "from sdc.commands.cli import main; main()" "$@"; }}\n'
 
 
 @pytest.fixture(scope="module")
@@ -69,23 +72,26 @@ def test_a_pattern_can_fail() -> None:
     assert not matches("a", "a\nb\n")
 
 
-def run_console(text: str, place: Path) -> None:
-    """Each command, with the status that it says, prints what follows it."""
+def run_console(text: str, place: Path, console: Console) -> None:
+    """Each command, with the status that it says, prints what follows it; names are found as by a shell."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
         status = re.search(r"# status (\d)$", command)
-        done = subprocess.run(["bash", "-c", SDC + command], cwd=place, capture_output=True, text=True)
-        assert done.returncode == (int(status[1]) if status else 0), (command, done.stdout, done.stderr[-2000:])
-        assert matches(expected, done.stdout), (command, done.stdout)
+        name, *words = shlex.split(command, comments=True)
+        assert name == "sdc", command
+        found = [sorted(glob(word, root_dir=place)) or [word] for word in words]
+        said = console(*chain.from_iterable(found), place=place)
+        assert said.status == (int(status[1]) if status else 0), (command, said.out, said.err[-2000:])
+        assert matches(expected, said.out), (command, said.out)
 
 
-def run_sh(text: str, place: Path) -> None:
+def run_sh(text: str, place: Path, console: Console) -> None:
     """In a folder with a release that is signed, and the agency's key."""
     key = Ed25519PrivateKey.generate()
     (place / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     config = (place / "workers.yaml").read_text().replace("publication:", "publication:\n  signing_key: key.pem")
     (place / "signed.yaml").write_text(config.replace("name: workers", "name: signed"))
-    run_console("$ sdc run signed.yaml\n...\n", place)
+    run_console("$ sdc run signed.yaml\n...\n", place, console)
     (release,) = place.glob("runs/signed/*/release")
     shutil.copytree(release, place / "release")
     shutil.copy(release / "SHA256SUMS.pub", place / "release" / "agency.pem")
@@ -101,7 +107,7 @@ def run_pycon(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, _ in pages()])
-def test_every_snippet_runs(name: str, folder: Path) -> None:
+def test_every_snippet_runs(name: str, folder: Path, console: Console) -> None:
     for one in snippets(dict(pages())[name]):
         if one.name:
             (folder / one.name).parent.mkdir(exist_ok=True)
@@ -109,9 +115,9 @@ def test_every_snippet_runs(name: str, folder: Path) -> None:
         elif one.kind == "yaml":
             check_part(one.text)
         elif one.kind == "console":
-            run_console(one.text, folder)
+            run_console(one.text, folder, console)
         elif one.kind == "sh":
-            run_sh(one.text, folder)
+            run_sh(one.text, folder, console)
         elif one.kind == "pycon":
             run_pycon(one.text)
         elif one.kind == "sql":

@@ -13,9 +13,10 @@ import yaml
 from sdc.config.build import BuildConfig
 from sdc.handbook import pages
 from sdc.handbook.markdown import Snippet, snippets
-from tests.test_handbook import SDC, matches
+from tests.test_handbook import matches
 
 ROOT = Path(__file__).parents[1]
+SDC = f'sdc() {{ "{sys.executable}" -c "from sdc.commands.cli import main; main()" "$@"; }}\n'
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FIRST_SCREEN = 24  # lines of a terminal
 

@@ -36,6 +36,7 @@ CONFIG = {
     "release": {"require": ["age*sex"], "forbid": ["region*work"], "questions": 50},
     "labels": {"variables": {"sex": {"label": "Sex", "categories": {"1": "male", "2": "female"}}}},
     "publication": {"title": "A transcript", "population": "nobody"},
+    "execution": {"cluster": "in-process"},
 }
 
 

@@ -24,6 +24,7 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Counts, Table
 from tests.bounds.test_agreement import SIZES, random_release, random_table
 from tests.feasible.test_differences import assert_same
+from tests.profiles import scaled
 from tests.strategies import (
     all_ways,
     czech,
@@ -77,7 +78,7 @@ def test_most_sharp_ends_are_reached(kind: str) -> None:
     """Seven in ten at least of the ends that are not the count itself, where no cell is impossible."""
     rng = np.random.default_rng(len(kind))
     free = hit = 0
-    for example in range(60):
+    for example in range(scaled(60)):
         table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.3)
         release = random_release(rng, kind, len(table.schema))
         seen = enumerate_tables(table, knows(table, release), MOST_TABLES)
@@ -86,7 +87,7 @@ def test_most_sharp_ends_are_reached(kind: str) -> None:
             sharp = np.stack([seen.lower, seen.upper], axis=1)
             moving = sharp != bounds.counts[:, None]
             free, hit = free + int(moving.sum()), hit + int((bounds.inner == sharp)[moving].sum())
-    assert free > 50
+    assert free > scaled(50)
     assert hit >= 0.7 * free
 
 
@@ -103,7 +104,7 @@ def impossible_pairs(rng: np.random.Generator, table: Table) -> StructuralZeros:
 def test_nearly_every_width_that_there_is_is_reached() -> None:
     """Of occupied cells whose exact bounds are 3 apart, with structural zeros too, at most one in 20 is missed."""
     rng, there, missed = np.random.default_rng(3), 0, 0
-    for example in range(300):
+    for example in range(scaled(300, fewest=60)):
         table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
         zeros = impossible_pairs(rng, table)
         release = random_release(rng, ("nested", "cyclic", "any")[example % 3], len(table.schema))
@@ -117,7 +118,7 @@ def test_nearly_every_width_that_there_is_is_reached() -> None:
             assert (seen.lower[at] <= ends[:, 0]).all()
             assert (ends[:, 1] <= seen.upper[at]).all()
             there, missed = there + int(wide.sum()), missed + int((wide & (ends[:, 1] - ends[:, 0] < 3)).sum())
-    assert there > 100
+    assert there > scaled(100, fewest=20)
     assert missed <= there / 20
 
 
@@ -150,7 +151,7 @@ def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Knowl
 def test_walks_from_a_table_found_are_those_of_that_table(kind: str, by: int) -> None:
     """And afterwards those from the true one are as before."""
     tried, rng = 0, np.random.default_rng(7)
-    while tried < 10:
+    while tried < scaled(10, fewest=3):
         table = random_table(rng, SIZES[int(rng.integers(len(SIZES)))], dense=rng.random() < 0.5)
         release = random_release(rng, kind, len(table.schema))
         cells, known = every_cell(table.schema), knows(table, release)

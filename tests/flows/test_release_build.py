@@ -144,6 +144,7 @@ def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
     assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NAMES, "table", "widths"])
 
 
+@pytest.mark.soak
 def test_the_best_of_both_with_a_curve(prefect_server: None, tmp_path: Path) -> None:
     """Chains are units of two Dask workers; the curve is one task more, before the report."""
     from flows.release_build import release_build

@@ -39,6 +39,8 @@ from tests.folders import contents
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
 
+pytestmark = pytest.mark.soak
+
 
 @dataclass(frozen=True)
 class Authority:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from sdc.executor import IN_PROCESS
 from sdc.server.tryout.trial import FACTS, PAGE, STAGE, ServerTrial, opening_of, ordered_sub_tables, tried
 from sdc.stages.build import open_build
@@ -12,6 +14,7 @@ from sdc.stages.stages import run_all
 from tests.flows.test_release_build import write_config
 
 
+@pytest.mark.soak
 def test_a_simulation_is_beside_the_build(prefect_server: None, tmp_path: Path) -> None:
     from flows.server_simulation import server_simulation
 

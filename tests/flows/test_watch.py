@@ -23,6 +23,8 @@ from tests.listening import status_of
 CHROMIUM = shutil.which("chromium")
 UNIT = "unit_of_the_test"
 
+pytestmark = pytest.mark.soak
+
 
 def unit_of_the_test(table: None, unit: int) -> int:
     return unit

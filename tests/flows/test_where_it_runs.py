@@ -40,6 +40,8 @@ CZECH_TABLE = {
 }
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
+pytestmark = pytest.mark.soak
+
 
 def rows() -> list[tuple[str, list[str], list[str]]]:
     """Each phrase of the handbook's table, the files where it is, and the tests that show it."""

@@ -12,10 +12,11 @@ import pytest
 from sdc.model.schema import Schema
 from sdc.public.check import Composition, check
 from tests.judge import Fact, agreeing, every_cell
+from tests.profiles import scaled
 from tests.public.test_check import Told, composed, key_of, listed, marginal, part, recoded, reordered, write
 from tests.strategies import dense, schema_of
 
-CASES = 200
+CASES = scaled(200, fewest=40)
 
 
 def drawn(rng: np.random.Generator) -> tuple[Schema, list[Told]]:

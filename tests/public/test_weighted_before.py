@@ -15,8 +15,9 @@ from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.storage.parquet import write_csv
 from tests import judge
+from tests.profiles import scaled
 
-CASES, BASE, MIN_WIDTH = 200, 300, 2
+CASES, BASE, MIN_WIDTH = scaled(200, fewest=40), 300, 2
 LEAST, LARGEST = np.array([1.0, 100.0]), np.array([1.1, 100.1])  # weights of the records of each category of A
 REFUSAL = "publishes totals of weights, which cannot be judged together with counts"
 

@@ -27,12 +27,14 @@ from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules
 from sdc.server.desk.rules import RULES as RULES_THERE_ARE
 from sdc.server.desk.state import State, Status
 from tests import judge as judge_of_all
+from tests.profiles import scaled
 from tests.server.streams import BruteForce, decisions, stream
 from tests.strategies import dense, knows, schema_of
 
 CRITERIA = Criteria.of(2, 6)
 FLAT = schema_of((2,) * 6)
-STREAMS, LENGTH = 6, 60
+STREAMS, LENGTH = scaled(6, fewest=1), 60
+PUBLIC_STREAMS = scaled(200, fewest=40)
 RULES: dict[str, list[dict[str, object]]] = {
     "myopic": [],
     "one_step": [{"rule": "one_step"}],
@@ -73,7 +75,7 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
     name: str, czech: Table, judge: Judge, truth: BruteForce, night: list[int]
 ) -> None:
     chosen = rules_of(rules(name))
-    for seed in range(2 if name in ("simulatable", "reconstruction") else STREAMS):
+    for seed in range(min(2, STREAMS) if name in ("simulatable", "reconstruction") else STREAMS):
         own = judge.anew()
         state = surveyed(own, State.first(czech.schema, one_way(czech)))
         for decision in decisions(Decider(own, chosen), state, stream(seed + sum(night), 6, LENGTH)):
@@ -205,6 +207,7 @@ def test_statuses_agree(released: list[int], unreleasable: list[int], undecided:
     assert set(st.minimal(state.unreleasable)) == set(state.unreleasable)
 
 
+@pytest.mark.nightly
 def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> None:
     """Whatever table agrees with what is public: of what is asked then the same is refused; under myopic it is not.
 
@@ -238,9 +241,9 @@ PUBLIC_RULES: list[list[dict[str, object]]] = [
 
 
 def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: list[int]) -> None:
-    """200 streams of requests, and of each some tables that agree with all that is public in the end, enumerated."""
+    """Streams of requests, and of each some tables that agree with all that is public in the end, enumerated."""
     told = Counter[str]()
-    for number in range(200):
+    for number in range(PUBLIC_STREAMS):
         rng = np.random.default_rng([17, number, *night])
         # of larger totals all tables of eight cells are too many to list
         counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3]) if number % 10 else rng.choice([0, 0, 1, 1, 2], [2, 2, 2])
@@ -265,7 +268,7 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
                 assert public_words(decided_by(alike, criteria, chosen, then, subtable), names) == words
                 told[str(words)] += 1
     assert len(told) == 5
-    assert min(told.values()) > 20
+    assert min(told.values()) > PUBLIC_STREAMS // 10
 
 
 def decided_by(

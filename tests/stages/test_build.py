@@ -949,7 +949,7 @@ def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Ex
     assert {path.name for path in build.folder.path.iterdir()} == {".lock", "log.jsonl", "manifest.json", *NAMES}
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [2, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 4))])
 def test_any_number_of_workers_anneals_the_same(workers: int, config: Config) -> None:
     alone, _ = made(config(release=BEST))
     expected = contents(alone.folder.stage("search"))

@@ -229,7 +229,9 @@ def parts_of(build: Build, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(written)
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "kills", [pytest.param(2, marks=pytest.mark.soak), pytest.param(10, marks=pytest.mark.nightly)]
+)
 def test_killed_at_random_and_run_again_it_makes_the_same_bytes(
     kills: int, build: Build, monkeypatch: pytest.MonkeyPatch, night: list[int]
 ) -> None:
