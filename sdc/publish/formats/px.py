@@ -130,7 +130,7 @@ def _require(table: CountTable) -> None:
         raise ReleaseError(f"{table.name}: PX has no table without variables; publish without px")
     for whose, text in table.texts:
         if '"' in text or not is_plain(text):
-            what = "a quotation mark, an end of line or a control character, which PX cannot carry"
+            what = "a quotation mark, an end of line or a character that is not seen, which PX cannot carry"
             raise ReleaseError(f"{whose} has a text with {what}; {HOW}", f"the text {text!r}")
     for variable in table.variables:
         _require_variable(variable)
