@@ -1,4 +1,7 @@
-"""The names in a run folder: its files, columns and versions. Who writes it and `sdc.verify` share nothing else."""
+"""The names in a run folder: its files, columns and versions, and how texts are written in files that others read.
+
+Who writes it and `sdc.verify` share nothing else.
+"""
 
 import re
 from collections.abc import Iterable

@@ -25,13 +25,13 @@ SWEEPS_A_BIT = 16
 
 @on_covered_variables
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Outer bounds of (n, variables) cells from the generalised shuttle, swept to its fixed point; inner is the count.
+    """Outer bounds of (n, variables) cells, in records, as `propagate` has them; inner is the count.
 
     Sharp for decomposable releases and for dichotomous tables with all (k-1)-way marginals ([DKS]
     section 4). One propagation serves all cells: about 3^I / 2^I operations a super-cell, variable
     and sweep, of which `propagate` makes a bounded number. It starts from 0 at every impossible cell, so
     super-cells of impossible cells alone become 0 too. ReleaseError beyond 2^22 super-cells or 12 categories of a
-    variable.
+    variable, and as `propagate`.
     """
     lower, upper = super_cell_bounds(table, knowledge)
     place = tuple((1 << column.astype(np.int64)) - 1 for column in cells.T)

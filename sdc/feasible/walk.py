@@ -55,7 +55,9 @@ class Moved:
 def find(table: Table, knowledge: Knowledge, cells: Codes, widths: Ints, *, nodes: int, tries: range = ALL) -> Moved:
     """Feasible tables between which each of (n, axes) cells moves by its width, or as far as was found.
 
-    tries  which of TRIES are made, one after another; nodes  most nodes a cell
+    widths  (n,) in records
+    nodes   most nodes a cell
+    tries   which of TRIES are made, one after another
 
     The count goes down as far as it can (and need), then up by the rest, each time from the true table.
     Deterministic, and a cell's answer does not depend on the others. ReleaseError where `can_search` says no.

@@ -19,7 +19,7 @@ from typing import IO, Any, TypeVar
 
 from sdc.config.table import SUFFIXES, ExpectConfig
 from sdc.ingest.structural_zeros import zeros_digest
-from sdc.model.errors import InputError, SdcError
+from sdc.model.errors import AbsentError, InputError, SdcError
 
 SECONDS_TO_ANSWER = 30.0
 
@@ -150,14 +150,18 @@ def is_url(path: str | Path) -> bool:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[None]:
-    """Turns what a file system and Arrow raise, of whatever type, into one InputError; keep what is within short."""
+    """Turns what a file system and Arrow raise, of whatever type, into one InputError; keep what is within short.
+
+    AbsentError where there is nothing.
+    """
     try:
         yield
     except SdcError:
         raise
     except Exception as error:
         # not from the error: whoever prints a traceback would print what Arrow quotes, a row that it cannot parse
-        raise InputError(f"{path} {_refusal(error)}", str(error)) from None
+        kind = AbsentError if _is_absent(error) else InputError
+        raise kind(f"{path} {_refusal(error)}", str(error)) from None
 
 
 def _refusal(error: Exception) -> str:

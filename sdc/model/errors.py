@@ -20,7 +20,7 @@ class InputError(SdcError):
 
 
 class AbsentError(InputError):
-    """A publication or a ledger that is named, and that is not there or may not be read here."""
+    """A source, a publication or a ledger that is named, and that is not there or may not be read here."""
 
 
 class ConfigError(SdcError):

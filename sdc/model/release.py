@@ -154,9 +154,9 @@ def _sum_of_subsets(element: SubTable, values: Sequence[Number], schema: Schema)
 
 
 def most_parsimonious(subtable: SubTable, schema: Schema) -> Release:
-    """MPR(T): T and the one-way sub-tables of the variables outside T ([KDSF] section 5.2), at their finest level."""
+    """MPR(T): T and the one-way sub-table of every axis, of those outside T that is ([KDSF] section 5.2)."""
     return Release.of([subtable, *(schema.closed(1 << axis) for axis in schema.axes)])
 
 
 NOTHING = Release.of([])
-"""No sub-table, not even the grand total."""
+"""No sub-table but the grand total, which is always public."""

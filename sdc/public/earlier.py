@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 from sdc.config.build import BuildConfig
 from sdc.config.earlier import EarlierConfig
-from sdc.ingest.source import open_source
+from sdc.config.table import CsvConfig
+from sdc.ingest.keys import require_disjoint
+from sdc.ingest.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderError
 from sdc.model.fact import Fact
@@ -218,15 +220,29 @@ def with_earlier(table: Table, zeros: StructuralZeros, publications: Publication
     return told.table, told.known(zeros), Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest)
 
 
+def require_keys_apart(publications: Publications, own: Source, csv: CsvConfig) -> None:
+    """InputError where a record of this source is among those that a key is to show to be others.
+
+    AbsentError where either source is not there.
+    """
+    for relation, tables in publications.relations:
+        if relation.key is not None:
+            others, most = open_source(relation.key.records), max((one.table.total for one in tables), default=0)
+            require_disjoint(own, others, relation.key.column, most, csv)
+
+
 def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfig, head: str | None) -> None:
     """Reads what is known of a run's table from all that its config names, up to this head of the ledger.
 
     Whoever may write a run folder may write there that nothing was published before. InputError where what it has
-    noted, or what it has added to the table, is not so.
+    noted, or what it has added to the table, is not so, and as `require_keys_apart`.
     """
     kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
     own = table.marginal(kept) if noted.hidden else table
-    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications_at(config, head))
+    publications = publications_at(config, head)
+    if any(relation.key is not None for relation, _ in publications.relations):
+        require_keys_apart(publications, open_source(config.table.path), config.table.csv)
+    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications)
     if (found.digest, anew, origin.hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
             "the table's stage says something else of what was published before than what the config names says now; "

@@ -50,7 +50,7 @@ class CriticalWidths(Named):
     """Critical widths in the ordered list's order: widest first, ties by decreasing dimension, then by number.
 
     sub_tables  (n,) uint64 bit sets
-    widths      (n,) int64
+    widths      (n,) int64, in records
     floor       only sub-tables whose width reaches it are listed; 0 lists all
     visited     how many sub-tables' widths were looked at
     """
@@ -130,8 +130,10 @@ def critical_widths(
     that reach it and their border are visited. MPR(T) is T and the one-way sub-table of every axis. Widths are computed
     without structural zeros; zeros can only narrow, so a sub-table whose width is below beta stays unreleasable.
 
-    memory  bytes that a unit may use; where the whole table needs more, units are partitions of its cells
-    parts   the same cells where they are on disk, which units read instead of being given the table
+    small_count  cells of 1 up to this count are at risk
+    floor        in records; 0 lists all
+    memory       bytes that a unit may use; where the whole table needs more, units are partitions of its cells
+    parts        the same cells where they are on disk, which units read instead of being given the table
 
     Without an at-risk cell every width is the number of records. InputError where all sub-tables of more than 26
     variables would have to be listed, or where the smallest partition needs more memory.

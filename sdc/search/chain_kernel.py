@@ -66,6 +66,7 @@ class ChainWork(NamedTuple):
     rows, stamps         (slots, n) marginals at the at-risk cells; when each was used last
     exposed, span        cells of all rows with n_C(i) < beta + n(i); (slots, 2) from where to where they are of a row
     keys, places         hash table from sub-table to row, or to NARROW where its critical width is too small
+                         or it may not go out
     seen                 (SEEN_SLOTS,) hash set of graphs on top that were looked at
     value                (2,) of the current graph; best value so far
     random               (1,) uint64, the generator's state (splitmix64)

@@ -284,8 +284,8 @@ def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tupl
     """The sub-tables that reach the minimum width and are not forbidden: by decreasing critical width ([KDSF] 5.2).
 
     Ties come by decreasing dimension, then by number. Whoever has all one-way sub-tables can have none whose critical
-    width is smaller; where these do not reach it themselves all sub-tables are listed. ReleaseError where the list was
-    cut above the width.
+    width is smaller; where none reaches it all that are known are listed, which with a floor are none. ReleaseError
+    where the list was cut above the width.
     """
     if widths.floor > min_width:
         raise ReleaseError(

@@ -16,7 +16,6 @@ from sdc.config.file import read_config, read_demand
 from sdc.events import tell
 from sdc.execution.settings import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.keys import require_disjoint
 from sdc.ingest.reading import CountedRecords, count_records, read_layouts
 from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
@@ -30,6 +29,7 @@ from sdc.public.earlier import (
     check_publications,
     read_origin,
     read_publications,
+    require_keys_apart,
     with_earlier,
 )
 from sdc.publish.gate import GateSubject
@@ -130,12 +130,9 @@ class Build:
     def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Origin]:
         """The table with the levels that earlier publications need, what is known of it, and from where.
 
-        InputError as `with_earlier`.
+        InputError as `require_keys_apart` and `with_earlier`.
         """
-        for relation, tables in self.publications.relations:
-            if relation.key is not None:
-                others, most = open_source(relation.key.records), max((one.table.total for one in tables), default=0)
-                require_disjoint(self.source, others, relation.key.column, most, self.config.table.csv)
+        require_keys_apart(self.publications, self.source, self.config.table.csv)
         return with_earlier(counted.table, counted.zeros, self.publications)
 
     @property

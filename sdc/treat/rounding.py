@@ -27,8 +27,8 @@ class Rounded:
 
     counts   multiples of the base; each less than the base from the true count
     margins  the axes kept of each margin that is rounded to a neighbouring multiple, the total's are none
-    moved    the sum of what counts were moved by, the least that is possible; confidential, for whoever has it beside
-             the true total can tell small counts
+    moved    the sum of what counts were moved by, in records; confidential, for whoever has it beside the true total
+             can tell small counts
     """
 
     counts: Dense
@@ -46,14 +46,15 @@ class Rounded:
 def controlled_rounding(counts: Dense, base: int) -> Rounded:
     """Each cell and each margin goes to a multiple next to it, and cells add up to margins ([DKS] section 5).
 
-    counts  integers of any shape, not negative
+    counts  records, integers of any shape, not negative
+    base    in records
 
-    Of all such tables one that is moved least. In two dimensions one always exists (a transportation problem); in more
-    there may be none, and then only the total and the margins of one variable are held to a neighbouring multiple, or
-    the total alone, which always can be; `margins` says which.
+    Of all such tables the one that is moved least, or the best that NODES nodes of the search find. In two dimensions
+    one always exists (a transportation problem); in more there may be none, and where none is found only the total and
+    the margins of one variable are held to a neighbouring multiple, or the total alone; `margins` says which.
 
-    InputError for a base below 2, for counts below 0, and for more than 2^20 cells; ReleaseError where no rounding was
-    found.
+    InputError for a base below 2, for counts below 0 or above 2^50, and for more than 2^20 cells or none; ReleaseError
+    where no rounding was found, RuntimeError where the solver's is none.
     """
     if base < 2:
         raise InputError(f"the base is {base}; give a whole number of at least 2")

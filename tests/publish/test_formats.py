@@ -492,7 +492,10 @@ def test_px_divides_long_texts_and_long_rows() -> None:
             small('say "no"'),
             "variable 'A' has a text with a quotation mark, .* which PX cannot carry; reword it, or pub",
         ),
-        (small("a\nb"), "variable 'A' has a text with a quotation mark, an end of line or a character that is not seen"),
+        (
+            small("a\nb"),
+            "variable 'A' has a text with .*, an end of line or a character that is not seen, which",
+        ),
         (small("a", about=PublicationConfig(source='"s"')), "publication has a text with a quotation mark"),
         (small("", "a"), "variable 'A' has an empty name or category, which PX cannot carry"),
         (small("a" * 201), "variable 'A' has a name or code of more than 200 characters, which a line of PX cannot"),

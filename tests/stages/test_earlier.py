@@ -517,7 +517,13 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     assert found.origin.declared == (
         "before: of other records, none of which is in this table; tested by the column pid",
     )
-    assert verify(found.folder.path).verified
+    assert verify_run(found.folder.path).known == "read again from all that the config names"
+    people(table, tmp_path / "others.csv", 35)
+    told = verify_run(found.folder.path)
+    assert not told.verified
+    assert "by 'pid' 1 records are in both" in told.failures[0]
+    (tmp_path / "others.csv").unlink()
+    assert "others.csv does not exist" in verify_run(found.folder.path).known
     with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
         built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
     for first, column, message in (

@@ -91,7 +91,7 @@ class Moment:
 
 
 class DeskLike(Protocol):
-    """What app and pages ask; all but `ask` and `effect` answer at once.
+    """What app and pages ask; all but `ask`, `effect` and `round` answer at once.
 
     ChainUnavailableError from anything where the database is down or read-only.
     """

@@ -54,7 +54,7 @@ class Arrival:
 
 
 class Queue:
-    """Who waits for a decision: they are told one `slot` after they asked, whatever it is and why; at once without one.
+    """Who waits for a decision: told one `slot` after they asked, whatever it is and why; at once without a slot.
 
     One that is not stored by then is pending.
     """

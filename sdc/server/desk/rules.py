@@ -1,8 +1,8 @@
 """Release rules: what is refused although the criterion would let it out, each a small object with a name.
 
 The criterion decides last and alone whether a release is safe: *myopic*, the first rule of [KDSF] section 4. The other
-rules refuse more than it does. Those that look at nothing but what is public are asked before it, and those that weigh
-what a release would make unreleasable after it.
+rules refuse more than it does. Those that look at nothing but what is public are asked before it, and `batch` too,
+which lets requests wait; those that weigh what a release would make unreleasable are asked after it.
 """
 
 from __future__ import annotations
