@@ -183,7 +183,7 @@ def test_the_summary_of_a_run() -> None:
     records = [
         StageRecord("table", "k", "o", "reused", 0.5, 120, None),
         StageRecord("widths", "k", "o", "done", 1.5, 240, 1000),
-        StageRecord("old", "k", "o", "done", 0.0),
+        StageRecord("old", "k", "o", "done", 0.0, None, None),
     ]
     assert summary(records) == [
         "stage         status    seconds  share   this process   largest worker",

@@ -130,7 +130,7 @@ def built(case: Case, folder: Path) -> Path:
         with build.folder.writing("release") as into:
             cleared = cleared_of(build.made.table, build.made.found.release, build.subject)
             write_publication(cleared, build.subject, "mutation", into)
-            build.folder.record(StageRecord("release", "", folder_digest(into), "done", 0.0))
+            build.folder.record(StageRecord("release", "", folder_digest(into), "done", 0.0, None, None))
     return build.folder.path
 
 

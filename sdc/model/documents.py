@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
-from sdc.model.errors import RunFolderError
+from sdc.model.errors import InputError, RunFolderError
 
 if TYPE_CHECKING:
     from sdc.model.schema import Schema
@@ -65,8 +65,8 @@ def plain(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any 
 def typed(kind: type[T], content: Any, path: Path, schema: Schema | None = None) -> T:
     """What `plain` gave, read from this file.
 
-    RunFolderError names the file where the content is of another shape, or has keys that are not declared; InputError
-    where it names a variable that the schema does not have.
+    RunFolderError names the file where the content is of another shape, has keys that are not declared, or names a
+    variable that the schema does not have.
     """
     from pydantic import ValidationError
 
@@ -75,6 +75,12 @@ def typed(kind: type[T], content: Any, path: Path, schema: Schema | None = None)
         found: T = _adapter(kind).validate_json(json.dumps(content), strict=True, extra="forbid", context=schema)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        fault = ": ".join([*map(str, first["loc"]), first["msg"]])
-        raise RunFolderError(f"{path} is damaged: {fault}; remove the run folder and run again") from error
+        raise damaged(path, ": ".join([*map(str, first["loc"]), first["msg"]])) from error
+    except InputError as error:
+        raise damaged(path, error) from error
     return found
+
+
+def damaged(path: Path, fault: object) -> RunFolderError:
+    """What refuses a file whose content is not what a build writes."""
+    return RunFolderError(f"{path} is damaged: {fault}; remove the run folder and run again")

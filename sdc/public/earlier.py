@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,8 @@ from sdc.config.table import CsvConfig
 from sdc.ingest.keys import require_disjoint
 from sdc.ingest.source import Source, open_source
 from sdc.model import subtable as st
-from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderError
+from sdc.model.documents import typed
+from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -36,7 +37,7 @@ from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related
 from sdc.record.ledger import Ledger, Publication, read_ledger
 from sdc.run_format import KNOWN, METADATA, SHA256
-from sdc.storage.known import read_told
+from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
 INSIDE, OUTSIDE = "among them", "not among them"
@@ -86,13 +87,8 @@ class Origin:
 
 def read_origin(folder: Path) -> Origin:
     """What the table's stage has noted; RunFolderError where it has not."""
-    facts = read_told(folder)
-    try:
-        hidden, sources, declared = (tuple(facts[part]) for part in ("hidden", "sources", "declared"))
-        foreign = tuple((what, digest) for what, digest in facts["foreign"])
-        return Origin(hidden, sources, declared, foreign, facts["table"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunFolderError(f"{folder / KNOWN} does not say where it is from; run the build again") from error
+    lacking = dict.fromkeys(field.name for field in fields(Origin))  # None stands for none of them
+    return typed(Origin, {**lacking, **read_more(folder)}, folder / KNOWN)
 
 
 def _named(fact: Fact, schema: Schema) -> dict[str, Any]:

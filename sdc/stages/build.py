@@ -35,11 +35,11 @@ from sdc.public.earlier import (
 from sdc.publish.gate import GateSubject
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
-from sdc.run_format import LEDGER_HEAD, TABLE
+from sdc.run_format import TABLE
 from sdc.stages.assemble import SearchSettings, floor_of
 from sdc.stages.needs import Needs
 from sdc.stages.outputs import Outputs
-from sdc.storage.run_folder import RunFolder, code_digest
+from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +171,8 @@ class Build:
             tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
             try:
                 # the manifest first, with the digests: a run that dies from here on says what it was of
-                content = {"config": self.config.model_dump(mode="json"), "digests": self.digests}
-                self.folder.begin({"name": self.config.name, **content, LEDGER_HEAD: self.head}, list(stages))
+                config = self.config.model_dump(mode="json")
+                self.folder.begin(Manifest(self.config.name, config, self.digests, self.head, tuple(stages)))
                 yield
             except BaseException as error:
                 tell("run ended", str(error), outcome=_outcome(error), error=type(error).__name__)

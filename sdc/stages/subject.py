@@ -225,10 +225,10 @@ def _of_config(
 
 def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     folder = RunFolder(path)
-    manifest, records = folder.manifest(), folder.records()
+    records = folder.records()
     try:
-        config = BuildConfig.model_validate(manifest["config"])
-    except (KeyError, ValidationError) as error:
+        config = BuildConfig.model_validate(folder.manifest().config)
+    except ValidationError as error:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
     config.require(*asked)
     _require_recorded(folder, *{"table", "search"} & set(records))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +20,19 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
+from sdc.model.documents import damaged, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.run_format import (
-    ASKED,
-    CERTIFICATE,
-    CERTIFICATE_FORMAT,
-    CHANGE,
-    DIFFERENCE,
-    DIFFERENCES,
-    NOT_YET,
-    OF_DIFFERENCES,
-    PUBLIC_BEFORE,
-)
-from sdc.storage.known import damage_of, named, read, read_format, subtables, whole, written
+from sdc.model.subtable import SubTable
+from sdc.run_format import CERTIFICATE, CERTIFICATE_FORMAT, CHANGE, DIFFERENCE, DIFFERENCES, OF_DIFFERENCES
+from sdc.storage.known import KnownDocument, read, written
 from sdc.storage.parquet import read_cells, write_cells
-from sdc.storage.run_folder import write_json
+from sdc.storage.run_folder import read_format, write_json
+
+NotYet: TypeAlias = tuple[()]  # a kind of evidence that a certificate has none of
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +65,34 @@ class Certificate:
         return self.knowledge.release
 
 
+@dataclass(frozen=True)
+class _Component:
+    """cover is a `Decomposition` by the schema of the component; differences says how many are in its file."""
+
+    variables: SubTable
+    cover: dict[str, Any] | None
+    differences: int
+
+
+@dataclass(frozen=True)
+class _Document:
+    table: str
+    records: int
+    known: KnownDocument
+    asked: tuple[SubTable, ...]
+    small_count: int
+    min_width: int
+    components: tuple[_Component, ...]
+    separators: tuple[SubTable, ...]
+    parts: NotYet
+    refutations: NotYet
+    brackets: NotYet
+
+    def __post_init__(self) -> None:
+        if not self.components or not all(component.variables for component in self.components):
+            raise ValueError("there is no component, or one without variables")
+
+
 def write_certificate(certificate: Certificate, schema: Schema, folder: Path) -> None:
     """Writes all files; the same certificate gives the same bytes. An empty difference is left out.
 
@@ -80,19 +102,20 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         # no file without a difference: the part's number says that none is missing
         if _number(part):
             _write_differences(part, schema, folder / DIFFERENCES.format(number))
-    content = {
-        "format": CERTIFICATE_FORMAT,
-        "table": certificate.table_digest,
-        "records": certificate.known.total,
-        PUBLIC_BEFORE: written(certificate.known, folder),
-        ASKED: named(certificate.asked.frontier, schema),
-        "small_count": certificate.small_count,
-        "min_width": certificate.min_width,
-        "components": [_part_facts(part, schema) for part in certificate.proof.parts],
-        "separators": named(certificate.proof.separators, schema),
-        **{name: [] for name in NOT_YET},
-    }
-    write_json(folder / CERTIFICATE, content)
+    content = _Document(
+        table=certificate.table_digest,
+        records=certificate.known.total,
+        known=written(certificate.known, folder),
+        asked=certificate.asked.frontier,
+        small_count=certificate.small_count,
+        min_width=certificate.min_width,
+        components=tuple(_component(part, schema) for part in certificate.proof.parts),
+        separators=certificate.proof.separators,
+        parts=(),
+        refutations=(),
+        brackets=(),
+    )
+    write_json(folder / CERTIFICATE, {"format": CERTIFICATE_FORMAT, **plain(_Document, content, schema)})
 
 
 def read_certificate(folder: Path, schema: Schema) -> Certificate:
@@ -103,18 +126,16 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
     """
     path = folder / CERTIFICATE
     content = read_format(path, CERTIFICATE_FORMAT, "nothing proves that the release is safe")
-    with damage_of(path):
-        for name in NOT_YET:
-            if content[name] != []:
-                raise ValueError(f"{name}: an empty list is expected")
-        return Certificate(
-            table_digest=str(content["table"]),
-            known=read(content[PUBLIC_BEFORE], schema, whole(content["records"]), folder),
-            asked=Release.of(subtables(content[ASKED], schema)),
-            small_count=whole(content["small_count"]),
-            min_width=whole(content["min_width"]),
-            proof=_proof(content, schema, folder),
-        )
+    found = typed(_Document, content, path, schema)
+    parts = tuple(_part(told, number, schema, path) for number, told in enumerate(found.components))
+    return Certificate(
+        table_digest=found.table,
+        known=read(found.known, schema, found.records, path),
+        asked=Release.of(found.asked),
+        small_count=found.small_count,
+        min_width=found.min_width,
+        proof=Proof(parts, found.separators),
+    )
 
 
 def _number(part: ComponentProof) -> int:
@@ -122,40 +143,23 @@ def _number(part: ComponentProof) -> int:
     return len(np.unique(part.differences.of))
 
 
-def _part_facts(part: ComponentProof, schema: Schema) -> dict[str, Any]:
-    inside = schema.restrict(st.members(part.variables))
-    cover = part.cover and {
-        "cliques": named(part.cover.cliques, inside),
-        "separators": named(part.cover.separators, inside),
-    }
-    return {"variables": st.names(part.variables, schema), "cover": cover, "differences": _number(part)}
-
-
-def _proof(content: dict[str, Any], schema: Schema, folder: Path) -> Proof:
-    listed = content["components"]
-    if not isinstance(listed, list) or not listed:
-        raise ValueError("components: a list of at least one is expected")
-    parts = tuple(_part(facts, schema, folder / DIFFERENCES.format(number)) for number, facts in enumerate(listed))
-    return Proof(parts, subtables(content["separators"], schema))
-
-
-def _part(facts: dict[str, Any], schema: Schema, path: Path) -> ComponentProof:
+def _component(part: ComponentProof, schema: Schema) -> _Component:
     # the cover numbers variables as the component's marginal table has them, so names are looked up in that schema
-    (variables,) = subtables([facts["variables"]], schema)
-    if not variables:
-        raise ValueError("a component has no variables")
-    inside = schema.restrict(st.members(variables))
-    claimed = whole(facts["differences"])
-    differences = _differences(path, inside) if claimed else Differences.none(len(inside.axes))
-    if len(differences) != claimed:
-        raise ValueError(f"{path.name} has {len(differences)} differences, {claimed} are claimed")
-    return ComponentProof(variables, _cover(facts["cover"], inside), differences)
+    inside = schema.restrict(st.members(part.variables))
+    cover = None if part.cover is None else plain(Decomposition, part.cover, inside)
+    return _Component(part.variables, cover, _number(part))
 
 
-def _cover(content: Any, schema: Schema) -> Decomposition | None:
-    if content is None:
-        return None
-    return Decomposition(subtables(content["cliques"], schema), subtables(content["separators"], schema))
+def _part(told: _Component, number: int, schema: Schema, path: Path) -> ComponentProof:
+    inside, file = schema.restrict(st.members(told.variables)), path.with_name(DIFFERENCES.format(number))
+    found = Differences.none(len(inside.axes))
+    if told.differences:
+        cells, numbers = read_cells(file, inside, OF_DIFFERENCES)
+        found = Differences(starts(numbers[DIFFERENCE], file), cells, numbers[CHANGE])
+    if len(found) != told.differences:
+        raise damaged(path, f"{file.name} has {len(found)} differences, {told.differences} are claimed")
+    cover = None if told.cover is None else typed(Decomposition, told.cover, path, inside)
+    return ComponentProof(told.variables, cover, found)
 
 
 def _write_differences(part: ComponentProof, schema: Schema, path: Path) -> None:
@@ -164,11 +168,6 @@ def _write_differences(part: ComponentProof, schema: Schema, path: Path) -> None
     _, number = np.unique(found.of, return_inverse=True)
     numbers = {DIFFERENCE: number.astype(np.int64), CHANGE: found.changes}
     write_cells(path, schema.restrict(st.members(part.variables)), found.cells, numbers)
-
-
-def _differences(path: Path, schema: Schema) -> Differences:
-    cells, numbers = read_cells(path, schema, OF_DIFFERENCES)
-    return Differences(starts(numbers[DIFFERENCE], path), cells, numbers[CHANGE])
 
 
 def starts(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:

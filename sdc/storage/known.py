@@ -7,15 +7,15 @@ are known between two numbers. A certificate has the same document, and the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, RunFolderError
+from sdc.model.documents import damaged, plain, typed
+from sdc.model.errors import InputError
 from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -23,9 +23,31 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.run_format import FACTS, HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LOW, OF_KNOWN_CELLS, RELEASE, STRUCTURAL_ZEROS
+from sdc.run_format import HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LOW, OF_KNOWN_CELLS
 from sdc.storage.parquet import read_cells, write_cells
-from sdc.storage.run_folder import read_json, write_json
+from sdc.storage.run_folder import read_format, write_json
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """between says how many cells are in its file."""
+
+    view: SubTable
+    universe: Pattern
+    between: int
+    source: str
+
+
+@dataclass(frozen=True)
+class KnownDocument:
+    """What is known of counts, as JSON has it."""
+
+    release: tuple[SubTable, ...]
+    structural_zeros: tuple[Pattern, ...]
+    facts: tuple[_Fact, ...]
+
+
+_OWN = tuple(field.name for field in fields(KnownDocument))
 
 
 def write_known(known: Knowledge, folder: Path, **more: Any) -> None:
@@ -33,7 +55,8 @@ def write_known(known: Knowledge, folder: Path, **more: Any) -> None:
 
     OSError where it cannot be written, ReleaseError where totals of weights are known.
     """
-    write_json(folder / KNOWN, {"format": KNOWN_FORMAT, **written(known, folder), **more})
+    told = plain(KnownDocument, written(known, folder), known.schema)
+    write_json(folder / KNOWN, {"format": KNOWN_FORMAT, **told, **more})
 
 
 def read_known(folder: Path, table: Table) -> Knowledge:
@@ -42,124 +65,59 @@ def read_known(folder: Path, table: Table) -> Knowledge:
     RunFolderError or InputError names the file that is missing or damaged, is of another format, or names what the
     table does not have; InputError where something that is known is not true of the table.
     """
-    told = read_told(folder)
-    with damage_of(folder / KNOWN):
-        found = read(told, table.schema, table.total, folder)
+    told = {name: part for name, part in _read(folder).items() if name in _OWN}
+    document = typed(KnownDocument, told, folder / KNOWN, table.schema)
+    found = read(document, table.schema, table.total, folder / KNOWN)
     return Knowledge.of(table, found.release, found.zeros, found.facts)
 
 
-def read_told(folder: Path) -> dict[str, Any]:
-    """All that the JSON says; RunFolderError where it is missing, damaged or of another format."""
+def read_more(folder: Path) -> dict[str, Any]:
+    """What else the JSON says; RunFolderError where it is missing, damaged or of another format."""
+    return {name: part for name, part in _read(folder).items() if name not in _OWN}
+
+
+def _read(folder: Path) -> dict[str, Any]:
     return read_format(folder / KNOWN, KNOWN_FORMAT, "nothing says what was public of the table before")
-
-
-def read_format(path: Path, version: int, lacks: str) -> dict[str, Any]:
-    """The content of a JSON file; RunFolderError where it is damaged, of another format, or lacks, and why it must not.
-
-    The format is that of its name.
-    """
-    if not path.is_file():
-        raise RunFolderError(f"{path} is missing: {lacks}; run the build again")
-    content = read_json(path)
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != version:
-        raise RunFolderError(
-            f"{path} has format {found!r}, this version reads {version}; run the build again or use the version that "
-            "made it"
-        )
-    return dict(content)
-
-
-@contextmanager
-def damage_of(path: Path) -> Iterator[None]:
-    """RunFolderError with the file's name for content that is not what is expected."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise RunFolderError(
-            f"{path} is damaged or of another table: {type(error).__name__}: {error}; run the build again"
-        ) from error
 
 
 # The document
 
 
-def written(known: Knowledge, folder: Path) -> dict[str, Any]:
-    """What is known of counts, as JSON has it; the cells of its facts are written into the folder.
-
-    ReleaseError where totals of weights are known.
-    """
+def written(known: Knowledge, folder: Path) -> KnownDocument:
+    """The document; the cells of facts are written into the folder. ReleaseError where totals of weights are known."""
     known.require_counts_alone()
     schema, facts = known.schema, []
     for number, fact in enumerate(known.facts):
         cells = 0 if fact.between is None else len(fact.between.cells)
-        facts.append(
-            {
-                "view": st.names(fact.view, schema),
-                "universe": fact.universe,
-                "between": cells,
-                "source": fact.source,
-            }
-        )
+        facts.append(_Fact(fact.view, fact.universe, cells, fact.source))
         if fact.between is not None and cells:
             told = {LOW: fact.between.low.astype(np.int64), HIGH: fact.between.high.astype(np.int64)}
             write_cells(folder / KNOWN_CELLS.format(number), _inside(fact.view, schema), fact.between.cells, told)
-    return {
-        RELEASE: named(known.release.frontier, schema),
-        STRUCTURAL_ZEROS: known.zeros.patterns,
-        FACTS: facts,
-    }
+    return KnownDocument(known.release.frontier, known.zeros.patterns, tuple(facts))
 
 
-def read(content: Any, schema: Schema, total: int, folder: Path) -> Knowledge:
-    """What `written` made; KeyError, TypeError or ValueError for what it cannot have made, InputError for its files."""
-    release = Release.of(subtables(content[RELEASE], schema))
-    zeros = StructuralZeros(tuple(map(_pattern, content[STRUCTURAL_ZEROS])))
-    facts = tuple(_fact(told, number, schema, folder) for number, told in enumerate(content[FACTS]))
+def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Knowledge:
+    """What `written` made a document of, in a file beside those of its facts.
+
+    RunFolderError names the file where it has what the table has not, InputError one of a fact.
+    """
+    facts = tuple(_fact(told, number, schema, path) for number, told in enumerate(document.facts))
     try:
-        return Knowledge(schema, total, release, zeros, facts)
-    except InputError as error:
-        raise ValueError(str(error)) from error
+        zeros = StructuralZeros(document.structural_zeros)
+        return Knowledge(schema, total, Release.of(document.release), zeros, facts)
+    except (InputError, ValueError, OverflowError) as error:
+        raise damaged(path, error) from error
 
 
-def _fact(told: Any, number: int, schema: Schema, folder: Path) -> Fact:
-    (view,), path, between = subtables([told["view"]], schema), folder / KNOWN_CELLS.format(number), None
-    if claimed := whole(told["between"]):
-        cells, numbers = read_cells(path, _inside(view, schema), OF_KNOWN_CELLS)
-        if len(cells) != claimed:
-            raise ValueError(f"{path.name} has {len(cells)} cells, {claimed} are claimed")
+def _fact(told: _Fact, number: int, schema: Schema, path: Path) -> Fact:
+    file, between = path.with_name(KNOWN_CELLS.format(number)), None
+    if told.between:
+        cells, numbers = read_cells(file, _inside(told.view, schema), OF_KNOWN_CELLS)
+        if len(cells) != told.between:
+            raise damaged(path, f"{file.name} has {len(cells)} cells, {told.between} are claimed")
         between = Between(cells, numbers[LOW], numbers[HIGH])
-    return Fact(view, _pattern(told["universe"]), between, str(told["source"]))
+    return Fact(told.view, told.universe, between, told.source)
 
 
 def _inside(view: SubTable, schema: Schema) -> Schema:
     return schema.restrict(st.members(view))
-
-
-def _pattern(listed: Any) -> Pattern:
-    """Lists of (variable, codes); what the table has of them is looked at by who uses it."""
-    return tuple((whole(v), tuple(map(whole, codes))) for v, codes in listed)
-
-
-def whole(value: Any) -> int:
-    """A number that JSON has as an integer; TypeError for all else."""
-    # not isinstance, for which true is an integer
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no integer")
-    return value
-
-
-def named(listed: tuple[SubTable, ...], schema: Schema) -> list[list[str]]:
-    """Each by the names of what tells the rest of it."""
-    return [st.names(subtable, schema) for subtable in listed]
-
-
-def subtables(listed: Any, schema: Schema) -> tuple[SubTable, ...]:
-    """Lists of names as sub-tables; ValueError for a name that the table does not have."""
-    if not isinstance(listed, list) or not all(isinstance(names, list) for names in listed):
-        raise TypeError("a list of lists of variables is expected")
-    # as text: a damaged list may hold anything, and what is sorted must be of one kind
-    unknown = sorted({str(name) for names in listed for name in names} - set(schema.names))
-    if unknown:
-        raise ValueError(f"unknown variable {unknown[0]!r}, the table has {', '.join(schema.names)}")
-    return tuple(st.named(names, schema) for names in listed)

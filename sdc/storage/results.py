@@ -92,7 +92,7 @@ class _RecodeDocument:
 
 
 def _part(path: Path, part: str, kind: type[T], schema: Schema | None = None) -> T:
-    """Of a JSON file; RunFolderError where it cannot be read or is another file, InputError as for `typed`."""
+    """Of a JSON file; RunFolderError where it cannot be read or is another file."""
     content = read_json(path)
     return typed(kind, content.get(part) if isinstance(content, dict) else None, path, schema)
 

@@ -6,12 +6,11 @@ import fcntl
 import hashlib
 import json
 import re
-import reprlib
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sdc.events import EventLog, heard, read_events
+from sdc.model.documents import plain, typed
 from sdc.model.errors import RunFolderError
 from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE
 from sdc.storage.whole_file import close_to_others, open_as_usual, replacing
@@ -44,16 +44,32 @@ class StageRecord:
     output: str
     status: str
     seconds: float
-    driver_mib: int | None = None
-    worker_mib: int | None = None
+    driver_mib: int | None
+    worker_mib: int | None
+
+    def __post_init__(self) -> None:
+        # a folder of that name is looked at, and removed
+        if not re.fullmatch(r"[a-z_]+", self.name):
+            raise ValueError("the name is none of a stage")
 
 
-_KINDS: Mapping[str, Any] = {
-    **dict.fromkeys(("name", "key", "output", "status"), str),
-    "seconds": int | float,
-    **dict.fromkeys(("driver_mib", "worker_mib"), int | None),
-}
-"""What each field of a stage's record is, in a manifest that is not damaged."""
+@dataclass(frozen=True)
+class Manifest:
+    """What a build is of, and how far it has come.
+
+    name         of the config; config, as it was given in full
+    digests      of config, data and code
+    ledger_head  up to where the ledger was read, None without one
+    planned      names of the stages of the whole build
+    stages       those that are done, in their order
+    """
+
+    name: str | None = None
+    config: Mapping[str, Any] | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    ledger_head: str | None = None
+    planned: tuple[str, ...] = ()
+    stages: tuple[StageRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,40 +92,32 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes the folder and holds it, with a log of what happens meanwhile.
-
-        RunFolderError where it cannot be written or another run holds it.
-        """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        """Holds the folder, with a log of what happens meanwhile; errors as for `alone`."""
         with self.alone(), heard(EventLog(self.path / LOG)):
             self._remove_leftovers()
             yield
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Holds the folder, which is there; RunFolderError where it cannot be written or another run holds it."""
+        """Makes the folder and holds it; RunFolderError where it cannot be written or another run holds it."""
         lock = FileLock(self.path / LOCK, mode=0o600)
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=SECONDS_TO_LOCK)
         except Timeout as error:
+            begun = [event for event in self.events() if event["event"] == "run started"]
+            by = " (process {} on {} since {})".format(*map(begun[-1].get, ("pid", "host", "time"))) if begun else ""
             raise RunFolderError(
-                f"another run of the same build is at work in {self.path}{self._holder()}; wait until it ends, then "
-                "run again"
+                f"another run of the same build is at work in {self.path}{by}; wait until it ends, then run again"
             ) from error
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise RunFolderError(
+                f"run folder {self.path} cannot be written: {error.strerror}; set output.folder to one that can"
+            ) from error
         try:
             yield
         finally:
             lock.release()
-
-    def _unwritable(self, error: OSError) -> RunFolderError:
-        return RunFolderError(
-            f"run folder {self.path} cannot be written: {error.strerror}; set output.folder to one that can"
-        )
 
     def held(self) -> bool:
         """Whether a run holds the folder now."""
@@ -126,12 +134,8 @@ class RunFolder:
         """What the log tells, of all runs."""
         return read_events(self.path / LOG)
 
-    def _holder(self) -> str:
-        begun = [event for event in self.events() if event["event"] == "run started"]
-        return " (process {} on {} since {})".format(*map(begun[-1].get, ("pid", "host", "time"))) if begun else ""
-
     def _remove_leftovers(self) -> None:
-        with self._on_disk("what a dead run left"):
+        with _on_disk(self.path, "what a dead run left"):
             # the folder is held, so that none of these is being written
             for left in self.path.glob(".*.unfinished"):
                 shutil.rmtree(left)
@@ -146,7 +150,7 @@ class RunFolder:
         """
         unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
         try:
-            with self._on_disk(f"stage {name}"):
+            with _on_disk(self.path, f"stage {name}"):
                 unfinished.mkdir(mode=0o700)
                 yield unfinished
                 # the old one goes last of all: whoever is killed here leaves no stage, never half of one
@@ -156,73 +160,49 @@ class RunFolder:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
-    @contextmanager
-    def _on_disk(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        # of the network, though Python has them as OSErrors too: no disk is to be mended
-        except (ConnectionError, TimeoutError):
-            raise
-        except OSError as error:
-            raise RunFolderError(
-                f"{what} cannot be written in {self.path}: {error}; free the disk or mend the permissions, then run "
-                "again: stages that are done are kept"
-            ) from error
-
     def discard(self, name: str) -> None:
         """Removes a stage's folder; it loses its final name first, so that nobody reads it half removed."""
         if self.stage(name).exists():
             dying = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
-            with self._on_disk(f"stage {name}"):
+            with _on_disk(self.path, f"stage {name}"):
                 self.stage(name).rename(dying)
                 shutil.rmtree(dying)
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest, {} where there is none; RunFolderError where it is of another format or damaged."""
-        try:
-            content: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            raise RunFolderError(f"{self.path / MANIFEST} cannot be read: {error}; remove the run folder") from error
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != MANIFEST_FORMAT:
-            raise RunFolderError(
-                f"{self.path / MANIFEST} has format {found!r}, this version reads {MANIFEST_FORMAT}; remove the "
-                "run folder or use the version that made it"
-            )
-        if fault := _fault_of(content):
-            raise RunFolderError(f"{self.path / MANIFEST} is damaged: {fault}; remove the run folder and run again")
-        return content
+    def manifest(self) -> Manifest:
+        """The manifest, an empty one where there is none; RunFolderError where it is of another format or damaged."""
+        path = self.path / MANIFEST
+        if not path.exists():
+            return Manifest()
+        return typed(Manifest, read_format(path, MANIFEST_FORMAT, "nothing says what the build is of"), path)
 
-    def write_manifest(self, content: Mapping[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         """Replaces the manifest at one stroke."""
-        with self._on_disk("the manifest"):
-            write_json(self.path / MANIFEST, {"format": MANIFEST_FORMAT, **content})
+        with _on_disk(self.path, "the manifest"):
+            write_json(self.path / MANIFEST, {"format": MANIFEST_FORMAT, **plain(Manifest, manifest)})
 
     def records(self) -> dict[str, StageRecord]:
         """What the manifest says of each stage."""
-        return {entry["name"]: StageRecord(**entry) for entry in self.manifest().get("stages", [])}
+        return {record.name: record for record in self.manifest().stages}
 
-    def begin(self, content: Mapping[str, Any], stages: Sequence[str]) -> None:
+    def begin(self, manifest: Manifest) -> None:
         """Writes the manifest, keeping the stages that are whole; those that are not lose their folder at once."""
-        records = [self.records()[name] for name in stages if name in self.records()]
-        whole = [record for record in records if self._made_with(record.name, record.key)]
+        known = self.records()
+        records = [known[name] for name in manifest.planned if name in known]
+        whole = tuple(record for record in records if self._made_with(record.name, record.key))
         # before the manifest: a stage that is not recorded must not be there to be read
-        for name in set(stages) - {record.name for record in whole}:
+        for name in set(manifest.planned) - {record.name for record in whole}:
             self.discard(name)
-        self.write_manifest({**content, "planned": list(stages), "stages": [asdict(record) for record in whole]})
+        self.write_manifest(replace(manifest, stages=whole))
 
     def record(self, record: StageRecord) -> None:
         """Adds a stage to the manifest, or replaces it."""
         # read again each time: the manifest on disk is what a run that takes over will see
         records = {**self.records(), record.name: record}
-        self.write_manifest({**self.manifest(), "stages": [asdict(r) for r in records.values()]})
+        self.write_manifest(replace(self.manifest(), stages=tuple(records.values())))
 
     def finds(self, name: str, key: str) -> str | None:
         """Digest of the outputs that `adopt` would take over; nothing is touched."""
-        found = (other._made_with(name, key) for other in [self, *self._siblings()])
-        return next((record.output for record in found if record is not None), None)
+        return next((record.output for _, record in self._whole(name, key)), None)
 
     def adopt(self, name: str, key: str, holds: Callable[[Path], bool] = lambda folder: True) -> str | None:
         """Finds a stage made with the same key, here or in a build of the same name, and makes it this run's.
@@ -230,29 +210,33 @@ class RunFolder:
         Returns the digest of its outputs, None where there is none that is whole: files that are
         missing or were changed do not count, nor does a stage that does not hold, whatever is recorded of it.
         """
-        if (whole := self._made_with(name, key)) is not None:
-            if holds(self.stage(name)):
-                return whole.output
-            self.discard(name)
-        found = ((other, other._made_with(name, key)) for other in self._siblings())
-        copied = (self._copied(other, record, holds) for other, record in found if record is not None)
-        return next((record.output for record in copied if record is not None), None)
+        for folder, record in self._whole(name, key):
+            if folder == self:
+                if holds(self.stage(name)):
+                    return record.output
+                self.discard(name)
+            elif self._takes_over(folder, record, holds):
+                return record.output
+        return None
 
-    def _copied(self, other: RunFolder, record: StageRecord, holds: Callable[[Path], bool]) -> StageRecord | None:
-        """Takes another build's stage over; None where it was removed or changed meanwhile, or does not hold."""
+    def _takes_over(self, other: RunFolder, record: StageRecord, holds: Callable[[Path], bool]) -> bool:
+        """Whether another build's stage is this run's now: not where it was changed meanwhile, or does not hold."""
         with suppress(_GoneError), self.writing(record.name, public=record.name == RELEASE) as folder:
             _copy(other.stage(record.name), folder)
             # of the copy: the other run may have changed its stage while it was copied
             if folder_digest(folder) != record.output or not holds(folder):
                 raise _GoneError
             self.record(replace(record, status="reused"))
-            return record
-        return None
+            return True
+        return False
 
-    def _siblings(self) -> list[RunFolder]:
+    def _whole(self, name: str, key: str) -> Iterator[tuple[RunFolder, StageRecord]]:
+        """The builds that have a stage whole and made with this key, this one first."""
         # in one order, so that a stage is taken over from the same build whichever run asks
-        manifests = sorted(self.path.parent.glob(f"[!.]*/{MANIFEST}"))
-        return [RunFolder(manifest.parent) for manifest in manifests if manifest.parent != self.path]
+        beside = [RunFolder(manifest.parent) for manifest in sorted(self.path.parent.glob(f"[!.]*/{MANIFEST}"))]
+        for folder in (self, *(other for other in beside if other != self)):
+            if (record := folder._made_with(name, key)) is not None:
+                yield folder, record
 
     def _made_with(self, name: str, key: str) -> StageRecord | None:
         """The record of a stage that is whole and was made with this key."""
@@ -263,27 +247,22 @@ class RunFolder:
             # every byte read: a stage is taken over only as it was made
             return record if folder_digest(self.stage(name)) == record.output else None
         # whatever is wrong with it: it is not whole, and is made again
-        except (RunFolderError, TypeError, KeyError, OSError):
+        except (RunFolderError, OSError):
             return None
 
 
-def _fault_of(manifest: Mapping[str, Any]) -> str:
-    """What is wrong with the stages of a manifest that somebody else may have written; nothing where they are right."""
-    planned, stages = manifest.get("planned", []), manifest.get("stages", [])
-    if not isinstance(planned, list) or not all(isinstance(name, str) for name in planned):
-        return "planned is no list of names"
-    if not isinstance(stages, list) or not all(isinstance(entry, dict) for entry in stages):
-        return "stages is no list of mappings"
-    return next((f"stages has {fault}" for entry in stages if (fault := _fault_of_stage(entry))), "")
-
-
-def _fault_of_stage(entry: Mapping[str, Any]) -> str:
-    if unlike := entry.keys() ^ _KINDS.keys():
-        return f"an entry with other keys ({', '.join(sorted(unlike))})"
-    wrong = [key for key, kind in _KINDS.items() if not isinstance(entry[key], kind)]
-    if not wrong and not re.fullmatch(r"[a-z_]+", entry["name"]):  # a folder of that name is looked at, and removed
-        wrong = ["name"]
-    return f"an entry whose {wrong[0]} is {reprlib.repr(entry[wrong[0]])}" if wrong else ""
+@contextmanager
+def _on_disk(folder: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    # of the network, though Python has them as OSErrors too: no disk is to be mended
+    except (ConnectionError, TimeoutError):
+        raise
+    except OSError as error:
+        raise RunFolderError(
+            f"{what} cannot be written in {folder}: {error}; free the disk or mend the permissions, then run again: "
+            "stages that are done are kept"
+        ) from error
 
 
 class _GoneError(Exception):
@@ -311,6 +290,23 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} cannot be read: {error}; remove the run folder and run again") from error
+
+
+def read_format(path: Path, version: int, lacks: str) -> dict[str, Any]:
+    """The content of a JSON file but for its format, which is that of its name.
+
+    RunFolderError where it is damaged, of another format, or lacks, and why it must not.
+    """
+    if not path.is_file():
+        raise RunFolderError(f"{path} is missing: {lacks}; run the build again")
+    content = read_json(path)
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != version:
+        raise RunFolderError(
+            f"{path} has format {found!r}, this version reads {version}; remove the run folder and run again, or use "
+            "the version that made it"
+        )
+    return {name: told for name, told in content.items() if name != "format"}
 
 
 def folder_digest(folder: Path) -> str:

@@ -117,12 +117,12 @@ def read_run(path: Path) -> Run:
         raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made")
     events = tuple(folder.events())
     try:
-        manifest, records = folder.manifest(), tuple(folder.records().values())
-        planned = tuple(manifest.get("planned", ())) or tuple(record.name for record in records)
-    except (RunFolderError, TypeError, KeyError):
+        manifest = folder.manifest()
+    except RunFolderError:
         return Run(folder, "unreadable", (), (), events)
     # records are believed, not checked against digests: a list of runs must not read all their files
-    there = tuple(record for record in records if folder.stage(record.name).is_dir())
+    there = tuple(record for record in manifest.stages if folder.stage(record.name).is_dir())
+    planned = manifest.planned or tuple(record.name for record in manifest.stages)
     return Run(folder, _state(folder, planned, {record.name for record in there}, events), planned, there, events)
 
 

@@ -6,13 +6,16 @@ how they are rounded; `pairs.parquet` holds feasible pairs as differences from t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from sdc.feasible.differences import Differences
+from sdc.model.documents import damaged, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.run_format import (
@@ -29,11 +32,21 @@ from sdc.run_format import (
     WEIGHTS,
 )
 from sdc.storage.certificate import starts
-from sdc.storage.known import damage_of, named, read_format, subtables, whole
 from sdc.storage.parquet import read_cells, read_columns, write_cells, write_columns
-from sdc.storage.run_folder import write_json
+from sdc.storage.run_folder import read_format, write_json
 from sdc.weighted.pairs import Pairs
 from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # whoever reads one has it from here
+
+
+@dataclass(frozen=True)
+class _Document:
+    """pairs says how many are in their file."""
+
+    table: str
+    round: int
+    totals: tuple[SubTable, ...]
+    withheld: tuple[SubTable, ...]
+    pairs: int
 
 
 def write_weights(weights: RecordWeights, folder: Path) -> None:
@@ -57,26 +70,19 @@ def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Pat
     pairs = certificate.pairs
     numbers = {PAIR: pairs.moves.of, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts}
     write_cells(folder / PAIRS, schema, pairs.moves.cells, numbers)
-    content = {
-        "format": WEIGHTED_FORMAT,
-        "table": certificate.table_digest,
-        "round": certificate.base,
-        "totals": named(certificate.totals, schema),
-        "withheld": named(certificate.withheld, schema),
-        "pairs": len(pairs),
-    }
-    write_json(folder / WEIGHTED_FILE, content)
+    told = certificate.table_digest, certificate.base, certificate.totals, certificate.withheld, len(pairs)
+    content = plain(_Document, _Document(*told), schema)
+    write_json(folder / WEIGHTED_FILE, {"format": WEIGHTED_FORMAT, **content})
 
 
 def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
     """What `write_weighted` wrote; RunFolderError or InputError where it is missing or damaged."""
     path = folder / WEIGHTED_FILE
     content = read_format(path, WEIGHTED_FORMAT, "nothing shows that totals of weights are safe")
-    with damage_of(path):
-        totals, withheld = (subtables(content[key], schema) for key in ("totals", "withheld"))
-        cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
-        start = starts(numbers[PAIR], folder / PAIRS)
-        if len(start) - 1 != content["pairs"]:
-            raise ValueError(f"{PAIRS} has {len(start) - 1} pairs, {content['pairs']} are claimed")
-        pairs = Pairs(Differences(start, cells, numbers[CHANGE]), numbers[SHIFT])
-        return WeightedCertificate(str(content["table"]), whole(content["round"]), totals, withheld, pairs)
+    found = typed(_Document, content, path, schema)
+    cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
+    start = starts(numbers[PAIR], folder / PAIRS)
+    if len(start) - 1 != found.pairs:
+        raise damaged(path, f"{PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
+    pairs = Pairs(Differences(start, cells, numbers[CHANGE]), numbers[SHIFT])
+    return WeightedCertificate(found.table, found.round, found.totals, found.withheld, pairs)

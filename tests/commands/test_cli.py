@@ -38,7 +38,7 @@ from sdc.stages.build import open_build
 from sdc.stages.plan import StagePlan
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.parquet import table_columns, write_csv
-from sdc.storage.run_folder import RunFolder, folder_digest
+from sdc.storage.run_folder import Manifest, RunFolder, folder_digest
 from tests.console import Console, Said
 from tests.profiles import scaled
 from tests.strategies import all_ways, inquiry_of, scattered
@@ -1500,7 +1500,7 @@ def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
     for digest in "ab":
         folder = RunFolder(tmp_path / "runs" / "build" / digest)
         with folder.locked():
-            folder.begin({"name": "build"}, ["table"])
+            folder.begin(Manifest("build", planned=("table",)))
     before = tree(tmp_path)
     assert sdc("clean", tmp_path / "runs", "--json").document["runs"] == []
     found = sdc("clean", tmp_path / "runs", "--unfinished", "--json").document

@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +154,7 @@ def recomputed(build: Build) -> None:
         outputs[stage.name] = folder_digest(build.folder.stage(stage.name))
         key = stage.key(build, outputs)
         records.append(replace(record, key=key, output=outputs[stage.name]))
-    build.folder.write_manifest({**build.folder.manifest(), "stages": [asdict(record) for record in records]})
+    build.folder.write_manifest(replace(build.folder.manifest(), stages=tuple(records)))
 
 
 def public_release(folder: Path) -> Release | None:

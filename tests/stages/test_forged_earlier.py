@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from sdc.stages.verified import verify_run
 from sdc.storage import results
 from sdc.storage.certificate import write_certificate
 from sdc.storage.parquet import table_columns, write_csv
-from sdc.storage.run_folder import StageRecord, folder_digest, write_json
+from sdc.storage.run_folder import Manifest, StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
 from tests import judge
 from tests.profiles import scaled
@@ -147,12 +147,13 @@ def forged(build: Build, how: str) -> Release | None:
     results.write_assessment(judgement.assessment, bounds, table.schema, assessed)
     write_certificate(replace(claimed, proof=judgement.proof), table.schema, assessed)
     write_publication(cleared_of(table, release, build.subject), build.subject, "t", folder.stage("release"))
-    outputs, records = dict[str, str](), list[dict[str, Any]]()
+    outputs, records = dict[str, str](), list[StageRecord]()
     for stage in every:
         outputs[stage.name] = folder_digest(folder.stage(stage.name))
-        records.append(asdict(StageRecord(stage.name, stage.key(build, outputs), outputs[stage.name], "done", 0.0)))
-    content = {"config": build.config.model_dump(mode="json"), "digests": build.digests, "ledger_head": build.head}
-    folder.write_manifest({"name": "t", **content, "planned": [*outputs], "stages": records})
+        key = stage.key(build, outputs)
+        records.append(StageRecord(stage.name, key, outputs[stage.name], "done", 0.0, None, None))
+    content = build.config.model_dump(mode="json"), build.digests, build.head
+    folder.write_manifest(Manifest("t", *content, tuple(outputs), tuple(records)))
     return release
 
 
@@ -275,6 +276,6 @@ def entered(folder: Path, breadth: int) -> Build:
 
 
 def failing(build: Build, head: str | None, message: str) -> None:
-    build.folder.write_manifest({**build.folder.manifest(), "ledger_head": head})
+    build.folder.write_manifest(replace(build.folder.manifest(), ledger_head=head))
     (failure,) = verify_run(build.folder.path).failures
     assert re.search(message, failure), failure

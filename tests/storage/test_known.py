@@ -18,7 +18,8 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.storage.known import read_known, read_told, write_known
+from sdc.public.earlier import Origin, read_origin
+from sdc.storage.known import read_known, read_more, write_known
 from sdc.storage.parquet import read_columns, write_columns
 from tests.facts import FactCase, fact_cases
 from tests.folders import contents
@@ -49,7 +50,7 @@ def test_what_is_written_is_read(case: FactCase, tmp_path_factory: pytest.TempPa
         again = read_known(folder, case.table)
         assert again == told
         assert {fact.source for fact in again.facts} <= {fact.source for fact in case.facts}
-        assert read_told(folder)["hidden"] == ["x"]
+        assert read_more(folder) == {"hidden": ["x"]}
     assert contents(other) == contents(third)
 
 
@@ -95,7 +96,7 @@ def fact_with(number: int, **changes: Any) -> Callable[[Path], None]:
     return json_by(lambda content: content["facts"][number].update(changes))
 
 
-DAMAGED = r"known\.json is damaged or of another table: "
+DAMAGED = r"known\.json is damaged: "
 DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
     "nothing": (
         lambda folder: (folder / "known.json").unlink(),
@@ -113,14 +114,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
         r"known\.json has format None",
     ),
     "the format": (json_with(format=7), RunFolderError, r"known\.json has format 7, this version reads 1"),
-    "no facts": (json_by(lambda content: content.pop("facts")), RunFolderError, DAMAGED + "KeyError: 'facts'"),
-    "the release": (json_with(release="AB"), RunFolderError, DAMAGED + ".*a list of lists of variables is expected"),
+    "no facts": (json_by(lambda content: content.pop("facts")), RunFolderError, DAMAGED + "facts: Field required"),
+    "the release": (json_with(release="AB"), RunFolderError, DAMAGED + "release: Input should be a valid array"),
     "a variable": (
         json_with(release=[["Q"]]),
         RunFolderError,
-        DAMAGED + ".*unknown variable 'Q', the table has A, B, C",
+        DAMAGED + "unknown variable 'Q'; the table has A, B, C",
     ),
-    "a zero's variable": (json_with(structural_zeros=[[["A", [0]]]]), RunFolderError, DAMAGED + ".*'A' is no integer"),
+    "a zero's variable": (
+        json_with(structural_zeros=[[["A", [0]]]]),
+        RunFolderError,
+        DAMAGED + "structural_zeros: 0: 0: 0: .* valid integer",
+    ),
     "a zero's number": (
         json_with(structural_zeros=[[[6, [0]]]]),
         RunFolderError,
@@ -132,14 +137,16 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
         InputError,
         "structural zeros contradict the data",
     ),
-    "a view": (fact_with(0, view=["A", "Q"]), RunFolderError, DAMAGED + ".*unknown variable 'Q'"),
+    "a view": (fact_with(0, view=["A", "Q"]), RunFolderError, DAMAGED + "unknown variable 'Q'"),
     "a universe": (
         fact_with(1, universe=[[1, [0]]]),
         RunFolderError,
         DAMAGED + ".*its universe names B, which its view",
     ),
     "a universe's codes": (fact_with(1, universe=[[0, [2]]]), RunFolderError, DAMAGED + ".*names the codes"),
-    "a true number": (fact_with(0, between=True), RunFolderError, DAMAGED + ".*True is no integer"),
+    "a true number": (fact_with(0, between=True), RunFolderError, DAMAGED + "facts: 0: between: .* valid integer"),
+    "an unknown part of a fact": (fact_with(0, more=1), RunFolderError, DAMAGED + "facts: 0: more: Unexpected"),
+    "a source": (fact_with(0, source=1), RunFolderError, DAMAGED + "facts: 0: source: .* valid string"),
     "more cells": (fact_with(0, between=2), RunFolderError, DAMAGED + r".*known_0\.parquet has 1 cells, 2 are claimed"),
     "no file": (lambda folder: (folder / "known_0.parquet").unlink(), InputError, r"known_0\.parquet is missing"),
     "half a file": (
@@ -183,3 +190,26 @@ def test_another_table_is_refused(tmp_path: Path) -> None:
     counts = table.counts - (np.arange(len(table)) == 1) * 2
     with pytest.raises(InputError, match="rounded is not of these records"):
         read_known(tmp_path, Table.of(table.schema, table.codes, counts))
+
+
+NOTED = Origin(("region",), ("2019",), ("of these records alone",), (("a file", "digest"),), "digest")
+
+
+@pytest.mark.parametrize(
+    ("note", "fault"),
+    [
+        ({}, "hidden: "),
+        ({**NOTED.facts, "more": 1}, "more: Unexpected"),
+        ({**NOTED.facts, "sources": "2019"}, "sources: .* valid array"),
+        ({**NOTED.facts, "foreign": [["a file"]]}, "foreign: 0: 1: Field required"),
+        ({**NOTED.facts, "table": None}, "table: .* valid string"),
+    ],
+)
+def test_what_is_noted_beside_is_read_and_refused_where_it_is_damaged(
+    note: dict[str, Any], fault: str, tmp_path: Path
+) -> None:
+    write_known(known(), tmp_path, **NOTED.facts)
+    assert read_origin(tmp_path) == NOTED
+    write_known(known(), tmp_path, **note)
+    with pytest.raises(RunFolderError, match=DAMAGED + fault):
+        read_origin(tmp_path)

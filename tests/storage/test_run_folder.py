@@ -11,13 +11,13 @@ import pytest
 from sdc.events import tell
 from sdc.model.errors import RunFolderError
 from sdc.storage import run_folder
-from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest, write_json
+from sdc.storage.run_folder import Manifest, RunFolder, StageRecord, folder_digest, write_json
 
 
 def make(folder: RunFolder, name: str, key: str, text: str) -> StageRecord:
     with folder.writing(name) as into:
         (into / "data.txt").write_text(text)
-    record = StageRecord(name, key, folder_digest(folder.stage(name)), "done", 1.0)
+    record = StageRecord(name, key, folder_digest(folder.stage(name)), "done", 1.0, None, None)
     folder.record(record)
     return record
 
@@ -26,7 +26,7 @@ def make(folder: RunFolder, name: str, key: str, text: str) -> StageRecord:
 def folder(tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "build" / "one")
     with folder.locked():
-        folder.begin({"name": "build"}, ["table"])
+        folder.begin(Manifest("build", planned=("table",)))
     return folder
 
 
@@ -51,7 +51,7 @@ def test_a_stage_is_found_here_and_in_builds_of_the_same_name(folder: RunFolder)
     assert folder.adopt("table", "k2") is None
     other = RunFolder(folder.path.parent / "two")
     with other.locked():
-        other.begin({}, ["table"])
+        other.begin(Manifest(planned=("table",)))
         assert other.finds("table", "k1") == record.output
         assert not other.stage("table").exists()
         assert other.adopt("table", "k1") == record.output
@@ -79,7 +79,7 @@ def test_a_new_run_removes_stages_that_are_not_whole(folder: RunFolder) -> None:
     folder.stage("release").mkdir()
     (folder.path / ".search.12345678.unfinished").mkdir()
     with folder.locked():
-        folder.begin({}, ["table", "release"])
+        folder.begin(Manifest(planned=("table", "release")))
     assert sorted(path.name for path in folder.path.iterdir()) == [".lock", "manifest.json"]
     assert folder.records() == {}
 
@@ -128,7 +128,7 @@ def test_a_stage_that_goes_while_it_is_taken_over_is_not(
 
     monkeypatch.setattr(shutil, "copytree", change_and_copy)
     with other.locked():
-        other.begin({}, ["table"])
+        other.begin(Manifest(planned=("table",)))
         assert other.adopt("table", "k1") is None
     assert sorted(path.name for path in other.path.iterdir()) == [".lock", "manifest.json"]
     assert other.records() == {}
@@ -152,7 +152,7 @@ def test_the_manifest_on_a_full_disk_is_one_message(folder: RunFolder, monkeypat
     with pytest.raises(
         RunFolderError, match=r"the manifest cannot be written in .*No space left.* stages that are done"
     ):
-        folder.write_manifest({})
+        folder.write_manifest(Manifest())
 
 
 def test_a_full_disk_is_one_message(folder: RunFolder) -> None:

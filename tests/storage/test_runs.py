@@ -12,7 +12,7 @@ import pytest
 
 from sdc.events import tell
 from sdc.model.errors import RunFolderError
-from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest
+from sdc.storage.run_folder import Manifest, RunFolder, StageRecord, folder_digest
 from sdc.storage.runs import finish_removals, last_finished, read_run, read_runs, remove, superfluous
 
 STAGES = ("table", "search", "release")
@@ -23,7 +23,7 @@ def make(root: Path, name: str, digest: str, *stages: str, outcome: str = "finis
     folder = RunFolder(root / name / digest)
     with folder.locked():
         tell("run started", pid=os.getpid(), host="here", workers=2)
-        folder.begin({"name": name}, STAGES)
+        folder.begin(Manifest(name, planned=STAGES))
         for stage in stages:
             with folder.writing(stage) as into:
                 (into / "data.txt").write_text(stage)
@@ -76,7 +76,7 @@ def test_a_release_beside_a_stage_that_is_not_whole_is_damaged(root: Path) -> No
     folder = RunFolder(root / "births" / "d")
     (folder.stage("search") / "data.txt").write_text("other")
     with folder.locked():
-        folder.begin({"name": "births"}, STAGES)
+        folder.begin(Manifest("births", planned=STAGES))
     assert read_run(folder.path).state == "damaged"
     assert chosen(root, 1) == ["births/a"]
     assert "births/d" in chosen(root, 1, True)
@@ -200,17 +200,24 @@ STAGE |= {"driver_mib": None, "worker_mib": 1}
 @pytest.mark.parametrize(
     ("manifest", "fault"),
     [
-        *(({"planned": planned}, "planned is no list of names") for planned in (3, [1, None], [["a"]], "abc", {})),
-        *(({"stages": stages}, "stages is no list of mappings") for stages in (3, None, {"a": 1}, ["x"], [None])),
-        (
-            {"stages": [{"name": "table"}]},
-            r"an entry with other keys \(driver_mib, key, output, seconds, status, worker",
+        *(({"planned": planned}, "planned: .* valid array") for planned in (3, "abc", {})),
+        *(({"planned": planned}, "planned: 0: .* valid string") for planned in ([1, None], [["a"]])),
+        *(({"stages": stages}, "stages: .* valid array") for stages in (3, None, {"a": 1})),
+        *(({"stages": stages}, "stages: 0: .* an object") for stages in (["x"], [None])),
+        *(
+            ({"stages": [{key: STAGE[key] for key in STAGE if key != lacking}]}, f"stages: 0: {lacking}: .* required")
+            for lacking in STAGE
         ),
-        ({"stages": [{**STAGE, "more": 1}]}, r"an entry with other keys \(more\)"),
-        *(({"stages": [{**STAGE, "name": n}]}, "an entry whose name is ") for n in (1, [1], "../..", "a\0", "/", "")),
-        ({"stages": [{**STAGE, "seconds": "x"}]}, "an entry whose seconds is 'x'"),
-        ({"stages": [{**STAGE, "driver_mib": [1]}]}, r"an entry whose driver_mib is \[1\]"),
-        ({"stages": [{**STAGE, "status": None}]}, "an entry whose status is None"),
+        ({"stages": [{**STAGE, "more": 1}]}, "stages: 0: more: Unexpected"),
+        *(({"stages": [{**STAGE, "name": name}]}, "stages: 0: name: .* valid string") for name in (1, [1])),
+        *(({"stages": [{**STAGE, "name": name}]}, "the name is none of a stage") for name in ("../..", "a\0", "/", "")),
+        ({"stages": [{**STAGE, "seconds": "x"}]}, "stages: 0: seconds: .* valid number"),
+        ({"stages": [{**STAGE, "driver_mib": [1]}]}, "stages: 0: driver_mib: .* valid integer"),
+        ({"stages": [{**STAGE, "status": None}]}, "stages: 0: status: .* valid string"),
+        ({"more": 1}, "more: Unexpected"),
+        ({"config": []}, "config: "),
+        ({"digests": {"code": 1}}, "digests: code: .* valid string"),
+        ({"ledger_head": 1}, "ledger_head: .* valid string"),
     ],
 )
 def test_a_malformed_manifest_is_unreadable_and_says_why(
