@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
@@ -19,6 +20,7 @@ from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
+from sdc.model.decomposable_graph import DecomposableGraph, Edge
 from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
@@ -40,6 +42,24 @@ def schema_of(sizes: list[int]) -> Schema:
     """Variables A, B, ..., or where they are more than 8 v00, v01, ..., with the categories 0, 1, ..."""
     names = "ABCDEFGH" if len(sizes) <= 8 else [f"v{v:02}" for v in range(len(sizes))]
     return Schema(tuple(Variable(name, tuple(map(str, range(n)))) for name, n in zip(names, sizes, strict=False)))
+
+
+def edgeless(variables: int) -> DecomposableGraph:
+    """Every variable alone."""
+    return DecomposableGraph((0,) * variables, variables)
+
+
+def legal_moves(graph: DecomposableGraph) -> dict[Edge, DecomposableGraph]:
+    """Where each move by one edge leads that the graph does not refuse."""
+    found = {}
+    for u, v in combinations(range(len(graph)), 2):
+        with suppress(ValueError):
+            found[u, v] = graph.toggled(u, v)
+    return found
+
+
+def additions(graph: DecomposableGraph) -> dict[Edge, DecomposableGraph]:
+    return {edge: larger for edge, larger in legal_moves(graph).items() if larger.has_edge(*edge)}
 
 
 def every_cell(schema: Schema) -> Codes:

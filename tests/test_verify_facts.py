@@ -375,7 +375,7 @@ def drawn_parts(rng: np.random.Generator, case: FactCase) -> list[int]:
     """The components that are right, any tree, or one component."""
     kind = rng.random()
     if kind < 0.3:
-        return list(case.known.components.cliques)
+        return list(case.known.structure.components.cliques)
     return random_parts(rng, case.schema) if kind < 0.7 else [st.full(len(case.schema))]
 
 
@@ -384,7 +384,7 @@ def random_part(rng: np.random.Generator, case: FactCase, part: int) -> Componen
     inside, known = case.table.marginal(part), case.known.within(part)
     known = replace(known, facts=tuple(fact for fact in known.facts if rng.random() < 0.8))
     tree = random_tree(rng, known.schema, st.full(len(known.schema)))
-    cover = known.cover if rng.random() < 0.5 else Decomposition(tuple(tree), separators(tree))
+    cover = known.structure.cover if rng.random() < 0.5 else Decomposition(tuple(tree), separators(tree))
     try:
         tables = list(agreeing(inside, known.release.frontier, known.zeros, known.facts))
     except TooManyTablesError:

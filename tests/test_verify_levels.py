@@ -553,7 +553,7 @@ def random_tree(rng: np.random.Generator, schema: Schema, within: int) -> list[i
 def grown(rng: np.random.Generator, schema: Schema, tree: list[int], new: int) -> int:
     """New variables with what some closed set has of one in the tree."""
     host = tree[rng.integers(len(tree))]
-    return schema.closed(new | host & int(rng.choice(levels.closed_sets(schema))))
+    return schema.levels.closed(new | host & int(rng.choice(levels.closed_sets(schema))))
 
 
 def random_part(rng: np.random.Generator, case: Case, variables: int, cliques: list[int]) -> ComponentProof:
@@ -565,7 +565,7 @@ def random_part(rng: np.random.Generator, case: Case, variables: int, cliques: l
     any_cells = rng.integers(0, sizes, (8, len(sizes))).astype(np.uint16)
     anything = Differences.summed(3, np.sort(rng.integers(0, 3, 8)), any_cells, rng.integers(-2, 3, 8), inside.schema)
     own = [st.within(clique, variables) for clique in cliques]
-    cover = known.cover if rng.random() < 0.2 else Decomposition(tuple(own), separators(own))
+    cover = known.structure.cover if rng.random() < 0.2 else Decomposition(tuple(own), separators(own))
     return ComponentProof(variables, cover, Differences.concatenated([found, anything][: rng.integers(1, 3)]))
 
 

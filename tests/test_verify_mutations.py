@@ -29,6 +29,7 @@ from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structure import Structure
 from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support
@@ -254,16 +255,25 @@ def intervals_too_wide(patch: Patch) -> None:
 
 def cover_without_facts(patch: Patch) -> None:
     """The hulls of facts are in no clique that needs not have them."""
-    unchecked(patch)
-    cover = vars(Knowledge)["cover"].func
-    patch.setattr(Knowledge, "cover", property(lambda self: cover(replace(self, facts=NO_FACTS))))
+    without_facts(patch, "cover")
 
 
 def components_without_facts(patch: Patch) -> None:
     """The hulls of facts are torn apart where the release is."""
+    without_facts(patch, "components")
+
+
+def without_facts(patch: Patch, name: str) -> None:
+    """This of the structure of what is known is of the release and the structural zeros alone."""
     unchecked(patch)
-    components = vars(Knowledge)["components"].func
-    patch.setattr(Knowledge, "components", property(lambda self: components(replace(self, facts=NO_FACTS))))
+    structure = vars(Knowledge)["structure"].func
+
+    def found(known: Knowledge) -> Structure:
+        told: Structure = structure(known)
+        vars(told)[name] = getattr(structure(replace(known, facts=NO_FACTS)), name)
+        return told
+
+    patch.setattr(Knowledge, "structure", property(found))
 
 
 def certified_with(zeros: StructuralZeros) -> Callable[[Patch], None]:
@@ -304,7 +314,7 @@ def exact_tables_off_by_one(patch: Patch) -> None:
 def cover_without_fill(patch: Patch) -> None:
     """The released frontier itself in place of the cliques of a chordal graph around it."""
     unchecked(patch)
-    patch.setattr(Knowledge, "cover", property(lambda self: graph.perfect_sequence(self.release.frontier)))
+    patch.setattr(Structure, "cover", property(lambda self: graph.perfect_sequence(self.release.frontier)))
 
 
 def sharp_beyond_its_tables(patch: Patch) -> None:

@@ -67,7 +67,7 @@ class Collapse:
 
     def __init__(self, table: Table, knowledge: Knowledge) -> None:
         self._table, self._knowledge = table, knowledge
-        self._covered = knowledge.covered & knowledge.varying
+        self._covered = knowledge.structure.covered & knowledge.structure.varying
         self._dichotomous = _dichotomous(table.schema)
 
     def at(self, cell: npt.NDArray[np.integer]) -> tuple[int, int]:
@@ -96,7 +96,7 @@ class Collapse:
         if st.dimension(self._covered) <= limit:
             return [self._covered] * len(cells)
         marginals = CellMarginals(self._table, cells)
-        members, frontier = st.members(self._covered), self._knowledge.essential.frontier
+        members, frontier = st.members(self._covered), self._knowledge.structure.essential.frontier
         smallest = np.argmin([marginals.at(element) for element in frontier], axis=0)
         one_way = np.array([marginals.at(1 << v) for v in members])
         within = np.array([[st.has(frontier[i], v) for i in smallest] for v in members])
@@ -118,13 +118,13 @@ class Collapse:
             collapsed.settle_around(around)
             outer[rows] = collapsed.at((columns[rows] != around)[:, members] @ strides)
         # of a marginal cell of several cells the lower bound is no cell's
-        outer[self._table.schema.shared(self._table.schema.closed(kept), cells), 0] = 0
+        outer[self._table.schema.shared(self._table.schema.levels.closed(kept), cells), 0] = 0
         return outer
 
 
 def _dichotomous(schema: Schema) -> SubTable:
     """The variables of two categories; of an axis with levels none, whose categories are no own and rest of another."""
-    return st.of(v for v, size in enumerate(schema.sizes) if size == 2 and schema.of_axis[v] == 1 << v)
+    return st.of(v for v, size in enumerate(schema.sizes) if size == 2 and schema.levels.of_axis[v] == 1 << v)
 
 
 def sharing(schema: Schema, cells: Codes, kept: SubTable) -> list[npt.NDArray[np.int64]]:
@@ -132,7 +132,7 @@ def sharing(schema: Schema, cells: Codes, kept: SubTable) -> list[npt.NDArray[np
 
     The rows of one group after another, ascending in each; none where there is no cell.
     """
-    agreeing = st.members(schema.telling(kept & ~_dichotomous(schema)))
+    agreeing = st.members(schema.levels.telling(kept & ~_dichotomous(schema)))
     ids = schema.space(agreeing).numbers(schema.columns(cells, agreeing))
     order = np.argsort(ids, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(ids[order])) + 1) if len(cells) else []
@@ -148,7 +148,7 @@ class _Collapsed:
         self._table, self._zeros = table, knowledge.zeros
         self._members = members
         self._codes = np.ascontiguousarray(table.schema.columns(table.codes, members).T)
-        self._public = _public_supports(knowledge.essential, members)
+        self._public = _public_supports(knowledge.structure.essential, members)
         self._powers = np.zeros(1, np.int64)
         for k in range(len(members)):
             self._powers = np.concatenate([self._powers, self._powers + 3**k])
@@ -156,8 +156,8 @@ class _Collapsed:
         self._columns = 3 ** (len(members) // 2)
         shape = -(-self._columns // LANES), self._number_of_super_cells // self._columns * 2 * LANES
         self._nested = tuple(_nested(table.schema, members))
-        told = [fact for fact in knowledge.facts if st.is_within(table.schema.telling(fact.view), st.of(members))]
-        self._facts = [_Partly(table, fact) for fact in told]
+        telling, inside = table.schema.levels.telling, st.of(members)
+        self._facts = [_Partly(table, fact) for fact in knowledge.facts if st.is_within(telling(fact.view), inside)]
         self._most_sweeps = LEAST_SWEEPS + SWEEPS_A_BIT * table.total.bit_length()
         self._state: SuperCells = np.empty(shape, _count_type(table))
 
@@ -224,7 +224,7 @@ class _Partly:
     """What a fact tells of the super-cells around a cell: of those all of whose cells are of its universe."""
 
     def __init__(self, table: Table, fact: Fact) -> None:
-        self.variables = st.members(table.schema.telling(fact.view))
+        self.variables = st.members(table.schema.levels.telling(fact.view))
         inside = table.marginal(fact.view)
         own = fact.within(fact.view)
         held = own.holds(inside.codes, inside.schema)
@@ -237,7 +237,7 @@ class _Partly:
         self._codes, self._low, self._high = codes, np.maximum(low, 0), np.minimum(high, table.total)
         self._allowed = [np.ones(size, np.bool_) for size in inside.schema.keys.sizes]
         for v, some in own.universe:
-            self._allowed[inside.schema.column_of[v]] &= np.isin(inside.schema.groups(v), some)
+            self._allowed[inside.schema.levels.column_of[v]] &= np.isin(inside.schema.levels.groups[v], some)
 
     def around(self, cell: npt.NDArray[np.integer]) -> Iterator[tuple[tuple[int, ...], int, int]]:
         """Digits of its variables in the number of a super-cell, and between which counts that is.
@@ -263,8 +263,8 @@ def _nested(schema: Schema, members: tuple[int, ...]) -> Iterator[tuple[int, int
     """Places of a variable and of one that it tells, and how many categories of the first each of the second's has."""
     for fine, v in enumerate(members):
         for coarse, u in enumerate(members):
-            if st.has(schema.coarser[v], u):
-                within = np.unique(np.stack([schema.groups(v), schema.groups(u)], axis=1), axis=0)
+            if st.has(schema.levels.coarser[v], u):
+                within = np.unique(np.stack([schema.levels.groups[v], schema.levels.groups[u]], axis=1), axis=0)
                 yield fine, coarse, np.bincount(within[:, 1])
 
 

@@ -28,7 +28,7 @@ def on_covered_variables(bounds: Bounds) -> Bounds:
     @wraps(bounds)
     def reduced(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
         cells = as_cells(cells, table.schema)
-        kept = knowledge.looked_at
+        kept = knowledge.structure.looked_at
         if kept == st.full(len(table.schema)):
             return bounds(table, knowledge.reduced, cells)
         inside = bounds(table.marginal(kept), knowledge.reduced, table.schema.marginal_cells(cells, kept))

@@ -26,16 +26,16 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     explicit bounds are outer only, because the tables behind them need not agree with these, and inner
     is that of `covering_bounds`; an impossible cell has [0, 0].
     """
-    if knowledge.decomposition is None:
+    if knowledge.structure.decomposition is None:
         frontier, schema = knowledge.release.frontier, knowledge.schema
         named = ", ".join(st.label(element, schema) for element in frontier[:8])
         raise ReleaseError(
             f"the release with frontier {named}{', ...' if len(frontier) > 8 else ''} is not decomposable; "
             "choose the method nested, collapse or auto"
         )
-    outer = explicit_bounds(marginals, knowledge.decomposition, knowledge.is_floating(marginals.cells))
+    outer = explicit_bounds(marginals, knowledge.structure.decomposition, knowledge.is_floating(marginals.cells))
     inner = outer
-    if not knowledge.is_release_alone:
+    if not knowledge.structure.is_release_alone:
         # an array of its own: what is set to 0 next is the outer one alone
         inner = covering_bounds(marginals, knowledge)
         outer[marginals.impossible(knowledge.zeros)] = 0
@@ -43,12 +43,12 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
 
 
 def covering_bounds(marginals: CellMarginals, knowledge: Knowledge) -> Intervals:
-    """(n, 2) inner bounds: the explicit ones under `Knowledge.cover`, which certificates show.
+    """(n, 2) inner bounds: the explicit ones under `Structure.cover`, which certificates show.
 
     Tables that agree with the cover agree with the release and with all other facts, whose hulls are within its
     cliques.
     """
-    cover = knowledge.cover
+    cover = knowledge.structure.cover
     return explicit_bounds(marginals, cover, knowledge.schema.shared(cover.variables, marginals.cells))
 
 

@@ -42,7 +42,7 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 def is_treatable(release: Release, schema: Schema) -> bool:
     """Whether all variables of the schema have two categories and all sub-tables with one fewer are the frontier."""
     every_child = Release.of(st.children(st.full(len(schema)), schema))
-    return schema.is_flat and set(schema.sizes) == {2} and len(schema) > 1 and release == every_child
+    return schema.levels.is_flat and set(schema.sizes) == {2} and len(schema) > 1 and release == every_child
 
 
 def _least(table: Table, parity: int) -> int:

@@ -29,7 +29,7 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds
     """Exact bounds of (n, variables) cells of one component, with feasible tables that reach their ends.
 
     The tables are differences from the true one, each checked in integers when it was found. Where an inner end is
-    that of a decomposable cover no table need be among them: see `Knowledge.cover`. ReleaseError beyond 4,096 cells.
+    that of a decomposable cover no table need be among them: see `Structure.cover`. ReleaseError beyond 4,096 cells.
     """
     found, tables = _searched(table, knowledge, cells)
     return found, Differences.between(table, tables)

@@ -182,10 +182,10 @@ def is_affordable(knowledge: Knowledge, rows: int) -> bool:
     """Whether there are no levels or other facts, few cells, and at most `rows` independent released marginal cells."""
     schema = knowledge.schema
     return (
-        schema.is_flat
+        schema.levels.is_flat
         and not knowledge.facts
         and schema.cells <= MAX_CELLS
-        and _number_of_rows(knowledge.essential, schema.sizes) <= min(rows, MAX_ROWS)
+        and _number_of_rows(knowledge.structure.essential, schema.sizes) <= min(rows, MAX_ROWS)
     )
 
 

@@ -79,7 +79,7 @@ def cheap_bounds(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     Exact in the first case, outer and inner in the second. Asked again with the same `marginals` and knowledge it
     costs a few array operations a clique.
     """
-    if knowledge.decomposition is None:
+    if knowledge.structure.decomposition is None:
         return nested.bounds_at(marginals, knowledge)
     return decomposable.bounds_at(marginals, knowledge)
 
@@ -103,7 +103,7 @@ def _of_component(table: Table, knowledge: Knowledge, cells: Codes) -> CellBound
     """The further method for a release that no released separator splits."""
     from sdc.bounds import dichotomous, linear_program
 
-    if dichotomous.is_treatable(knowledge.essential, table.schema) and not knowledge.facts:
+    if dichotomous.is_treatable(knowledge.structure.essential, table.schema) and not knowledge.facts:
         return dichotomous.bounds(table, knowledge, cells)
     if is_small(table.schema):
         return method_called("exact")(table, knowledge, cells)

@@ -24,14 +24,14 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
            its feasible tables are feasible for the release too ([DKS] theorem 1 gives both ends);
            [count, count] at worst
     outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the
-           decomposable releases within the release that `Knowledge.spanning_sequences` finds; of structural
+           decomposable releases within the release that `Structure.spanning_sequences` finds; of structural
            zeros it knows the cell itself alone, which has [0, 0]
     """
     inner = covering_bounds(marginals, knowledge)
-    outer = frontier_bounds(marginals, knowledge.essential)
+    outer = frontier_bounds(marginals, knowledge.structure.essential)
     # of a floating cell the explicit bound is that of its marginal cell, and says nothing of one cell in it
     floating = knowledge.is_floating(marginals.cells)
-    for within in () if floating.all() else knowledge.spanning_sequences:
+    for within in () if floating.all() else knowledge.structure.spanning_sequences:
         np.maximum(outer[:, 0], np.where(floating, 0, explicit_lower(marginals, within)), out=outer[:, 0])
     outer[marginals.impossible(knowledge.zeros)] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "nested")

@@ -29,7 +29,7 @@ def bounds_by(component_bounds: Bounds, table: Table, knowledge: Knowledge, cell
 
     @on_covered_variables
     def combined(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-        parts = knowledge.components
+        parts = knowledge.structure.components
         if len(parts.cliques) == 1:
             return component_bounds(table, knowledge, cells)
         bounded = [_of_component(component_bounds, table, knowledge, cells, part) for part in parts.cliques]

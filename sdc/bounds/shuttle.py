@@ -65,7 +65,7 @@ def super_cell_bounds(table: Table, knowledge: Knowledge) -> tuple[Counts, Count
     lower, upper = np.zeros_like(values), np.full_like(values, table.total)
     for element in knowledge.release.frontier:
         known = np.ix_(
-            *(_known_subsets(element & table.schema.of_axis[axis], table.schema) for axis in table.schema.axes)
+            *(_known_subsets(element & table.schema.levels.of_axis[axis], table.schema) for axis in table.schema.axes)
         )
         lower[known] = upper[known] = values[known]
     if knowledge.zeros:
@@ -84,9 +84,9 @@ def _known_subsets(kept: SubTable, schema: Schema) -> Counts:
     """
     if not kept:
         return np.array([-1])
-    (finest,) = st.members(schema.telling(kept))
+    (finest,) = st.members(schema.levels.telling(kept))
     masks = np.zeros(schema.sizes[finest], np.int64)
-    np.add.at(masks, schema.groups(finest), 1 << np.arange(len(schema.groups(finest))))
+    np.add.at(masks, schema.levels.groups[finest], 1 << np.arange(len(schema.levels.groups[finest])))
     unions = np.zeros(1, np.int64)
     for mask in masks:
         unions = np.concatenate([unions, unions | mask])

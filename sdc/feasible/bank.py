@@ -242,7 +242,7 @@ class Bank:
     def learnt(self, proof: Proof, knowledge: Knowledge) -> Bank:
         """With the differences of a proof that give feasible tables of components of what is known."""
         # within a released sub-table no cell moves, so what is claimed of it is worth nothing
-        open_ = [v for v in knowledge.components.cliques if v not in knowledge.release]
+        open_ = [v for v in knowledge.structure.components.cliques if v not in knowledge.release]
         claimed = {part.variables: part.differences for part in proof.parts if part.variables in open_}
         found = []
         for variables, differences in claimed.items():

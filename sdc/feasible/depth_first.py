@@ -131,7 +131,7 @@ class FeasibleTables:
         self.equations = MarginalEquations.of(table, knowledge)
         sizes = table.schema.keys.sizes
         # sums over whole axes alone: what is known of a level, or of some records, is a sum of some categories
-        is_whole = table.schema.is_flat and not knowledge.facts
+        is_whole = table.schema.levels.is_flat and not knowledge.facts
         with_sums = is_whole and prod(size + 1 for size in sizes) <= MAX_SUMS
         system = _upward_sums(self.equations, knowledge.release, sizes) if with_sums else _cells_only(self.equations)
         system, self.steps = system.propagated()

@@ -105,10 +105,11 @@ class Differences:
         if len(self.changes):
             # an empty difference at the end begins beyond the entries; it has none that would be compared
             first = self.cells[np.minimum(self.start[:-1], len(self.changes) - 1)][self.of]
-            for v, column in enumerate(schema.column_of):
+            for v, column in enumerate(schema.levels.column_of):
                 differs = self.cells[:, column] != first[:, column]
                 if schema.variables[v].of is not None:
-                    differs = schema.groups(v)[self.cells[:, column]] != schema.groups(v)[first[:, column]]
+                    own = schema.levels.groups[v]
+                    differs = own[self.cells[:, column]] != own[first[:, column]]
                 sets |= (np.bincount(self.of, differs, minlength=len(self)) > 0).astype(np.int64) << v
         self._varying[:] = [(schema, sets)]
         return sets
@@ -154,7 +155,7 @@ class Differences:
         schema = table.schema
         held = np.flatnonzero(fact.holds(self.cells, schema))
         of, cells = self.of[held], self.cells[held]
-        space = schema.space(st.members(schema.telling(fact.view)))
+        space = schema.space(st.members(schema.levels.telling(fact.view)))
         columns = np.concatenate([of[:, None], schema.marginal_cells(cells, fact.view)], axis=1)
         first, group = KeySpace((max(1, len(self)), *space.sizes)).distinct(columns)
         sums = np.zeros(len(first), np.int64)
@@ -174,7 +175,7 @@ class Differences:
         from sdc.feasible.difference_kernel import preserved
 
         release, schema = knowledge.release, knowledge.schema
-        members = [st.members(schema.telling(element)) for element in release.frontier]
+        members = [st.members(schema.levels.telling(element)) for element in release.frontier]
         return preserved(
             self.start.copy(),
             schema.columns(self.cells).astype(np.int64, order="C"),

@@ -59,7 +59,7 @@ def find(table: Table, knowledge: Knowledge, cells: Codes, changes: Ints) -> Mov
     flat, known, axes = table.flat, knowledge.flat, list(table.schema.axes)
     parts, steps = [Differences.none(len(flat.schema))], 0
     for cell, by in zip(table.schema.columns(cells), changes, strict=True):
-        found, used = _change(flat, known.informed, cell, int(by))
+        found, used = _change(flat, known.structure.informed, cell, int(by))
         parts.append(found)
         steps += used
     found = Differences.concatenated(parts)

@@ -18,9 +18,10 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.levels import Groups
 from sdc.model.marginal import columns_of
 from sdc.model.marginal_kernel import add_counts
-from sdc.model.schema import Groups, Schema
+from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
@@ -169,7 +170,7 @@ class _Walks:
         for by in np.unique(outside[(outside >= 0).any(axis=1)], axis=0):
             inside = tuple(fact for fact, v in zip(facts, by, strict=True) if v < 0)
             # what crosses its border is told by that variable, or by one that it tells already
-            fixed = st.union(1 << v | schema.coarser[v] for v in by[by >= 0].tolist())
+            fixed = st.union(1 << v | schema.levels.coarser[v] for v in by[by >= 0].tolist())
             alike = rows[(outside == by).all(axis=1)]
             course = _Alike(alike, replace(knowledge, facts=inside).with_hulls, fixed)
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
@@ -287,26 +288,26 @@ def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowled
     Without moves between categories that a `fixed` variable is the coarsest to tell apart: as if all sets with one of
     these were released. But with those of them that change nothing of what is known `also`.
     """
-    schema, release = table.schema, knowledge.essential
+    schema, release = table.schema, knowledge.structure.essential
     bits = (schema.cells - 1).bit_length()
     frontier = [element for element in release.frontier if st.cells(element, schema) <= MAX_TOTALS]
     totals = [_totals(table, element) for element in frontier]
     parts = [_shares(element, schema) for element in frontier]
-    levels, groups = _levels(schema), [schema.groups(v).astype(np.int64) for v in range(len(schema))]
+    levels, groups = _levels(schema), [schema.levels.groups[v].astype(np.int64) for v in range(len(schema))]
     flip_at, flip, order = _flips(schema, levels)
-    unreleased = [s for s in knowledge.minimal_unreleased if not s & fixed]
+    unreleased = [s for s in knowledge.structure.minimal_unreleased if not s & fixed]
     released = release.listed(len(schema))
     if fixed:
         released = released | (np.arange(len(released)) & fixed > 0)
     if also is not None:
-        unreleased = [*st.minimal([*unreleased, *also.minimal_unreleased])]
-        released = released & also.essential.listed(len(schema))
+        unreleased = [*st.minimal([*unreleased, *also.structure.minimal_unreleased])]
+        released = released & also.structure.essential.listed(len(schema))
     unreleased = [s for s in unreleased if _is_of_flips(s, schema)]
     return WalkWork(
         np.array(schema.keys.sizes),
         schema.keys.strides,
         *trie(unreleased),
-        axis=np.array(schema.column_of),
+        axis=np.array(schema.levels.column_of),
         flip_at=flip_at,
         flip=flip,
         order=order,
@@ -314,7 +315,7 @@ def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowled
         level_at=np.cumsum([0, *map(len, levels)]),
         groups=np.concatenate(groups),
         group_at=np.cumsum([0, *map(len, groups)])[:-1],
-        coarser=np.array(schema.coarser, np.int64),
+        coarser=np.array(schema.levels.coarser, np.int64),
         released=released,
         keys=np.full(1, EMPTY),
         counts=np.zeros(1, np.int64),
@@ -343,14 +344,14 @@ def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowled
 
 def _is_of_flips(unreleased: SubTable, schema: Schema) -> bool:
     """Whether flips of few single axes are a move on it: of each axis it has one variable."""
-    axes = {schema.axis_of[v] for v in st.members(unreleased)}
+    axes = {schema.levels.axis_of[v] for v in st.members(unreleased)}
     return len(axes) == st.dimension(unreleased) <= MAX_FLIPS
 
 
 def _levels(schema: Schema) -> list[Ints]:
     """The variables of each axis, a coarser one before those that tell it."""
-    own = (st.members(schema.of_axis[axis]) for axis in schema.axes)
-    return [np.array(sorted(some, key=lambda v: (st.dimension(schema.coarser[v]), v)), np.int64) for some in own]
+    own = (st.members(schema.levels.of_axis[axis]) for axis in schema.axes)
+    return [np.array(sorted(some, key=lambda v: (st.dimension(schema.levels.coarser[v]), v)), np.int64) for some in own]
 
 
 def _flips(schema: Schema, levels: Sequence[Ints]) -> tuple[Ints, Ints, Ints]:
@@ -359,8 +360,8 @@ def _flips(schema: Schema, levels: Sequence[Ints]) -> tuple[Ints, Ints, Ints]:
     order: list[Ints] = []
     for own in levels:
         begin = sum(map(len, order))
-        is_chain = all(st.has(schema.coarser[fine], coarse) for coarse, fine in pairwise(own.tolist()))
-        found, categories = (_along if is_chain else _listed)([schema.groups(v) for v in own.tolist()], begin)
+        is_chain = all(st.has(schema.levels.coarser[fine], coarse) for coarse, fine in pairwise(own.tolist()))
+        found, categories = (_along if is_chain else _listed)([schema.levels.groups[v] for v in own.tolist()], begin)
         rows.update(zip(own.tolist(), found, strict=True))
         order.append(categories)
     flips = [rows[v] for v in range(len(schema))]
@@ -405,9 +406,10 @@ def _listed(groups: Sequence[Groups], begin: int) -> tuple[list[Ints], Ints]:
 
 def _shares(element: SubTable, schema: Schema) -> list[tuple[int, Ints]]:
     """Of each axis of a sub-table its place, and what each of its categories adds to the place in the marginal."""
-    kept = st.members(schema.telling(element))
+    kept = st.members(schema.levels.telling(element))
     strides = schema.space(kept).strides
-    return [(schema.column_of[v], schema.groups(v) * stride) for v, stride in zip(kept, strides, strict=True)]
+    levels = schema.levels
+    return [(levels.column_of[v], levels.groups[v] * stride) for v, stride in zip(kept, strides, strict=True)]
 
 
 def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
@@ -428,8 +430,9 @@ def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
 @lru_cache(maxsize=2048)
 def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
     """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
-    sums, members = np.zeros(st.cells(element, table.schema), np.int64), st.members(table.schema.telling(element))
-    add_counts(sums, _columns(table), table.counts, np.array(members, np.int64), np.array(table.schema.sizes))
+    schema, sums = table.schema, np.zeros(st.cells(element, table.schema), np.int64)
+    members = np.array(st.members(schema.levels.telling(element)), np.int64)
+    add_counts(sums, _columns(table), table.counts, members, np.array(schema.sizes))
     return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
 
 
@@ -443,6 +446,6 @@ def _patterns(zeros: StructuralZeros, schema: Schema) -> npt.NDArray[np.bool_]:
     matches = np.ones((len(zeros.patterns), len(schema.axes), max(schema.keys.sizes)), np.bool_)
     for p, pattern in enumerate(zeros.patterns):
         for v, codes in pattern:
-            groups = schema.groups(v)
-            matches[p, schema.column_of[v], : len(groups)] &= np.isin(groups, codes)
+            groups = schema.levels.groups[v]
+            matches[p, schema.levels.column_of[v], : len(groups)] &= np.isin(groups, codes)
     return matches

@@ -53,7 +53,7 @@ def with_levels(table: Table, named: Mapping[str, Sequence[str]]) -> tuple[Table
                     variables[level], of=Coarser(variables[axis].name, tuple(met[:, 1].tolist()))
                 )
     schema = Schema(tuple(variables))
-    if schema.is_flat:
+    if schema.levels.is_flat:
         return table, np.arange(len(table))
     codes = table.codes[:, list(schema.axes)]
     found = Table.of(schema, codes, table.counts)

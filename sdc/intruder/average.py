@@ -42,7 +42,7 @@ def average(
     gives the release a probability that is not found.
     """
     check_priors(priors)
-    if not table.schema.is_flat:
+    if not table.schema.levels.is_flat:
         asked = table.schema.columns(cells)
         flat = average(table.flat, knowledge.flat, priors, asked, alpha, sampling, executor)
         return of_axes(flat, table.schema)

@@ -275,7 +275,7 @@ def _moves(table: Table, knowledge: Knowledge) -> tuple[Ints, Ints, Ints]:
     Basic moves on the minimal unreleased sets, and differences that a walk finds for at-risk cells, as certificates
     have them.
     """
-    parts = [_basic_moves(table, chosen) for chosen in knowledge.minimal_unreleased]
+    parts = [_basic_moves(table, chosen) for chosen in knowledge.structure.minimal_unreleased]
     found = _walked(table, knowledge)
     walks = (np.diff(found.start), table.schema.keys.pack(found.cells), found.changes)
     lengths, places, changes = (np.concatenate(arrays) for arrays in zip(*parts, walks, strict=True))
@@ -326,7 +326,7 @@ def check(table: Table, knowledge: Knowledge) -> None:
         )
     entries = sum(
         prod(comb(size, 2) * 2 if st.has(chosen, v) else size for v, size in enumerate(sizes))
-        for chosen in knowledge.minimal_unreleased
+        for chosen in knowledge.structure.minimal_unreleased
     )
     if entries > MAX_ENTRIES:
         raise ReleaseError(

@@ -164,9 +164,9 @@ def _layout(tree: Decomposition, knowledge: Knowledge) -> _JunctionOrder:
         edges[place] = (separator, first, len(order), len(edges) - 1)
 
     visit(0)
-    uncovered = st.members(knowledge.varying & ~tree.variables)
+    uncovered = st.members(knowledge.structure.varying & ~tree.variables)
     places = range(len(order), len(order) + len(uncovered))
-    constant = st.members(st.full(len(knowledge.schema)) & ~tree.variables & ~knowledge.varying)
+    constant = st.members(st.full(len(knowledge.schema)) & ~tree.variables & ~knowledge.structure.varying)
     return _JunctionOrder((*order, *uncovered, *constant), tuple(edges[1:]), tuple(places))
 
 

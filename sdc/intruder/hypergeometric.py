@@ -21,7 +21,7 @@ ROOM = 1 << 20  # probabilities at once, 8 MB four times
 
 def is_treatable(knowledge: Knowledge) -> bool:
     """Whether the release is decomposable and shows whatever structural zeros and other facts are known."""
-    return knowledge.decomposition is not None and knowledge.is_release_alone
+    return knowledge.structure.decomposition is not None and knowledge.structure.is_release_alone
 
 
 def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
@@ -40,7 +40,7 @@ def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
     marginals = CellMarginals(table, cells)
     of_cliques = np.stack([marginals.at(clique) for clique in tree.cliques])
     of_separators = np.array([marginals.at(s) for s in tree.separators], np.int64).reshape(-1, len(cells))
-    uncovered = st.members(knowledge.varying & ~tree.variables)
+    uncovered = st.members(knowledge.structure.varying & ~tree.variables)
     share = 1 / prod(table.schema.sizes[v] for v in uncovered)
     return _laws(marginals, of_cliques, of_separators, *_edges(tree), share)
 
@@ -53,7 +53,7 @@ def log_probability(table: Table, knowledge: Knowledge) -> float:
     """
     tree = junction_tree(knowledge)
     log = _log_factorials_of(table, tree.cliques) - _log_factorials_of(table, tree.separators)
-    uncovered = prod(table.schema.sizes[v] for v in st.members(knowledge.varying & ~tree.variables))
+    uncovered = prod(table.schema.sizes[v] for v in st.members(knowledge.structure.varying & ~tree.variables))
     return float(log - gammaln(table.counts + 1).sum() - table.total * np.log(uncovered))
 
 
@@ -62,17 +62,17 @@ def _log_factorials_of(table: Table, sub_tables: tuple[st.SubTable, ...]) -> flo
 
 
 def junction_tree(knowledge: Knowledge) -> Decomposition:
-    if knowledge.decomposition is None:
+    if knowledge.structure.decomposition is None:
         raise ReleaseError(
             "the release is not decomposable, so the chain of hypergeometric laws does not give its cells; release the "
             "cliques of a decomposable graph"
         )
-    if not knowledge.is_release_alone:
+    if not knowledge.structure.is_release_alone:
         raise ReleaseError(
             "the released marginals do not show the structural zeros and other facts, so that hypergeometric laws are "
             "not exact; release the sub-tables of their variables"
         )
-    return knowledge.decomposition
+    return knowledge.structure.decomposition
 
 
 def _edges(tree: Decomposition) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -47,7 +47,7 @@ class Law:
 
     def is_explicit(self, knowledge: Knowledge) -> bool:
         """Whether the weight of a feasible table is that of `terms`: the model is decomposable, or all of it public."""
-        return all(generator & knowledge.varying in knowledge.essential for generator in self.generators)
+        return all(map(knowledge.structure.shows, self.generators))
 
     def equals_released(self, knowledge: Knowledge) -> bool:
         """Whether given the release it is the law `released`, as all that its model says is public."""
@@ -60,7 +60,7 @@ class Law:
         """
         signs = Counter[SubTable]()
         for sub_table, sign in self._factors():
-            if sub_table & knowledge.varying not in knowledge.essential:
+            if not knowledge.structure.shows(sub_table):
                 signs[sub_table] += sign
         return tuple(sorted((sub_table, sign) for sub_table, sign in signs.items() if sign))
 

@@ -97,7 +97,7 @@ def groups(marginals: CellMarginals, knowledge: Knowledge, share: float = ALL) -
 
 def _with_groups(knowledge: Knowledge) -> tuple[SubTable, ...]:
     """The largest released sub-tables that leave something to be learned: of the whole table, all but a variable."""
-    frontier, varying, schema = knowledge.release.frontier, knowledge.varying, knowledge.schema
+    frontier, varying, schema = knowledge.release.frontier, knowledge.structure.varying, knowledge.schema
     if not any(st.is_within(varying, element) for element in frontier):
         return frontier
     return tuple(st.children(varying, schema)) or (st.GRAND_TOTAL,)

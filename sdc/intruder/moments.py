@@ -53,7 +53,7 @@ class SumRows:
             for sub_table in sets:
                 signs[sub_table] = signs.get(sub_table, 0) + sign
         rows = np.stack([marginals.at(sub_table) for sub_table in signs]).astype(np.int64)
-        uncovered = st.members(knowledge.varying & ~tree.variables)
+        uncovered = st.members(knowledge.structure.varying & ~tree.variables)
         part = 1 / prod(knowledge.schema.sizes[v] for v in uncovered)
         return SumRows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64), part)
 

@@ -115,7 +115,7 @@ def of_axes(found: Posterior, schema: Schema) -> Posterior:
 
 def exact_posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior | None:
     """The same, None where no exact engine gives it."""
-    if not table.schema.is_flat:
+    if not table.schema.levels.is_flat:
         # engines take every level for a variable of its own
         flat = exact_posterior(table.flat, knowledge.flat, law, table.schema.columns(cells))
         return flat and of_axes(flat, table.schema)
@@ -133,7 +133,7 @@ def by_chains(
     table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
 ) -> Posterior:
     """The same, sampled even where there is an exact law."""
-    if not table.schema.is_flat:
+    if not table.schema.levels.is_flat:
         flat = by_chains(table.flat, knowledge.flat, law, table.schema.columns(cells), sampling, executor)
         return of_axes(flat, table.schema)
     found = sampled(table, knowledge, law, cells, sampling, executor)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from math import fsum, prod
 
 from sdc.model import subtable as st
@@ -21,7 +20,7 @@ from sdc.model.graph import (
     perfect_sequence,
 )
 from sdc.model.release import Release
-from sdc.model.schema import MAX_VARIABLES, Schema
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
 Edge = tuple[int, int]
@@ -34,25 +33,17 @@ class DecomposableGraph:
     neighbours     bit set of the neighbours of each variable
     complete_sets  how many non-empty sets of variables are complete: the sub-tables of its release
 
-    Build one with `without_edges`, `from_cliques` or `parse`; `add` and `remove` make the legal moves and keep the
-    count: an edge uv with the common neighbours S changes it by 2^|S|. Any chordal graph reaches any other by them.
+    Build one with `from_cliques` or `parse`; `toggled` makes the legal moves and keeps the count: an edge uv with the
+    common neighbours S changes it by 2^|S|. Any chordal graph reaches any other by them.
     """
 
     neighbours: Adjacency
     complete_sets: int
 
     @staticmethod
-    def without_edges(variables: int) -> DecomposableGraph:
-        """Every variable alone: the release of the one-way sub-tables."""
-        if not 1 <= variables <= MAX_VARIABLES:
-            raise InputError(f"a graph of {variables} variables; give 1 to {MAX_VARIABLES}")
-        return DecomposableGraph((0,) * variables, variables)
-
-    @staticmethod
     def from_neighbours(neighbours: Adjacency) -> DecomposableGraph:
         """The graph with these neighbours; the caller knows that it is chordal."""
-        cliques = elimination_cliques(neighbours, maximum_cardinality_order(neighbours))
-        found = perfect_sequence(cliques)
+        found = DecomposableGraph(neighbours, 0).decomposition
         # the cliques that contain a complete set are a subtree of the junction tree, with one edge, a separator that
         # contains it too, fewer than nodes: so each set is counted once
         count = sum(2 ** st.dimension(c) - 1 for c in found.cliques)
@@ -105,63 +96,36 @@ class DecomposableGraph:
         """Number of variables."""
         return len(self.neighbours)
 
-    @property
-    def edges(self) -> tuple[Edge, ...]:
-        """Pairs u < v that are neighbours."""
-        return tuple((u, v) for u, v in self._pairs() if self.has_edge(u, v))
-
     def has_edge(self, u: int, v: int) -> bool:
         return st.has(self.neighbours[u], v)
-
-    def common_neighbours(self, u: int, v: int) -> SubTable:
-        """S = N(u) & N(v): the separator that the edge uv makes or fills."""
-        return self.neighbours[u] & self.neighbours[v]
-
-    @cached_property
-    def additions(self) -> tuple[Edge, ...]:
-        """Edges whose addition leaves the graph chordal: S = N(u) & N(v) separates u from v."""
-        return tuple((u, v) for u, v in self._pairs() if not self.has_edge(u, v) and self._is_separated(u, v))
-
-    @cached_property
-    def deletions(self) -> tuple[Edge, ...]:
-        """Edges whose deletion leaves the graph chordal: S is complete, so the edge is in one maximal clique only."""
-        # of an S that is not complete two vertices that are no neighbours would form a chordless cycle with u and v
-        return tuple((u, v) for u, v in self.edges if self.is_complete(self.common_neighbours(u, v)))
 
     def is_complete(self, subtable: SubTable) -> bool:
         """Whether every two of the variables are neighbours."""
         return all(st.is_within(subtable, self.neighbours[v] | 1 << v) for v in st.members(subtable))
 
-    def add(self, u: int, v: int) -> DecomposableGraph:
-        """This graph with the edge uv; ValueError where that is no legal move."""
-        if u == v or self.has_edge(u, v) or not self._is_separated(u, v):
-            raise ValueError(f"the edge {u}-{v} cannot be added: it is there, or the graph would not stay chordal")
-        return self._toggled(u, v, +1)
+    def toggled(self, u: int, v: int) -> DecomposableGraph:
+        """This graph without the edge uv, or with it where it is not there; ValueError where that is no legal move.
 
-    def remove(self, u: int, v: int) -> DecomposableGraph:
-        """This graph without the edge uv; ValueError where that is no legal move."""
-        if not self.has_edge(u, v) or not self.is_complete(self.common_neighbours(u, v)):
-            raise ValueError(
-                f"the edge {u}-{v} cannot be removed: it is not there, or the graph would not stay chordal"
-            )
-        return self._toggled(u, v, -1)
-
-    def _toggled(self, u: int, v: int, sign: int) -> DecomposableGraph:
+        A deletion leaves the graph chordal where S = N(u) & N(v) is complete, so that the edge is in one maximal clique
+        only; an addition where S separates u from v.
+        """
+        common, has_edge = self.neighbours[u] & self.neighbours[v], self.has_edge(u, v)
+        # of an S that is not complete two vertices that are no neighbours would form a chordless cycle with u and v
+        if not (self.is_complete(common) if has_edge else self._is_separated(u, v)):
+            what = "removed" if has_edge else "added"
+            raise ValueError(f"the edge {u}-{v} cannot be {what}: the graph would not stay chordal")
         neighbours = list(self.neighbours)
         neighbours[u] ^= 1 << v
         neighbours[v] ^= 1 << u
         # the complete sets that hold both ends are S' + u + v for the subsets S' of S, which is complete
-        change = sign * 2 ** st.dimension(self.common_neighbours(u, v))
+        change = (-1 if has_edge else 1) * 2 ** st.dimension(common)
         return DecomposableGraph(tuple(neighbours), self.complete_sets + change)
-
-    def _pairs(self) -> Iterator[Edge]:
-        return combinations(range(len(self)), 2)
 
     def _is_separated(self, u: int, v: int) -> bool:
         """Whether every path from u to v goes through a common neighbour."""
         # a flood from u that does not enter S. Where it reaches v, the shortest such path has two vertices or more
         # between, and the edge uv would close it to a cycle without a chord
-        allowed = ~self.common_neighbours(u, v)
+        allowed = ~(self.neighbours[u] & self.neighbours[v])
         reached, fresh = 1 << u, 1 << u
         while fresh:
             around = 0

@@ -90,7 +90,7 @@ class Fact:
     def label(self, schema: Schema) -> str:
         """By names: `age*sex where region = north or south`."""
         # of a variable with one code that alone is told
-        kept = schema.telling(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
+        kept = schema.levels.telling(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
         where = " and ".join(_named(schema, v, codes) for v, codes in self.universe)
         return st.label(kept, schema) + (f" where {where}" if where else "")
 
@@ -98,7 +98,7 @@ class Fact:
 
     def check(self, schema: Schema) -> None:
         """InputError, by its source, where it does not fit the schema, or says of a cell what no count can be."""
-        if self.view >> len(schema) or schema.closed(self.view) != self.view:
+        if self.view >> len(schema) or schema.levels.closed(self.view) != self.view:
             raise InputError(f"{self.source}: its view is no sub-table of {', '.join(schema.names)}; give one that is")
         for v, codes in self.universe:
             name = schema.names[v] if 0 <= v < len(schema) else f"variable {v}"
@@ -174,7 +174,7 @@ class Fact:
         low, high = np.zeros((2, len(cells)), np.int64)
         if self.between is not None:
             schema = table.schema
-            space = schema.space(st.members(schema.telling(self.view)))
+            space = schema.space(st.members(schema.levels.telling(self.view)))
             place = space.matching(self.between.cells, schema.marginal_cells(cells, self.view))
             hit = place >= 0
             counts = table.marginal_at(self.view, cells[hit])
@@ -185,7 +185,7 @@ class Fact:
         """(n,) a variable of the universe that has no code of it in each of (n, axes) cells; -1 where it holds them."""
         found = np.full(len(cells), -1)
         for v, codes in reversed(self.universe):
-            found[~np.isin(schema.groups(v), codes)[cells[:, schema.column_of[v]]]] = v
+            found[~np.isin(schema.levels.groups[v], codes)[cells[:, schema.levels.column_of[v]]]] = v
         return found
 
     # In other schemas
@@ -215,7 +215,7 @@ def withheld(view: SubTable, cells: Codes, total: int, source: str) -> Fact:
 
 def _named(schema: Schema, variable: int, codes: tuple[int, ...]) -> str:
     """Codes of a variable by the categories of its axis that have them."""
-    axis = schema.variables[schema.axis_of[variable]]
-    own = [axis.categories[at] for at in np.flatnonzero(np.isin(schema.groups(variable), codes)).tolist()]
+    axis = schema.variables[schema.levels.axis_of[variable]]
+    own = [axis.categories[at] for at in np.flatnonzero(np.isin(schema.levels.groups[variable], codes)).tolist()]
     more = f" or {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
     return f"{axis.name} = {' or '.join(own[:MOST_NAMED])}{more}"

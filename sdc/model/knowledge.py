@@ -10,15 +10,14 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.fact import Fact
-from sdc.model.graph import Adjacency, Decomposition
 from sdc.model.marginal import check_within
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structure import Structure
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.model.weights import NO_TOTALS, RoundedTotals
@@ -102,40 +101,12 @@ class Knowledge:
                 "pairs of counts and totals, or leave the totals out"
             )
 
-    # What it says of the variables
-
     @cached_property
-    def varying(self) -> SubTable:
-        """The variables of two categories or more; the others change no marginal."""
-        return st.varying(self.schema)
-
-    @cached_property
-    def essential(self) -> Release:
-        """The release without the variables of one category: the same marginals are known."""
+    def structure(self) -> Structure:
+        """What follows from the released sub-tables and those that zeros and facts are of; ReleaseError as above."""
         self.require_counts_alone()
-        if st.is_within(self.release.variables, self.varying):
-            return self.release
-        return Release.of(element & self.varying for element in self.release.frontier)
-
-    @cached_property
-    def informed(self) -> Release:
-        """The essential release with the hull of every structural zero and other fact, and of levels that overlap.
-
-        A table that agrees with it agrees with the facts, because the true table does: whatever is feasible for it is
-        feasible for this knowledge. Of each axis one variable tells all others that it has.
-        """
-        if not self._hulls and self.schema.is_flat:
-            return self.essential
-        informed = self.essential.join(Release.of(self._hulls))
-        # levels of which none tells the other, public apart: in a decomposable model they would lie in two cliques
-        # without a separator, though they are of one axis
-        together = (self.schema.closed(informed.variables & self.schema.of_axis[axis]) for axis in self.schema.axes)
-        return informed.join(Release.of(together))
-
-    @cached_property
-    def _hulls(self) -> tuple[SubTable, ...]:
-        """Of each structural zero and other fact the least marginal that, public whole, would tell it."""
-        return (*map(self.schema.closed, self.zeros.subtables), *(fact.view for fact in self.facts))
+        hulls = (*map(self.schema.levels.closed, self.zeros.subtables), *(fact.view for fact in self.facts))
+        return Structure(self.schema, self.release, hulls)
 
     @property
     def with_hulls(self) -> Knowledge:
@@ -143,11 +114,6 @@ class Knowledge:
         if not self.facts:
             return self
         return replace(self, release=self.release.join(Release.of(fact.view for fact in self.facts)), facts=())
-
-    @property
-    def covered(self) -> SubTable:
-        """The variables that this says anything about: released and varying, or named by a zero or another fact."""
-        return self.informed.variables
 
     def is_floating(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(n,) whether a cell with (n, axes) codes is one of several in its marginal cell of all that is released.
@@ -157,7 +123,7 @@ class Knowledge:
         those not alone in their group of what is released of the axis. With structural zeros or other facts that name
         such a variable both bounds are outer only.
         """
-        return self.schema.shared(self.schema.closed(self.release.variables), cells)
+        return self.schema.shared(self.schema.levels.closed(self.release.variables), cells)
 
     def impossible(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(n,) whether each of the (n, axes) cells is known to be impossible."""
@@ -166,99 +132,17 @@ class Knowledge:
     @cached_property
     def flat(self) -> Knowledge:
         """The same of a table where every level is a variable of its own, see `Table.flat`."""
-        if self.schema.is_flat:
+        if self.schema.levels.is_flat:
             return self
         self.require_counts_alone()
         facts = tuple(fact.of_levels(self.schema) for fact in self.facts)
         return Knowledge(self.schema.flat, self.total, self.release, self.zeros.of_levels(self.schema), facts)
 
-    @property
-    def is_release_alone(self) -> bool:
-        """Whether the public marginals show every structural zero and other fact, which then tells nothing more."""
-        return all(hull & self.varying in self.essential for hull in self._hulls)
-
     @cached_property
     def reduced(self) -> Knowledge:
         """The essential release and the other facts on the covered variables alone; on one where none is."""
-        essential = self if self.essential == self.release else replace(self, release=self.essential)
-        return essential.within(self.looked_at)
-
-    @property
-    def looked_at(self) -> SubTable:
-        """The covered variables; methods need one at least: where nothing is known but the total, the first axis."""
-        return self.covered or self.schema.closed(1 << self.schema.axes[0])
-
-    # How it splits
-
-    @cached_property
-    def independence_graph(self) -> Adjacency:
-        """Neighbours of each variable: those that it shares a released sub-table with, or the hull of another fact.
-
-        All variables of one axis are neighbours, released or not: what one tells of another stays within a component.
-        """
-        self.require_counts_alone()
-        known = [*self.release.frontier, *self._hulls]
-        axes = () if self.schema.is_flat else (self.schema.of_axis[axis] for axis in self.schema.axes)
-        return graph.independence_graph([*known, *axes], len(self.schema))
-
-    @cached_property
-    def components(self) -> Decomposition:
-        """The finest split at released separators; see `graph.components`. The hull of a fact lies within one of them.
-
-        Bounds of the components' marginal cells combine to bounds of a cell, exact ones to exact ones
-        (`cell_bounds.combine`). They have every variable between them, and are closed, as their separators are: what a
-        part tells at a coarser level it has too.
-        """
-        return self._closed(graph.components(self.independence_graph, self.release))
-
-    def _closed(self, split: Decomposition) -> Decomposition:
-        if self.schema.is_flat:
-            return split
-        cliques, separators = (tuple(map(self.schema.closed, sets)) for sets in (split.cliques, split.separators))
-        return Decomposition(cliques, separators)
-
-    @cached_property
-    def cover(self) -> Decomposition:
-        """A decomposable release around `informed`, as a perfect sequence; see `graph.chordal_cover`.
-
-        Tables that agree with it agree with all that is known, for the hull of each structural zero and other fact is
-        within some clique. So explicit bounds under the cover ([DKS] theorem 1) are inner bounds, and it is what a
-        certificate shows of them. Variables of one category are left out, except those that a structural zero names:
-        they are in every clique, where they change no count and separate nothing.
-        """
-        constant = self.covered & ~self.varying
-        varying = Release.of(element & ~constant for element in self.informed.frontier) if constant else self.informed
-        found = graph.perfect_sequence(graph.chordal_cover(varying, len(self.schema)).frontier)
-        cliques = tuple(clique | constant for clique in found.cliques)
-        return self._closed(Decomposition(cliques, tuple(separator | constant for separator in found.separators)))
-
-    @cached_property
-    def decomposition(self) -> Decomposition | None:
-        """Cliques and separators of the essential release where that is decomposable, else None.
-
-        Of each axis one released sub-table must have all levels that are released.
-        """
-        covered = self.essential.variables
-        if any(covered & self.schema.of_axis[axis] not in self.essential for axis in self.schema.axes):
-            return None
-        return graph.decompose(self.essential, len(self.schema))
-
-    @cached_property
-    def spanning_sequences(self) -> tuple[Decomposition, ...]:
-        """Decomposable releases within the release that have all its variables; see `graph.spanning_sequences`."""
-        return graph.spanning_sequences(self.essential)
-
-    @cached_property
-    def minimal_unreleased(self) -> tuple[SubTable, ...]:
-        """The smallest sets of varying variables that no released sub-table has, by dimension and then by number.
-
-        A basic move on such a set changes no known marginal; it may still give a record to an impossible cell.
-        2^variables bytes, so for at most some 20 variables.
-        """
-        smallest = self.essential.minimal_uncovered(len(self.schema))
-        return tuple(s for s in smallest if st.is_within(s, self.varying))
-
-    # Parts and unions
+        release, kept = self.structure.essential, self.structure.looked_at
+        return (self if release == self.release else replace(self, release=release)).within(kept)
 
     def within(self, subtable: SubTable) -> Knowledge:
         """What is known of the marginal table of the sub-table, variables numbered as there; kept for the next time.

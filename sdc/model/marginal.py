@@ -40,7 +40,7 @@ class CellMarginals:
         self.table = table
         checked = _checked(cells, table.schema)
         self._columns = columns_of(table.schema.columns(checked))
-        self.cells: Codes = self._columns.T if table.schema.is_flat else checked.astype(np.uint16)
+        self.cells: Codes = self._columns.T if table.schema.levels.is_flat else checked.astype(np.uint16)
         self.cells.setflags(write=False)
         self._table_columns = columns_of(table.columns)
         self.counts: Counts = _read_only(self.count(st.full(len(table.schema))) if counts is None else counts.view())
@@ -74,7 +74,7 @@ class CellMarginals:
         from sdc.model.marginal_kernel import add_counts, sums_at
 
         schema = self.table.schema
-        kept, space = st.members(schema.telling(subtable)), st.cells(subtable, schema)
+        kept, space = st.members(schema.levels.telling(subtable)), st.cells(subtable, schema)
         if space > MAX_DENSE_CELLS:
             return self.table.marginal_at(subtable, self.cells)
         variables, sizes = np.array(kept, np.int64), np.array(schema.sizes)

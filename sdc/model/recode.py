@@ -77,7 +77,8 @@ class Recode:
 
     def table(self, before: Table) -> Table:
         """The recoded table."""
-        return Table.of(self.schema, self.codes(before.codes, self.before.column_of[self.variable]), before.counts)
+        column = self.before.levels.column_of[self.variable]
+        return Table.of(self.schema, self.codes(before.codes, column), before.counts)
 
     def known(self, before: Knowledge) -> Knowledge:
         """What is known of the recoded table; InputError where a structural zero or another fact names the variable.

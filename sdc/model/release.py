@@ -62,8 +62,8 @@ class Release:
         return Release.of(st.within(element, subtable) for element in self.frontier)
 
     def closed(self, schema: Schema) -> Release:
-        """With what its sub-tables tell at coarser levels, see `Schema.closed`."""
-        return self if schema.is_flat else Release.of(map(schema.closed, self.frontier))
+        """With what its sub-tables tell at coarser levels, see `Levels.closed`."""
+        return self if schema.levels.is_flat else Release.of(map(schema.levels.closed, self.frontier))
 
     def by_dimension(self, schema: Schema) -> tuple[int, ...]:
         """Number of sub-tables of 0, 1, ... variables, levels of one axis being one; the grand total included.
@@ -134,7 +134,7 @@ def _sum_below(
         total = _sum_of_subsets(frontier[0], values, schema)
     else:
         # one of the first two does not keep it, so the part with it has fewer elements; all parts have an axis less
-        own = schema.of_axis[(frontier[0] ^ frontier[1]).bit_length() - 1]
+        own = schema.levels.of_axis[(frontier[0] ^ frontier[1]).bit_length() - 1]
         total = _sum_below(st.maximal(element & ~own for element in frontier), values, schema, known)
         for v in st.members(own):
             if having := [element & ~own for element in frontier if st.has(element, v)]:
@@ -148,14 +148,14 @@ def _sum_of_subsets(element: SubTable, values: Sequence[Number], schema: Schema)
     by_axis: dict[int, Number] = {}
     one = type(values[0])(1)
     for v in st.members(element):
-        axis = schema.axis_of[v]
+        axis = schema.levels.axis_of[v]
         by_axis[axis] = by_axis.get(axis, one) + values[v]
     return prod(by_axis.values(), start=one)
 
 
 def most_parsimonious(subtable: SubTable, schema: Schema) -> Release:
     """MPR(T): T and the one-way sub-table of every axis, of those outside T that is ([KDSF] section 5.2)."""
-    return Release.of([subtable, *(schema.closed(1 << axis) for axis in schema.axes)])
+    return Release.of([subtable, *(schema.levels.closed(1 << axis) for axis in schema.axes)])
 
 
 NOTHING = Release.of([])

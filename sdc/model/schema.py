@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -15,8 +15,7 @@ import numpy.typing as npt
 from sdc.model.documents import InDocuments
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
-
-Groups = npt.NDArray[np.uint16]
+from sdc.model.levels import Groups, Levels, numbered
 
 MAX_VARIABLES = 63  # a sub-table is a bit set, and kernels hold bit sets in int64
 MAX_CATEGORIES = 65_536  # a code is a uint16
@@ -94,9 +93,9 @@ class Schema:
     """The variables of a table, axes and levels; variable v is bit v of every sub-table.
 
     Whoever has a variable has every coarser level of it, and whoever has two levels of an axis what both tell together:
-    sub-tables are closed by `closed`, and named by the variables that tell the others, see `telling`. Levels of an axis
-    differ in what they tell, and where two of them overlap their common refinement is one of them too, or the axis.
-    So a closed sub-table has of each axis one finest variable. InputError where that is not so, see `with_refinements`.
+    sub-tables are closed, and named by the variables that tell the others, see `Levels`. Levels of an axis differ in
+    what they tell, and where two of them overlap their common refinement is one of them too, or the axis. So a closed
+    sub-table has of each axis one finest variable. InputError where that is not so, see `with_refinements`.
     """
 
     variables: tuple[Variable, ...]
@@ -112,7 +111,7 @@ class Schema:
         for variable in self.variables:
             if variable.of is not None:
                 self._check_level(variable, variable.of)
-        if not self.is_flat:
+        if not self.levels.is_flat:
             _check_refinements(self)
 
     def _check_level(self, level: Variable, of: Coarser) -> None:
@@ -160,124 +159,31 @@ class Schema:
         """The variables that are no levels, in order: those that a cell has codes of."""
         return tuple(v for v, variable in enumerate(self.variables) if variable.of is None)
 
-    @property
-    def is_flat(self) -> bool:
-        """Whether no variable is a level."""
-        return len(self.axes) == len(self.variables)
-
     @cached_property
-    def axis_of(self) -> tuple[int, ...]:
-        """Of each variable its axis, which an axis is itself."""
-        return tuple(v if each.of is None else self.index(each.of.axis) for v, each in enumerate(self.variables))
-
-    @cached_property
-    def column_of(self) -> tuple[int, ...]:
-        """Of each variable the place of its axis among the codes of a cell."""
-        return tuple(self.axes.index(axis) for axis in self.axis_of)
-
-    @cached_property
-    def of_axis(self) -> tuple[int, ...]:
-        """Of each variable its axis and all levels of that, as a sub-table."""
-        return tuple(sum(1 << u for u, other in enumerate(self.axis_of) if other == axis) for axis in self.axis_of)
-
-    def groups(self, variable: int) -> Groups:
-        """(categories of its axis,) the variable's code of each; its own of an axis."""
-        return self._groups[variable]
-
-    @cached_property
-    def _groups(self) -> tuple[Groups, ...]:
-        found = []
-        for variable in self.variables:
-            of = range(len(variable.categories)) if variable.of is None else variable.of.groups
-            found.append(np.array(of, np.uint16))
-            found[-1].setflags(write=False)
-        return tuple(found)
-
-    @cached_property
-    def coarser(self) -> tuple[int, ...]:
-        """Of each variable those that it tells, itself not among them, as a sub-table: coarser levels of its axis."""
-        if self.is_flat:
-            return (0,) * len(self)
-        pairs = [(v, u) for v, u in self._pairs() if _tells(self.groups(v), self.groups(u))]
-        return tuple(sum(1 << u for w, u in pairs if w == v) for v in range(len(self)))
-
-    def _pairs(self) -> Iterator[tuple[int, int]]:
-        """Two variables of one axis, in both orders."""
-        for v, axis in enumerate(self.axis_of):
-            yield from ((v, u) for u, other in enumerate(self.axis_of) if other == axis and u != v)
-
-    @cached_property
-    def _joins(self) -> dict[tuple[int, int], int]:
-        """Of two levels that overlap the variable that is their common refinement."""
-        found = {}
-        for v, u in self._pairs():
-            if not (self.coarser[v] >> u & 1 or self.coarser[u] >> v & 1):
-                both = _numbered(np.stack([self.groups(v), self.groups(u)], axis=1))
-                axis = (w for w, of in enumerate(self.axis_of) if of == self.axis_of[v])
-                found[v, u] = next(w for w in axis if np.array_equal(_numbered(self.groups(w)[:, None]), both))
-        return found
-
-    def closed(self, subtable: int) -> int:
-        """With all that it tells: coarser levels, and of levels that overlap their common refinement."""
-        if self.is_flat:
-            return subtable
-        for (v, u), join in self._joins.items():
-            if subtable >> v & 1 and subtable >> u & 1:
-                subtable |= 1 << join
-        kept, rest = subtable, subtable
-        while rest:
-            low = rest & -rest
-            rest ^= low
-            kept |= self.coarser[low.bit_length() - 1]
-        # what was added may overlap: a refinement of refinements
-        return kept if kept == subtable else self.closed(kept)
-
-    def telling(self, subtable: int) -> int:
-        """Without the levels that another variable of it tells: what it is named by."""
-        told, rest = 0, subtable
-        while rest and not self.is_flat:
-            low = rest & -rest
-            rest ^= low
-            told |= self.coarser[low.bit_length() - 1]
-        return subtable & ~told
-
-    def is_same_level(self, variable: int, groups: npt.NDArray[np.integer]) -> bool:
-        """Whether a variable tells the categories of its axis apart as these groups do, however they are numbered."""
-        return np.array_equal(_numbered(self.groups(variable)[:, None]), _numbered(groups[:, None]))
-
-    def just_coarser(self, variable: int) -> int:
-        """The finest of the levels that a variable tells."""
-        return self.telling(self.coarser[variable])
-
-    @cached_property
-    def coarsest(self) -> int:
-        """The variables that tell no other."""
-        return sum(1 << v for v, coarser in enumerate(self.coarser) if not coarser)
-
-    def finer(self, variable: int) -> int:
-        """The variables that tell a level."""
-        return sum(1 << v for v, coarser in enumerate(self.coarser) if coarser >> variable & 1)
-
-    def just_finer(self, variable: int) -> int:
-        """The coarsest of the variables that tell a level."""
-        finer = self.finer(variable)
-        return sum(1 << v for v in range(len(self)) if finer >> v & 1 and not self.coarser[v] & finer)
+    def levels(self) -> Levels:
+        """How the variables of each axis tell one another."""
+        axis_of, groups = [], []
+        for v, of in enumerate(variable.of for variable in self.variables):
+            axis_of.append(v if of is None else self.index(of.axis))
+            groups.append(np.arange(self.sizes[v], dtype=np.uint16) if of is None else np.array(of.groups, np.uint16))
+            groups[v].setflags(write=False)
+        return Levels(tuple(axis_of), tuple(groups))
 
     def columns(self, codes: npt.NDArray[np.integer], variables: Sequence[int] | None = None) -> Groups:
         """(n, variables) codes of cells with (n, axes) codes: of the given variables, in that order, else of all."""
-        if self.is_flat:
+        if self.levels.is_flat:
             given: Any = codes if variables is None else codes[:, list(variables)]  # of whatever integers they are
             return cast(Groups, given)
         wanted = range(len(self)) if variables is None else variables
         found = np.empty((len(codes), len(wanted)), np.uint16)
         for place, v in enumerate(wanted):
-            column = codes[:, self.column_of[v]]
-            found[:, place] = column if self.variables[v].of is None else self.groups(v)[column]
+            column = codes[:, self.levels.column_of[v]]
+            found[:, place] = column if self.variables[v].of is None else self.levels.groups[v][column]
         return found
 
     def marginal_cells(self, codes: npt.NDArray[np.integer], subtable: int) -> Groups:
         """(n, axes of a closed sub-table) codes of the marginal cells of cells with (n, axes) codes."""
-        told = self.telling(subtable)
+        told = self.levels.telling(subtable)
         return self.columns(codes, [v for v in range(len(self)) if told >> v & 1])
 
     def shared(self, subtable: int, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
@@ -288,20 +194,20 @@ class Schema:
         """
         found = np.zeros(len(codes), np.bool_)
         for column, axis in enumerate(self.axes):
-            kept = subtable & self.of_axis[axis]
+            kept = subtable & self.levels.of_axis[axis]
             if kept >> axis & 1:
                 continue
             if not kept:
                 found |= self.sizes[axis] > 1
                 continue
-            groups = self.groups(self.telling(kept).bit_length() - 1)
+            groups = self.levels.groups[self.levels.telling(kept).bit_length() - 1]
             found |= (np.bincount(groups) > 1)[groups][codes[:, column]]
         return found
 
     @cached_property
     def flat(self) -> Schema:
         """The same variables, none of them a level."""
-        return self if self.is_flat else Schema(tuple(Variable(v.name, v.categories) for v in self.variables))
+        return self if self.levels.is_flat else Schema(tuple(Variable(v.name, v.categories) for v in self.variables))
 
     # Names
 
@@ -333,51 +239,37 @@ class Schema:
         ValueError where no variable of an axis tells the others: close the sub-table first.
         """
         kept = tuple(variables)
-        if self.is_flat:
+        if self.levels.is_flat:
             return Schema(tuple(self.variables[v] for v in kept))
         return Schema(tuple(self._within(v, kept) for v in kept))
 
     def _within(self, variable: int, kept: Sequence[int]) -> Variable:
         """A variable as a schema of those kept has it."""
         own = self.variables[variable]
-        others = [v for v in kept if self.axis_of[v] == self.axis_of[variable]]
-        finest = next((v for v in others if all(v == u or self.coarser[v] >> u & 1 for u in others)), None)
+        others = [v for v in kept if self.levels.axis_of[v] == self.levels.axis_of[variable]]
+        finest = next((v for v in others if all(v == u or self.levels.coarser[v] >> u & 1 for u in others)), None)
         if finest is None:
             names = ", ".join(self.names[v] for v in others)
             raise ValueError(f"none of {names} tells the others, close the sub-table")
         if finest == variable:
             return replace(own, of=None)
         group = np.zeros(self.sizes[finest], np.int64)
-        group[self.groups(finest)] = self.groups(variable)
+        group[self.levels.groups[finest]] = self.levels.groups[variable]
         return replace(own, of=Coarser(self.names[finest], tuple(group.tolist())))
-
-
-def _tells(fine: Groups, coarse: Groups) -> bool:
-    """Whether two categories that are in one group of the first are in one of the second."""
-    pairs = len(np.unique(fine.astype(np.int64) << 16 | coarse))
-    return pairs == len(np.unique(fine))
-
-
-def _numbered(codes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """(n,) the blocks of (n, levels) groups, numbered as they come: equal partitions get equal numbers."""
-    _, first, block = np.unique(codes, axis=0, return_index=True, return_inverse=True)
-    numbered: npt.NDArray[np.int64] = np.argsort(np.argsort(first))[block.reshape(-1)]
-    return numbered
 
 
 def _check_refinements(schema: Schema) -> None:
     """InputError where two variables of an axis tell the same, or the common refinement of two is none of them."""
     for axis in schema.axes:
-        of_axis = [v for v, other in enumerate(schema.axis_of) if other == axis]
-        block = {v: tuple(_numbered(schema.groups(v)[:, None]).tolist()) for v in of_axis}
+        of_axis = [v for v, other in enumerate(schema.levels.axis_of) if other == axis]
+        block = {v: tuple(numbered(schema.levels.groups[v]).tolist()) for v in of_axis}
         for v, u in combinations(of_axis, 2):
             if block[v] == block[u]:
                 raise InputError(
                     f"{schema.names[v]!r} and {schema.names[u]!r} are the same partition of the categories of "
                     f"{schema.names[axis]!r}; drop one of them"
                 )
-            both = np.stack([schema.groups(v), schema.groups(u)], axis=1)
-            if tuple(_numbered(both).tolist()) not in block.values():
+            if tuple(numbered(schema.levels.groups[v], schema.levels.groups[u]).tolist()) not in block.values():
                 raise InputError(
                     f"the levels {schema.names[v]!r} and {schema.names[u]!r} of {schema.names[axis]!r} overlap, and "
                     "what both tell together is no level; add it, see with_refinements"
@@ -398,8 +290,8 @@ def with_refinements(variables: Sequence[Variable]) -> Schema:
         one, other = waiting.pop(0)
         if of[one] != of[other]:
             continue
-        block = _numbered(np.array([groups[one], groups[other]]).T)
-        known = [_numbered(np.array(own)[:, None]) for name, own in groups.items() if of[name] == of[one]]
+        block = numbered(groups[one], groups[other])
+        known = [numbered(own) for name, own in groups.items() if of[name] == of[one]]
         if block.max() + 1 == axes[of[one]] or any(np.array_equal(block, other_block) for other_block in known):
             continue
         name = f"{one} & {other}"

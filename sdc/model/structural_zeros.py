@@ -53,9 +53,9 @@ class StructuralZeros:
         """
         told = [*self.patterns]
         for fine in range(len(schema)):
-            for coarse in st.members(schema.just_coarser(fine)):
+            for coarse in st.members(schema.levels.just_coarser(fine)):
                 within = np.zeros(schema.sizes[fine], np.int64)
-                within[schema.groups(fine)] = schema.groups(coarse)
+                within[schema.levels.groups[fine]] = schema.levels.groups[coarse]
                 for category in range(schema.sizes[coarse]):
                     others = np.flatnonzero(within != category)
                     told.append(((coarse, (category,)), (fine, tuple(others.tolist()))))
@@ -79,9 +79,9 @@ class StructuralZeros:
         Patterns that share no variable outside the sub-table exclude a cell together only where one of them does so
         alone, so that those that do are looked at in one grid. InputError where a grid has more than 2^26 cells.
         """
-        if self and not schema.is_flat:
+        if self and not schema.levels.is_flat:
             return self._excluded_by_cells(subtable, schema)
-        flags = np.zeros([schema.sizes[v] for v in st.members(schema.telling(subtable))], np.bool_)
+        flags = np.zeros([schema.sizes[v] for v in st.members(schema.levels.telling(subtable))], np.bool_)
         for patterns in self._sharing(subtable):
             kept = st.members(subtable) + st.members(st.union(st.of(v for v, _ in p) for p in patterns) & ~subtable)
             sizes = [schema.sizes[v] for v in kept]
@@ -99,7 +99,7 @@ class StructuralZeros:
 
     def _excluded_by_cells(self, subtable: SubTable, schema: Schema) -> npt.NDArray[np.bool_]:
         """The same by a look at every cell of the sub-table and what the patterns name."""
-        named = schema.closed(subtable | st.union(self.subtables))
+        named = schema.levels.closed(subtable | st.union(self.subtables))
         inside, own = schema.restrict(st.members(named)), st.within(subtable, named)
         if inside.cells > MOST_DENSE:
             raise InputError(
@@ -107,7 +107,7 @@ class StructuralZeros:
                 f"are impossible, at most {MOST_DENSE} are looked at; keep fewer variables, or fewer patterns"
             )
         cells = inside.keys.unpack(np.arange(inside.cells))
-        space = inside.space(st.members(inside.telling(own)))
+        space = inside.space(st.members(inside.levels.telling(own)))
         place = space.pack(inside.marginal_cells(cells, own))
         possible = np.bincount(place, ~self.within(named).contains(cells, inside), minlength=space.cells)
         flags: npt.NDArray[np.bool_] = (possible == 0).reshape(space.sizes)
@@ -171,7 +171,7 @@ def matches(pattern: Pattern, cells: npt.NDArray[np.integer], schema: Schema) ->
     matching = np.ones(len(cells), np.bool_)
     for v, codes in pattern:
         # of the axis: a level is looked up once a category, not once a cell
-        matching &= np.isin(schema.groups(v), codes)[cells[:, schema.column_of[v]]]
+        matching &= np.isin(schema.levels.groups[v], codes)[cells[:, schema.levels.column_of[v]]]
     return matching
 
 

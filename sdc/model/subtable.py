@@ -1,6 +1,6 @@
 """Sub-tables as bit sets: bit v is set where variable v is kept. The one file for bit tricks.
 
-Of a schema with levels sub-tables are closed sets, see `Schema.closed`: whatever here takes a schema gives such.
+Of a schema with levels sub-tables are closed sets, see `Levels.closed`: whatever here takes a schema gives such.
 """
 
 from __future__ import annotations
@@ -87,15 +87,15 @@ def children(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
 
     Without levels those with one variable fewer.
     """
-    for v in _bits(schema.telling(subtable)):
-        rest = subtable & ~schema.of_axis[v]
-        coarser = schema.just_coarser(v)
-        yield from (rest | schema.closed(1 << u) for u in _bits(coarser)) if coarser else (rest,)
+    for v in _bits(schema.levels.telling(subtable)):
+        rest = subtable & ~schema.levels.of_axis[v]
+        coarser = schema.levels.just_coarser(v)
+        yield from (rest | schema.levels.closed(1 << u) for u in _bits(coarser)) if coarser else (rest,)
 
 
 def margins(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
     """The sub-tables with one axis fewer, and none of its levels: without levels the children."""
-    return (subtable & ~schema.of_axis[v] for v in _bits(schema.telling(subtable)))
+    return (subtable & ~schema.levels.of_axis[v] for v in _bits(schema.levels.telling(subtable)))
 
 
 def parents(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
@@ -103,39 +103,40 @@ def parents(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
 
     Without levels those with one variable more.
     """
-    if schema.is_flat:
+    if schema.levels.is_flat:
         yield from (subtable | 1 << v for v in _bits(full(len(schema)) & ~subtable))
         return
+    levels = schema.levels
     for axis in schema.axes:
-        held = schema.telling(subtable & schema.of_axis[axis])
-        finer = schema.just_finer(held.bit_length() - 1) if held else schema.coarsest & schema.of_axis[axis]
-        yield from (subtable | schema.closed(1 << v) for v in _bits(finer))
+        held = levels.telling(subtable & levels.of_axis[axis])
+        finer = levels.coarsest(levels.finer(held.bit_length() - 1) if held else levels.of_axis[axis])
+        yield from (subtable | levels.closed(1 << v) for v in _bits(finer))
 
 
 def subsets(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
     """Every sub-table within a closed one, itself among them, and the grand total; 2^dimension without levels."""
-    if schema.is_flat:
+    if schema.levels.is_flat:
         return submasks(subtable)
-    kept = (members(subtable & schema.of_axis[axis]) for axis in schema.axes)
-    choices = [[GRAND_TOTAL, *(schema.closed(1 << v) for v in own)] for own in kept]
+    kept = (members(subtable & schema.levels.of_axis[axis]) for axis in schema.axes)
+    choices = [[GRAND_TOTAL, *(schema.levels.closed(1 << v) for v in own)] for own in kept]
     return (union(chosen) for chosen in product(*choices))
 
 
 def ways(subtable: SubTable, schema: Schema) -> int:
     """How many variables a sub-table has, of an axis and its levels one: what its dimension is without levels."""
-    return dimension(schema.telling(subtable))
+    return dimension(schema.levels.telling(subtable))
 
 
 def many_ways(subtables: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.int64]:
     """(n,) the same of closed sub-tables."""
-    held = [(subtables & np.array(schema.of_axis[axis], subtables.dtype)) != 0 for axis in schema.axes]
+    held = [(subtables & np.array(schema.levels.of_axis[axis], subtables.dtype)) != 0 for axis in schema.axes]
     ways: npt.NDArray[np.int64] = np.sum(held, axis=0, dtype=np.int64)
     return ways
 
 
 def cells(subtable: SubTable, schema: Schema) -> int:
     """How many cells a sub-table has, zeros included."""
-    return prod(schema.sizes[v] for v in _bits(schema.telling(subtable)))
+    return prod(schema.sizes[v] for v in _bits(schema.levels.telling(subtable)))
 
 
 def submasks(subtable: SubTable) -> Iterator[SubTable]:
@@ -211,12 +212,12 @@ def names(subtable: SubTable, schema: Schema) -> list[str]:
 
     IndexError where it does not have one of them.
     """
-    return [schema.names[v] for v in _bits(schema.telling(subtable))]
+    return [schema.names[v] for v in _bits(schema.levels.telling(subtable))]
 
 
 def named(names: Iterable[str], schema: Schema) -> SubTable:
     """The sub-table of the variables with these names; InputError for one that the table does not have."""
-    return schema.closed(of(schema.index(name) for name in names))
+    return schema.levels.closed(of(schema.index(name) for name in names))
 
 
 def marks(subtable: SubTable, variables: int) -> str:

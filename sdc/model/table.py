@@ -60,8 +60,8 @@ class Cells(ABC):
             for column, known in zip(codes.T, axes.values(), strict=True):
                 known += _sum_by(column, counts, len(known))
         return [
-            axes[axis] if v == axis else _sum_by(self.schema.groups(v), axes[axis], self.schema.sizes[v])
-            for v, axis in enumerate(self.schema.axis_of)
+            axes[axis] if v == axis else _sum_by(self.schema.levels.groups[v], axes[axis], self.schema.sizes[v])
+            for v, axis in enumerate(self.schema.levels.axis_of)
         ]
 
 
@@ -156,7 +156,7 @@ class Table(Cells):
     @cached_property
     def flat(self) -> Table:
         """The same cells where every level is a variable of its own, with the codes that follow."""
-        return self if self.schema.is_flat else Table(self.schema.flat, self.columns, self.counts)
+        return self if self.schema.levels.is_flat else Table(self.schema.flat, self.columns, self.counts)
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
         """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count."""
@@ -177,7 +177,7 @@ class Table(Cells):
 
         Any cell space. One pass over the table, and a search among the n cells for each of its own.
         """
-        kept = st.members(self.schema.telling(subtable))
+        kept = st.members(self.schema.levels.telling(subtable))
         wanted = KeyIndex(self.schema.space(kept), self.schema.columns(np.asarray(cells, np.uint16), kept))
         # the last one collects what is not wanted
         sums = np.zeros(wanted.groups + 1, np.int64)

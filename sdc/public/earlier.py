@@ -27,6 +27,7 @@ from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
+from sdc.model.levels import numbered
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import StructuralZeros
@@ -345,11 +346,11 @@ class _NamedBefore:
             own = self.table.schema
             if flags.all():
                 continue
-            inside, name = flags[own.groups(v)], own.names[v]
+            inside, name = flags[own.levels.groups[v]], own.names[v]
             # a level tells it where the sub-table has not the variable itself
             if not st.has(st.named(names, own), v):
                 label = f"{name} of records published before"
-                name = self._level(own.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
+                name = self._level(own.levels.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
             universe[name] = self._codes(name, inside)
         self._note(names, universe, source)
 
@@ -385,11 +386,12 @@ class _NamedBefore:
         own = one.published.table.schema.variables[place]
         labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]
         name = f"{own.name}, published before"
-        return self._level(schema.axis_of[v], coding[schema.groups(v)], tuple(dict.fromkeys(labels)), name)
+        axis, groups = schema.levels.axis_of[v], coding[schema.levels.groups[v]]
+        return self._level(axis, groups, tuple(dict.fromkeys(labels)), name)
 
     def _codes(self, name: str, inside: npt.NDArray[np.bool_]) -> tuple[int, ...]:
         """The codes of a variable that tells which categories of its axis are inside, of those that are."""
-        groups = self.table.schema.groups(self.table.schema.index(name))
+        groups = self.table.schema.levels.groups[self.table.schema.index(name)]
         return tuple(np.unique(groups[inside]).tolist())
 
     def _level(self, axis: int, coding: npt.NDArray[np.integer], labels: Names, name: str) -> str:
@@ -398,8 +400,8 @@ class _NamedBefore:
         if len(used) == 1:
             return ""
         groups = np.searchsorted(used, coding)
-        for v in st.members(schema.of_axis[axis]):
-            if schema.is_same_level(v, groups):
+        for v in st.members(schema.levels.of_axis[axis]):
+            if np.array_equal(numbered(schema.levels.groups[v]), numbered(groups)):
                 return schema.names[v]
         of = Coarser(schema.names[axis], tuple(groups.tolist()))
         level = Variable(_free(name, schema.names), tuple(labels[code] for code in used), of)

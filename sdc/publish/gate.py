@@ -210,7 +210,7 @@ def _told(release: Release, schema: Schema) -> SubTable:
     kept = release.variables
     for axis in schema.axes:
         # closed, it may have hidden levels too, which are coarser: they tell nothing that is not told
-        kept |= schema.telling(schema.closed(kept & schema.of_axis[axis]))
+        kept |= schema.levels.telling(schema.levels.closed(kept & schema.levels.of_axis[axis]))
     return kept
 
 

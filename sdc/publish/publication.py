@@ -344,18 +344,19 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
 def _levels(cleared: Cleared) -> list[dict[str, Any]]:
     """Of each published level and each variable that names tables and tells it, which category is in which."""
     schema, published = cleared.schema, cleared.release.variables
-    finest = [v for axis in schema.axes for v in st.members(schema.telling(published & schema.of_axis[axis]))]
+    told = schema.levels.telling(published)
+    finest = [v for axis in schema.axes for v in st.members(told & schema.levels.of_axis[axis])]
     return [
         {"variable": schema.names[level], "of": schema.names[v], "categories": _within(schema, v, level)}
         for v in finest
-        for level in st.members(schema.coarser[v] & published)
+        for level in st.members(schema.levels.coarser[v] & published)
     ]
 
 
 def _within(schema: Schema, variable: int, level: int) -> dict[str, str]:
     """In which category of a level each category of a variable that tells it is."""
     fine, coarse = (schema.variables[v].categories for v in (variable, level))
-    pairs = zip(schema.groups(variable).tolist(), schema.groups(level).tolist(), strict=True)
+    pairs = zip(schema.levels.groups[variable].tolist(), schema.levels.groups[level].tolist(), strict=True)
     found = dict(sorted(set(pairs)))
     return {fine[own]: coarse[group] for own, group in found.items()}
 
@@ -430,7 +431,7 @@ def _resource(file: File, schema: Schema, labels: Labels, folder: Path) -> dict[
     if file.table is not None:
         resource[SUB_TABLE] = st.names(file.subtable, schema)
     if file.format in READ:
-        fields = [_field(schema.variables[v], labels) for v in st.members(schema.telling(file.subtable))]
+        fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.telling(file.subtable))]
         assert file.table is not None
         measures = [{"name": measure, "type": "integer"} for measure in file.table.measures]
         resource["schema"] = {"fields": [*fields, *measures]}

@@ -69,7 +69,7 @@ def _published(table: Table, known: Knowledge, subtable: SubTable, small_count: 
 
 def impossible(zeros: StructuralZeros, schema: Schema) -> int:
     """How many cells the patterns exclude; 0 where they name too many combinations to be looked at."""
-    named = sorted({schema.column_of[v] for v in st.members(st.union(zeros.subtables))}) if zeros else []
+    named = sorted({schema.levels.column_of[v] for v in st.members(st.union(zeros.subtables))}) if zeros else []
     sizes = [schema.keys.sizes[column] for column in named]
     if not named or prod(sizes) > MOST_COMBINATIONS:
         return 0
@@ -89,7 +89,7 @@ def _disclosing(marginal: Table, zeros: StructuralZeros) -> Iterator[tuple[str, 
 def _alone(marginal: Table, v: int) -> npt.NDArray[np.uint16]:
     """A cell of each combination of the other axes all of whose records have one category, and none of a finer one."""
     schema = marginal.schema
-    others = [u for u in schema.axes if u != schema.axis_of[v]]
+    others = [u for u in schema.axes if u != schema.levels.axis_of[v]]
     first, group = schema.space(others).distinct(schema.columns(marginal.codes, others))
 
     def agree(u: int) -> npt.NDArray[np.bool_]:
@@ -99,7 +99,7 @@ def _alone(marginal: Table, v: int) -> npt.NDArray[np.uint16]:
         return found
 
     is_alone = agree(v)
-    for finer in st.members(schema.finer(v)):
+    for finer in st.members(schema.levels.finer(v)):
         is_alone &= ~agree(finer)
     return marginal.codes[first[is_alone]]
 
@@ -111,8 +111,8 @@ def _uncertain(
     if not zeros:
         return cells
     schema, possible = marginal.schema, np.zeros(len(cells), np.bool_)
-    column, own = schema.column_of[v], schema.columns(cells, [v])[:, 0]
-    for code, category in enumerate(schema.groups(v).tolist()):
+    column, own = schema.levels.column_of[v], schema.columns(cells, [v])[:, 0]
+    for code, category in enumerate(schema.levels.groups[v].tolist()):
         other = cells.copy()
         other[:, column] = code
         possible |= (own != category) & ~zeros.contains(other, schema)

@@ -129,7 +129,7 @@ def frontier(audit: Evidence, shows: Mapping[st.SubTable, PublishedTable]) -> li
     """The first of the released frontier, with what each table shows."""
     known, first = audit.widths.by_sub_table(), audit.published.frontier[:MOST_FRONTIER]
     # widths are of what a sub-table tells at hidden levels too
-    closed = audit.table.schema.closed
+    closed = audit.table.schema.levels.closed
     return [replace(_sub_table(audit, s, known.get(closed(s))), shows=shows.get(s)) for s in first]
 
 
@@ -149,7 +149,7 @@ def chain(audit: Evidence, chained: figures.Chain) -> list[SubTableRow]:
 def cliques(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
     """The cliques, in the order of the graph."""
     known = audit.widths.by_sub_table()
-    return [_of_graph(audit, clique, known.get(audit.table.schema.closed(clique))) for clique in graph.cliques]
+    return [_of_graph(audit, clique, known.get(audit.table.schema.levels.closed(clique))) for clique in graph.cliques]
 
 
 def separators(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
@@ -163,7 +163,7 @@ def separators(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
 def _of_graph(audit: Evidence, variables: st.SubTable, width: int | None) -> SubTableRow:
     """The sub-table of these variables with all their names: in the graph levels are variables of their own."""
     schema = audit.table.schema
-    row = _sub_table(audit, schema.closed(variables), width)
+    row = _sub_table(audit, schema.levels.closed(variables), width)
     return replace(row, label=st.label(variables, schema.flat), kept=_kept(variables, schema))
 
 
@@ -178,7 +178,7 @@ def _sub_table(audit: Evidence, subtable: st.SubTable, width: int | None) -> Sub
     schema = audit.table.schema
     return SubTableRow(
         st.label(subtable, schema),
-        _kept(schema.telling(subtable), schema),
+        _kept(schema.levels.telling(subtable), schema),
         st.ways(subtable, schema),
         number(st.cells(subtable, schema)),
         width,
@@ -306,7 +306,7 @@ def _just_outside(audit: Evidence) -> list[st.SubTable]:
     ]
     # the number of the lowest bit, whose axis is the first; of all that are narrow a list would take gigabytes
     first = np.bitwise_count((narrow & (~narrow + np.uint64(1))) - np.uint64(1))
-    of_axis = np.array(audit.table.schema.of_axis, np.uint64)[first]
+    of_axis = np.array(audit.table.schema.levels.of_axis, np.uint64)[first]
     found: list[st.SubTable] = narrow[released(narrow & ~of_axis, audit.found.release)].tolist()
     return found
 
@@ -315,7 +315,7 @@ def _unjoined(audit: Evidence) -> list[st.SubTable]:
     """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
     if audit.found.graph is None:
         return []
-    pairs, closed = combinations(range(len(audit.found.graph)), 2), audit.table.schema.closed
+    pairs, closed = combinations(range(len(audit.found.graph)), 2), audit.table.schema.levels.closed
     return [closed(1 << u | 1 << v) for u, v in pairs if not audit.found.graph.has_edge(u, v)]
 
 

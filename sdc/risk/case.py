@@ -37,7 +37,7 @@ class Case:
         self._support = Support(knowledge, bank, effort.cells_per_slice)
         self._is_exact = is_small(table.schema)
         self._search = Certifying(width, table, self._support, effort, dict(bank.missed))
-        self._methods = dict.fromkeys(["nested" if knowledge.decomposition is None else "decomposable"])
+        self._methods = dict.fromkeys(["nested" if knowledge.structure.decomposition is None else "decomposable"])
         self._hold(np.zeros(0, np.int64))
 
     def assessed(self) -> Assessment:

@@ -166,7 +166,7 @@ def critical_widths(
 def _closed(told: BitSets, schema: Schema) -> BitSets:
     """(n,) bit sets with the levels that their variables tell."""
     found = told.copy()
-    for v, coarser in enumerate(schema.coarser):
+    for v, coarser in enumerate(schema.levels.coarser):
         if coarser:
             found[told >> np.uint64(v) & np.uint64(1) > 0] |= np.uint64(coarser)
     return found
@@ -265,7 +265,7 @@ def _reaching(
 
 def _apart(schema: Schema) -> tuple[SubTable, ...]:
     """Of each variable, in the sweep's order, those of other axes."""
-    axes = [schema.axis_of[v] for v in sweep_order(schema)]
+    axes = [schema.levels.axis_of[v] for v in sweep_order(schema)]
     return tuple(st.of(place for place, other in enumerate(axes) if other != axis) for axis in axes)
 
 

@@ -178,7 +178,7 @@ def _chunk(
     schema, numbers = table.schema, np.empty((4, len(counts)), np.int64)
     numbers[0], numbers[1], numbers[2] = counts, FAR, 0
     columns = np.ascontiguousarray(schema.columns(codes, variables).T)
-    last = {schema.axis_of[v]: place for place, v in enumerate(variables)}
+    last = {schema.levels.axis_of[v]: place for place, v in enumerate(variables)}
     for axis, own in zip(schema.axes, codes.T, strict=True):
         place = last.get(axis)
         if place is not None and variables[place] == axis:
@@ -197,8 +197,8 @@ def _before(schema: Schema, variables: Sequence[int]) -> tuple[int, ...]:
     seen: dict[int, int] = {}
     found = []
     for place, v in enumerate(variables):
-        found.append(seen.get(schema.axis_of[v], -1))
-        seen[schema.axis_of[v]] = place
+        found.append(seen.get(schema.levels.axis_of[v], -1))
+        seen[schema.levels.axis_of[v]] = place
     return tuple(found)
 
 

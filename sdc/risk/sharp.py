@@ -267,7 +267,7 @@ class _Component:
         if method != "collapse":
             return np.split(rows, np.arange(1, len(rows)))
         frame, knowledge = self.component.frame, self.component.knowledge
-        covered = knowledge.covered & knowledge.varying
+        covered = knowledge.structure.covered & knowledge.structure.varying
         return [rows[group] for group in sharing(frame.table.schema, frame.cells[rows], covered)]
 
     def pieces(

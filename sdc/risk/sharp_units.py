@@ -85,7 +85,7 @@ def _telling(found: Differences, part: Table, unit: SharpUnit) -> Differences:
 
 
 def _collapse(part: Table, unit: SharpUnit) -> FoundEnds:
-    covered = unit.knowledge.covered & unit.knowledge.varying
+    covered = unit.knowledge.structure.covered & unit.knowledge.structure.varying
     propagations = len(collapse.sharing(part.schema, unit.cells, covered))
     super_cells = 3 ** min(st.dimension(covered), collapse.MAX_DICHOTOMOUS)
     outer = collapse.Collapse(part, unit.knowledge).outer(unit.cells)

@@ -70,7 +70,7 @@ class Component:
     @cached_property
     def is_explicit(self) -> bool:
         """Whether the bounds under its cover are sharp: what is known of it is decomposable ([DKS] theorem 1)."""
-        return self.knowledge.decomposition is not None and self.knowledge.is_release_alone
+        return self.knowledge.structure.decomposition is not None and self.knowledge.structure.is_release_alone
 
     def places(self, rows: CellRows) -> tuple[CellRows, CellRows]:
         """The different marginal cells of some at-risk cells, and (rows,) which of these each of them is in."""
@@ -136,7 +136,7 @@ class Component:
 
     def part(self) -> ComponentProof:
         """What its inner ends rest on, with the cover, as a certificate has it; a released one is its own cover."""
-        return ComponentProof(self.frame.variables, self.knowledge.cover, self.settled().differences)
+        return ComponentProof(self.frame.variables, self.knowledge.structure.cover, self.settled().differences)
 
 
 class Support:
@@ -151,7 +151,7 @@ class Support:
         self.knowledge, self.bank = knowledge, bank
         self._components = {
             variables: Component(bank.of_component(variables), knowledge.within(variables), cells_per_slice)
-            for variables in knowledge.components.cliques
+            for variables in knowledge.structure.components.cliques
         }
 
     @property
@@ -228,7 +228,7 @@ class Support:
         """(rows,) the sum of what is known of the cells at the separators."""
         total = np.zeros(len(rows), np.int64)
         # a separator is within the component that comes after it
-        for component, separator in zip(self._all[1:], self.knowledge.components.separators, strict=True):
+        for component, separator in zip(self._all[1:], self.knowledge.structure.components.separators, strict=True):
             frame = component.frame
             total += frame.marginals.at(st.within(separator, frame.variables))[frame.row[rows]]
         return total
@@ -250,7 +250,7 @@ class Support:
 
     def proof(self) -> Proof:
         """What the inner bounds rest on."""
-        tree = self.knowledge.components
+        tree = self.knowledge.structure.components
         return Proof(tuple(component.part() for component in self._all), tree.separators)
 
 

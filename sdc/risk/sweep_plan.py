@@ -80,7 +80,7 @@ def _partitions(table: Table, max_rows: int, memory: int) -> Iterator[SubLattice
     order, rows = sweep_order(table.schema), len(table)
     for depth in range(1, min(len(order) - 1, MAX_SPLIT) + 1):
         # with none of them taken there is no key to cut by: the rows of the others must fit at once
-        rows = len(table.marginal(table.schema.closed(st.of(order[:-depth]))))
+        rows = len(table.marginal(table.schema.levels.closed(st.of(order[:-depth]))))
         if rows <= max_rows:
             break
     else:
@@ -182,7 +182,7 @@ def sub_lattices(schema: Schema) -> list[SubLattice]:
 def _is_of_axes(taken: SubTable, schema: Schema) -> bool:
     """Whether a set in the sweep's order has one variable of an axis at most."""
     order = sweep_order(schema)
-    axes = [schema.axis_of[order[place]] for place in st.members(taken)]
+    axes = [schema.levels.axis_of[order[place]] for place in st.members(taken)]
     return len(set(axes)) == len(axes)
 
 

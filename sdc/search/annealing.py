@@ -257,8 +257,7 @@ class Workspace:
             return True
         graph, fingerprint = self._graph(), int(self.work.numbers[kernel.FINGERPRINT])
         if pair is not None:
-            u, v = int(self.work.first[pair]), int(self.work.second[pair])
-            graph = graph.remove(u, v) if graph.has_edge(u, v) else graph.add(u, v)
+            graph = graph.toggled(int(self.work.first[pair]), int(self.work.second[pair]))
             fingerprint ^= int(self.work.prints[pair])
         return self.likely.keeps(graph, fingerprint)
 

@@ -182,7 +182,7 @@ class ReleaseSearch:
             return False
         wishes = self.decomposable.wishes
         smallest = smallest_graph(inquiry.known, wishes)
-        cliques = map(self._schema.closed, smallest.cliques)
+        cliques = map(self._schema.levels.closed, smallest.cliques)
         return all(map(wishes.allows, cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
 
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:

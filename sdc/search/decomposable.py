@@ -104,7 +104,7 @@ class DecomposableSearch:
         if judgement.verdict is not Verdict.SAFE:
             raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
         schema, value = self.inquiry.table.schema, best.value
-        if not schema.is_flat:  # to the chains a level is a variable of its own
+        if not schema.levels.is_flat:  # to the chains a level is a variable of its own
             value = weighted_sub_tables(judgement.release, self._weights, schema)
         return DecomposableRelease(judgement, best.graph, value, state.agreed, state.trace)
 

@@ -178,7 +178,7 @@ class OrderedSearch:
             for pair in self._pairs(judgement.release, candidates, refused):
                 larger, refused = self._extend(judgement, [pair], refused, phase)
                 if larger is not judgement:
-                    parts = self.inquiry.knows(larger.release).components.cliques
+                    parts = self.inquiry.knows(larger.release).structure.components.cliques
                     flags = st.within_one_of(np.array(candidates, np.int64), parts)
                     inside = [candidates[k] for k in np.flatnonzero(flags).tolist()]
                     judgement, refused = self._extend(larger, inside, refused, phase)
@@ -195,12 +195,12 @@ class OrderedSearch:
         left = [t for t in candidates if st.ways(t, schema) == 2 and t not in release and t not in refused]
 
         def size(pair: SubTable) -> int:
-            ends = schema.telling(pair)
-            part = component_with(known.components, known.independence_graph, release, ends)
-            return st.ways(schema.closed(part), schema)
+            ends = schema.levels.telling(pair)
+            part = component_with(known.structure.components, known.structure.independence_graph, release, ends)
+            return st.ways(schema.levels.closed(part), schema)
 
         def opened(pair: SubTable) -> int:
-            u, v = st.members(schema.telling(pair))
+            u, v = st.members(schema.levels.telling(pair))
             around = pair | graph[u] & graph[v]
             return int(((sets & pair == pair) & (sets & ~around == 0)).sum())
 

@@ -131,7 +131,7 @@ def _recoded(proof: Proof, recode: Recode) -> Proof:
 def _recoded_part(part: ComponentProof, recode: Recode) -> ComponentProof:
     variables, found = recode.sub_table(part.variables), part.differences
     if st.has(part.variables, recode.variable):
-        column = st.members(recode.before.telling(part.variables)).index(recode.variable)
+        column = st.members(recode.before.levels.telling(part.variables)).index(recode.variable)
         cells = recode.codes(found.cells, column)
         schema = recode.schema.restrict(st.members(variables))
         found = Differences.summed(len(found), found.of, cells, found.changes, schema)
@@ -164,7 +164,7 @@ def _gains(table: Table, small_count: int, cell: Cell) -> Iterator[tuple[Recode,
     """The merges that take a cell in, and what each promises for it."""
     around, own = near(table, cell), int(table.count_at(np.array([cell], np.uint16))[0])
     for column, v in enumerate(table.schema.axes):
-        if table.schema.of_axis[v] != 1 << v:
+        if table.schema.levels.of_axis[v] != 1 << v:
             continue  # it has levels, which say what belongs together
         for other in set(range(table.schema.sizes[v])) - {cell[column]}:
             joined = around.differing[:, column] & (around.codes[:, column] == other)

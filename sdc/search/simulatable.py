@@ -130,7 +130,7 @@ class SimulatableSearch:
             require_together("simulatable", ZEROS)
         if self.inquiry.known.facts:
             require_together("simulatable", "earlier")
-        if not table.schema.is_flat:
+        if not table.schema.levels.is_flat:
             require_together("simulatable", HIERARCHIES)
 
     def _require(self, released: Release) -> None:

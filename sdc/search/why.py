@@ -65,7 +65,7 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     What is public, by this release or an earlier one, is all that may conflict: each part of it is asked about apart.
     """
     release, schema = inquiry.known.release, inquiry.table.schema
-    singles = [schema.closed(1 << axis) for axis in schema.axes]
+    singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING))
     alone, one_way, together = (
         _asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier))

@@ -80,7 +80,7 @@ class Wishes:
         for forbidden in self.forbid:
             kept = [t for t in found if not st.is_within(forbidden, t)]
             # without any one of its variables, and all that would tell it, it is not within any more
-            without = [1 << v | schema.finer(v) for v in st.members(schema.telling(forbidden))]
+            without = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.telling(forbidden))]
             cut = [t & ~gone for t in found if st.is_within(forbidden, t) for gone in without]
             found = st.maximal([*kept, *map(self._named, cut)])
         return found
@@ -95,9 +95,10 @@ class Wishes:
 
     def flat(self, schema: Schema) -> Wishes:
         """The same of sets that are not closed: what a finer variable tells is forbidden with it."""
-        if schema.is_flat:
+        levels = schema.levels
+        if levels.is_flat:
             return self
-        choices = ([(v, *st.members(schema.finer(v))) for v in st.members(schema.telling(t))] for t in self.forbid)
+        choices = ([(v, *st.members(levels.finer(v))) for v in st.members(levels.telling(t))] for t in self.forbid)
         forbid = {st.of(chosen) for each in choices for chosen in product(*each)}
         return replace(self, forbid=tuple(sorted(forbid)))
 
@@ -123,13 +124,13 @@ def named(setting: str, patterns: Sequence[PatternLike], schema: Schema) -> tupl
         if comb(len(variables), size) > MOST_NAMED:
             raise InputError(f"{setting} {written(pattern)!r} is more than {MOST_NAMED} sub-tables; name fewer")
         chosen = (some for some in combinations(variables, size) if _are_apart(some, schema))
-        found.update(dict.fromkeys(schema.closed(st.of(some)) for some in chosen))
+        found.update(dict.fromkeys(schema.levels.closed(st.of(some)) for some in chosen))
     return tuple(found)
 
 
 def _are_apart(variables: Sequence[int], schema: Schema) -> bool:
     """Whether no two are of one axis: with a level of it a sub-table has no variable more."""
-    return len({schema.axis_of[v] for v in variables}) == len(variables)
+    return len({schema.levels.axis_of[v] for v in variables}) == len(variables)
 
 
 def written(pattern: PatternLike) -> str:
@@ -149,7 +150,7 @@ def _parts(setting: str, pattern: PatternLike, schema: Schema) -> tuple[tuple[in
     if text == "all" and size is not None:
         return tuple(range(len(schema))), size
     try:
-        variables = st.members(schema.telling(st.parse(text, schema)))
+        variables = st.members(schema.levels.telling(st.parse(text, schema)))
     except ReleaseError as error:
         raise InputError(f"{setting} {written(pattern)!r}: {error}") from error
     return variables, len(variables) if size is None else size

@@ -81,9 +81,9 @@ class SearchSettings:
             raise InputError(f"forbid has {st.label(public, schema)}, which was published before; take it out")
         return replace(
             wishes,
-            require=tuple(map(schema.closed, wishes.require)),
-            forbid=tuple(map(schema.closed, wishes.forbid)),
-            levels=tuple((1 << v, schema.finer(v)) for v in hidden),
+            require=tuple(map(schema.levels.closed, wishes.require)),
+            forbid=tuple(map(schema.levels.closed, wishes.forbid)),
+            levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:

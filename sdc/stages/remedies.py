@@ -38,7 +38,7 @@ def _refused(build: Build) -> list[SubTable]:
     found, schema = build.made.found, build.made.table.schema
     required = () if found.required is None else found.required.refused
     stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
-    leveled = st.of(v for v, own in enumerate(schema.of_axis) if own != 1 << v)
+    leveled = st.of(v for v, own in enumerate(schema.levels.of_axis) if own != 1 << v)
     return [t for t in dict.fromkeys([*required, *stopped]) if t & leveled][:MOST_REDESIGNED]
 
 

@@ -210,7 +210,7 @@ class PartedTable(Cells):
 
     def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
         """From the columns of their axes alone; InputError as `chunks`."""
-        axes = [self.schema.names[axis] for axis in dict.fromkeys(self.schema.axis_of[v] for v in variables)]
+        axes = [self.schema.names[axis] for axis in dict.fromkeys(self.schema.levels.axis_of[v] for v in variables)]
         for path, batch in self._batches(axes):
             yield self._codes(path, batch, variables)
 
@@ -234,9 +234,9 @@ class PartedTable(Cells):
     def _codes(self, path: Path, batch: pa.RecordBatch, variables: Sequence[int]) -> Codes:
         codes = np.empty((len(batch), len(variables)), np.uint16)
         for place, v in enumerate(variables):
-            axis = self.schema.variables[self.schema.axis_of[v]]
+            axis = self.schema.variables[self.schema.levels.axis_of[v]]
             found = _codes(pa.chunked_array([batch.column(axis.name)]), axis, path)
-            codes[:, place] = self.schema.groups(v)[found]
+            codes[:, place] = self.schema.levels.groups[v][found]
         return codes
 
 

@@ -135,7 +135,7 @@ def fit_marginals(
 
 def marginals_of(table: Table, known: Knowledge) -> Marginals:
     """The marginals of the released frontier, without the variables of one category."""
-    return {element: Marginal.of(table, element) for element in known.essential.frontier}
+    return {element: Marginal.of(table, element) for element in known.structure.essential.frontier}
 
 
 def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Decomposition | None:

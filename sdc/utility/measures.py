@@ -45,7 +45,7 @@ class Weights:
         return tuple((t, own - self._product(t, schema)) for t, own in self.sub_tables)
 
     def _product(self, subtable: SubTable, schema: Schema) -> Fraction:
-        return prod((self.variables[v] for v in st.members(schema.telling(subtable))), start=Fraction(1))
+        return prod((self.variables[v] for v in st.members(schema.levels.telling(subtable))), start=Fraction(1))
 
     def of_sub_table(self, subtable: SubTable, schema: Schema) -> Fraction:
         """What one sub-table counts."""
@@ -58,9 +58,10 @@ class Weights:
         Of an axis with levels all sets of these are counted then: prod (1 + w) over a variable and those that it tells
         is 1 more than the sum of their own weights.
         """
-        if schema.is_flat:
+        if schema.levels.is_flat:
             return self
-        told = (sum((self.variables[u] for u in st.members(coarser)), start=Fraction(1)) for coarser in schema.coarser)
+        coarser = map(st.members, schema.levels.coarser)
+        told = (sum((self.variables[u] for u in own), start=Fraction(1)) for own in coarser)
         weights = Weights(tuple(own / before for own, before in zip(self.variables, told, strict=True)))
         own = ((t, weights.of_sub_table(t, schema.flat) + more) for t, more in self.corrections(schema))
         return replace(weights, sub_tables=tuple(own))
@@ -104,7 +105,7 @@ def degrees_of_freedom(release: Release, schema: Schema) -> int:
     coarser levels adds what it has beyond the finest of these. ReleaseError as `cells`.
     """
     check_release(release, schema)
-    before = (st.members(schema.just_coarser(v)) for v in range(len(schema)))
+    before = (st.members(schema.levels.just_coarser(v)) for v in range(len(schema)))
     free = (
         size - max((schema.sizes[u] for u in told), default=1) for size, told in zip(schema.sizes, before, strict=True)
     )

@@ -23,15 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from sdc import run_format as names
+from sdc.verify.levels import Array, Cells, Levels, Pattern, SubTable, check, keys_of, size_of, variable_of
 
-Array = NDArray[Any]
-SubTable = frozenset[str]
 Fault = tuple[str, Any]  # what is wrong, and whether it is
-Pattern = dict[str, frozenset[int]]  # cells with one of the codes of each variable; all where there is none
-Cells = dict[str, Array]  # the codes of each variable and of the levels that it tells, a cell a row
 # those of a certificate: what is released now, and all that is public then
 Claims = namedtuple("Claims", "table records small_count min_width asked release separators parts")
 # of some cells of a marginal with codes in a universe all counts are known, of some of these between low and high
@@ -39,17 +35,8 @@ Fact = namedtuple("Fact", "view universe cells low high source")
 Known = namedtuple("Known", "release zeros facts")  # what was public before
 # difference of[e] changes cells[e] by changes[e]
 ComponentProof = namedtuple("ComponentProof", "variables cover of cells changes")
-Coarser = namedtuple("Coarser", "axis groups")  # of each category of the axis the level's
 Schema = namedtuple("Schema", "variables")  # the digest of a table is over how these print
 AGAIN, MAX_TOTAL = "run the build again", 1 << 53
-
-
-class Variable(namedtuple("Variable", "name categories of")):
-    """An axis, of None, or a level."""
-
-    def __repr__(self) -> str:
-        level = "" if self.of is None else f", of={self.of!r}"
-        return f"Variable(name={self.name!r}, categories={self.categories!r}{level})"
 
 
 class EvidenceFolder:
@@ -91,6 +78,14 @@ class EvidenceFolder:
         check(len({*table.column_names}) == len(table.column_names), "two columns have one name")
         return dict(zip(table.column_names, table.columns, strict=True))
 
+    def read_cells(self, variables: Iterable[str], fields: Iterable[str], *place: str) -> tuple[Cells, list[Array]]:
+        """The codes of the variables, and the numbers of a file that has no other columns."""
+        columns, own = self.read_columns(*place), names.variable_columns(variables, fields)
+        check({*columns} == {*own.values(), *fields}, "a column is unknown or missing")
+        cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in own}
+        check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in own), "a code is unknown")
+        return cells, [numbers_of(columns[name], pa.int64()) for name in fields]
+
     def read_table(self, small_count: int) -> None:
         """The table, counted again from its parts, and its at-risk cells: 0 < count <= small count."""
         recorded = self.read_json(names.TABLE, names.SCHEMA, version=names.TABLE_FORMAT)
@@ -117,8 +112,8 @@ class EvidenceFolder:
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
         told = (recorded["cells"], recorded["total"])
         check(told == (len(self.counts), self.total), f"its parts come to others than the cells and the total {told}")
-        self.read_levels(variables)
-        self.table = self.with_levels(self.table)
+        self.levels = Levels(variables)
+        self.table = self.levels.with_levels(self.table)
         sha = hashlib.sha256(repr(Schema(variables)).encode())
         for array in (np.stack([self.table[v] for v in self.axes], axis=1), self.counts.astype("<i8")):
             sha.update(array.data)
@@ -134,105 +129,40 @@ class EvidenceFolder:
         for fact in self.known.facts:
             counts = self.at(fact.view, fact.cells)
             wrong = int(((counts < fact.low) | (counts > fact.high)).sum())
-            what = f"{fact.source}: {wrong} cells of {self.label(fact.view)} have other counts in the table; {AGAIN}"
-            self.holds((what, wrong))
-
-    def read_levels(self, variables: tuple[Variable, ...]) -> None:
-        """Which group of a level each category of its axis is in, and what each variable tells: itself, coarser levels.
-
-        Of each axis levels are different partitions, and what two of them tell together is a level or the axis.
-        """
-        self.groups, self.told = dict[str, Array](), dict[str, SubTable]()
-        families = {axis: [axis] for axis in self.axes}
-        for v, categories, of in variables:
-            axis, groups = of or (v, range(len(categories)))
-            is_whole = axis in self.axes and len(groups) == len(self.axes[axis])
-            check(is_whole and {*groups} == {*range(len(categories))}, f"the level {v!r} is no partition of an axis")
-            self.groups[v] = np.array(groups, "<u2")
-            families[axis] += [v] * (v != axis)
-        for axis, family in families.items():
-            both = {(v, u): blocks_of([self.groups[v], self.groups[u]]) for v in family for u in family}
-            own = [both[v, v] for v in family]
-            is_known = all(own.count(blocks) == 1 for blocks in both.values())
-            check(is_known, f"two levels of {axis!r} are the same, or what they tell together is no level")
-            self.told |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
-
-    def closed(self, subtable: SubTable) -> SubTable:
-        """With all that it tells: of each axis what the coarsest variable tells that tells all that it has."""
-        found = subtable
-        for family in (self.told[axis] for axis in self.axes):
-            if own := subtable & family:
-                found |= min((self.told[v] for v in family if own <= self.told[v]), key=len)
-        return found
-
-    def telling(self, subtable: SubTable) -> list[str]:
-        """Its variables without the levels that others of it tell, in order."""
-        told = frozenset[str]().union(*(self.told[v] - {v} for v in subtable))
-        return [v for v in self.categories if v in subtable - told]
-
-    def group(self, fine: str, level: str) -> Array:
-        """(categories of the first,) codes of a level that it tells."""
-        found = np.empty(len(self.categories[fine]), "<u2")
-        found[self.groups[fine]] = self.groups[level]
-        return found
-
-    def with_levels(self, cells: Cells) -> Cells:
-        """Cells, of each axis one variable at most, with the levels that these tell."""
-        pairs = ((v, fine) for v in self.categories for fine in cells if v in self.told[fine])
-        return {v: cells[v] if v == fine else self.group(fine, v)[cells[fine]] for v, fine in pairs}
+            which = f"{fact.source}: {wrong} cells of {self.levels.label(fact.view)}"
+            self.holds((f"{which} have other counts in the table; {AGAIN}", wrong))
 
     def spread(self, covered: SubTable, among: SubTable) -> Iterator[Array]:
         """(n,) of each axis how many of its categories have what is covered of it in common with the at-risk cell."""
-        for v in self.telling(among):
+        for v in self.levels.telling(among):
             if v not in covered:
-                levels = [self.group(v, level) for level in covered & self.told[v]]
+                levels = [self.levels.group(v, level) for level in covered & self.levels.told[v]]
                 block = keys_of(levels, np.zeros(len(self.categories[v]), np.int64))
                 yield np.bincount(block)[block][self.cells[v]]
 
     def read_known(self, stage: str, told: Any) -> Known:
         """What was public, as a document of a stage has it, and the cells of its facts; ValueError where it cannot."""
-        release = self.subtables(told[names.RELEASE], self.categories)
-        zeros = [self.pattern(listed) for listed in told[names.STRUCTURAL_ZEROS]]
+        release = self.levels.subtables(told[names.RELEASE])
+        zeros = [self.levels.pattern(listed) for listed in told[names.STRUCTURAL_ZEROS]]
         check(all(zeros) and not matching(zeros, self.table).any(), "a structural zero is of no cell or has records")
         facts = [self.fact(stage, listed, number) for number, listed in enumerate(told[names.FACTS])]
         return Known(release, zeros, facts)
 
-    def pattern(self, listed: Any) -> Pattern:
-        """Codes by variable, of (variable, codes) by number."""
-        known = all(type(v) is int and 0 <= v < len(self.categories) for v, _ in listed)
-        check(known, "a pattern names an unknown variable")
-        found = {[*self.categories][v]: frozenset(codes) for v, codes in listed}
-        known = all(codes and codes <= {*range(len(self.categories[v]))} for v, codes in found.items())
-        check(known and len(found) == len(listed), "a pattern names an unknown category, or a variable twice")
-        return found
-
     def fact(self, stage: str, told: Any, number: int) -> Fact:
         """A fact, of which the cells known between two numbers are in a file of their own."""
-        (view,), universe = self.subtables([told["view"]], self.categories), self.pattern(told["universe"])
-        source, claimed, own, path = str(told["source"]), told["between"], self.telling(view), self.path
+        (view,), universe = self.levels.subtables([told["view"]]), self.levels.pattern(told["universe"])
+        source, claimed, own, path = str(told["source"]), told["between"], self.levels.telling(view), self.path
         check(own and universe.keys() <= view, f"{source}: its universe has variables that its view has not")
         if claimed == 0:
-            none = self.counts[:0]
-            return Fact(view, universe, self.with_levels({v: none.astype("<u2") for v in own}), none, none, source)
-        columns = self.read_columns(stage, names.KNOWN_CELLS.format(number))
-        named = names.variable_columns(own, names.OF_KNOWN_CELLS)
-        check({*columns} == {*named.values(), *names.OF_KNOWN_CELLS}, "a column is unknown or missing")
-        cells = {v: numbers_of(columns[named[v]], pa.uint16()) for v in own}
-        low, high = (numbers_of(columns[name], pa.int64()) for name in names.OF_KNOWN_CELLS)
+            none, no_cells = self.counts[:0], self.levels.with_levels({v: self.cells[v][:0] for v in own})
+            return Fact(view, universe, no_cells, none, none, source)
+        cells, (low, high) = self.read_cells(own, names.OF_KNOWN_CELLS, stage, names.KNOWN_CELLS.format(number))
         check(len(low) == claimed, f"it has {len(low)} cells, {claimed} are claimed")
-        check(all(cells[v].max() < len(self.categories[v]) for v in own), "a code is unknown")
         check(len(np.unique(keys_of(cells.values(), 0 * low))) == claimed, "a cell occurs twice")
-        cells = self.with_levels(cells)
+        cells = self.levels.with_levels(cells)
         check(matching([universe], cells).all(), "a cell is outside the universe")
         self.path = path
         return Fact(view, universe, cells, low, high, source)
-
-    def subtables(self, listed: Any, among: Iterable[str]) -> list[SubTable]:
-        """Of lists of variables, closed; ValueError for one that is not among those given."""
-        check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
-        unknown = {str(v) for subtable in listed for v in subtable} - {*among}
-        check(not unknown, f"unknown variable {min(unknown, default='')!r}, the table has {', '.join(among)}")
-        return [self.closed(frozenset(subtable)) for subtable in listed]
 
     def claims(self) -> Claims:
         """The certificate, with its differences."""
@@ -242,7 +172,7 @@ class EvidenceFolder:
         for what, one, other in zip(("sub-tables", "structural zeros", "facts"), known, self.known, strict=True):
             same = {*map(identity, one)} == {*map(identity, other)}
             check(same, f"what was known before is of other {what} than {names.TABLE}/{names.KNOWN} says")
-        asked, between = (self.subtables(content[key], self.categories) for key in (names.ASKED, "separators"))
+        asked, between = (self.levels.subtables(content[key]) for key in (names.ASKED, "separators"))
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
         public = dict.fromkeys([*known.release, *asked])
         release = [s for s in public if not any(s < other for other in public)]
@@ -251,24 +181,20 @@ class EvidenceFolder:
 
     def part(self, facts: Any, number: int) -> ComponentProof:
         """A component of the certificate, its cover and its differences."""
-        (variables,) = self.subtables([facts["variables"]], self.categories)
+        (variables,) = self.levels.subtables([facts["variables"]])
         check(variables, "a component has no variables")
         inside, cover, claimed = [v for v in self.categories if v in variables], facts["cover"], facts["differences"]
-        tree = cover and [self.subtables(cover[key], inside) for key in ("cliques", "separators")]
+        tree = cover and [self.levels.subtables(cover[key], inside) for key in ("cliques", "separators")]
         if claimed == 0:
             return ComponentProof(
                 variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0]
             )
-        columns = self.read_columns(names.ASSESSMENT, names.DIFFERENCES.format(number))
-        own = names.variable_columns(self.telling(variables), names.OF_DIFFERENCES)
-        check({*columns} == {*own.values(), *names.OF_DIFFERENCES}, "a column is unknown or missing")
-        of, changes = (numbers_of(columns[name], pa.int64()) for name in names.OF_DIFFERENCES)
-        cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in own}
-        check(all(cells[v].max(initial=0) < len(self.categories[v]) for v in own), "a code is unknown")
+        own, place = self.levels.telling(variables), (names.ASSESSMENT, names.DIFFERENCES.format(number))
+        cells, (of, changes) = self.read_cells(own, names.OF_DIFFERENCES, *place)
         check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
         check(size_of(of) == claimed, f"{self.path.name} has {size_of(of)} differences, {claimed} are claimed")
         self.path = self.path.with_name(names.CERTIFICATE)
-        return ComponentProof(variables, tree, of, self.with_levels(cells), changes)
+        return ComponentProof(variables, tree, of, self.levels.with_levels(cells), changes)
 
     def proven(self, claims: Claims) -> tuple[Array, Array]:
         """(n,) the lowest and the highest count of each at-risk cell that feasible tables reach.
@@ -281,7 +207,7 @@ class EvidenceFolder:
         # feasible tables of the parts make one of the whole only where these are released and run as a tree
         splits = self.holds(
             *self.tree_faults(components, between, release, frozenset(self.categories), "component"),
-            *((f"the separator {self.label(s)} is not released", not is_within(s, release)) for s in between),
+            *((f"the separator {self.levels.label(s)} is not released", not is_within(s, release)) for s in between),
             ("the components do not have every variable, or one of them has none", not whole),
         )
         if not splits:
@@ -296,7 +222,7 @@ class EvidenceFolder:
         """The same of their marginal cells in a component, by its differences and its cover."""
         cover, cells, kept = part.cover, part.cells, self.feasible(part, release)
         # one grouping of at-risk cells and changed cells: the least and the largest value of each is what is reached
-        columns = [np.append(self.cells[v], cells[v][kept]) for v in self.telling(part.variables)]
+        columns = [np.append(self.cells[v], cells[v][kept]) for v in self.levels.telling(part.variables)]
         after = (self.at(part.variables, cells) + part.changes)[kept]
         values = np.append(self.at_risk(part.variables), after)
         low, high = (folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
@@ -319,17 +245,17 @@ class EvidenceFolder:
         bad = (changes < -self.total) | (changes > self.total)
         after = self.at(variables, cells) + np.where(bad, 0, changes)
         bad |= (after < 0) | (matching(self.known.zeros, cells) & (after != 0))
-        whole = [cells[v] for v in self.telling(variables)]
+        whole = self.levels.columns(cells, variables)
         bad |= folded(np.add, whole, of, np.ones_like(of)) > 1  # pieces of a cell could hide a count below 0
         if len(of) * self.total >= 1 << 63:
             changes = changes.astype(object)  # Python's integers, for sums that might wrap around
         for element in release:
             if not any(element < other for other in release):
-                bad |= folded(np.add, [cells[v] for v in self.telling(element)], of, changes) != 0
+                bad |= folded(np.add, self.levels.columns(cells, element), of, changes) != 0
         for fact in self.known.facts:
             if fact.view & self.essential <= variables:
                 low, high = self.room(fact, cells)
-                moved = folded(np.add, [cells[v] for v in self.telling(fact.view & variables)], of, changes)
+                moved = folded(np.add, self.levels.columns(cells, fact.view & variables), of, changes)
                 bad |= (moved < low) | (moved > high)
         wrong = np.unique(of[bad])
         which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
@@ -342,7 +268,8 @@ class EvidenceFolder:
     def room(self, fact: Fact, cells: Cells) -> tuple[Array, Array]:
         """(n,) by how much the counts of the cells' marginal cells may change beside a fact, at least and at most."""
         # a variable that the cells lack has one category, which all have
-        universe, told = {v: c for v, c in fact.universe.items() if v in cells}, self.telling(fact.view & {*cells})
+        universe = {v: c for v, c in fact.universe.items() if v in cells}
+        told = self.levels.telling(fact.view & {*cells})
         most, listed = np.where(matching([universe], cells), 0, self.total), len(fact.low)
         place = keys_of([np.append(fact.cells[v], cells[v]) for v in told], np.zeros(listed + len(most), np.int64))
         row = np.full(size_of(place), -1)
@@ -360,16 +287,16 @@ class EvidenceFolder:
         yield number, len(separators) + 1 != len(cliques)
         for j, (clique, separator) in enumerate(zip(cliques[1:], separators, strict=False), start=1):
             shared = clique & frozenset().union(*cliques[:j])
-            named = f"the {what} {self.label(clique)} shares {self.label(shared)} with earlier ones"
-            yield f"{named}, not {self.label(separator)}", shared != separator
+            named = f"the {what} {self.levels.label(clique)} shares {self.levels.label(shared)} with earlier ones"
+            yield f"{named}, not {self.levels.label(separator)}", shared != separator
             yield f"{named}, which is within none of them", not is_within(shared, cliques[:j])
         for s in release:
-            yield f"the released {self.label(s)} is within no {what}", not is_within(s & self.essential, cliques)
+            yield f"the released {self.levels.label(s)} is within no {what}", not is_within(s & self.essential, cliques)
         for axis in self.axes:
             # levels of which none tells the other: apart they could say of a record what no category has
-            levels = self.told[axis].intersection(frozenset[str]().union(*cliques))
+            levels = self.levels.told[axis].intersection(frozenset[str]().union(*cliques))
             is_apart = len(levels) > 1 and not is_within(levels, cliques)
-            yield f"the levels {' and '.join(self.telling(levels))} of {axis} are within no {what}", is_apart
+            yield f"the levels {' and '.join(self.levels.telling(levels))} of {axis} are within no {what}", is_apart
         # whole: a feasible table of a part that lacks one of its variables may have records in impossible cells
         for zero in self.known.zeros:
             named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in sorted(zero[v]))}" for v in zero)
@@ -378,40 +305,27 @@ class EvidenceFolder:
         for fact in self.known.facts:
             view = fact.view & self.essential
             is_apart = view <= among and not is_within(view, cliques)
-            yield f"{fact.source}: {self.label(fact.view)} is within no {what}", is_apart
+            yield f"{fact.source}: {self.levels.label(fact.view)} is within no {what}", is_apart
 
     def at_risk(self, subtable: SubTable) -> Any:
         """(n,) the marginal's counts at the at-risk cells."""
-        return folded(np.add, [self.table[v] for v in self.telling(subtable)], 0 * self.counts, self.counts)[self.rows]
+        return folded(np.add, self.levels.columns(self.table, subtable), 0 * self.counts, self.counts)[self.rows]
 
     def at(self, subtable: SubTable, cells: Cells) -> Any:
         """(n,) the marginal's counts at the cells."""
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
-        columns = [np.append(self.table[v], cells[v]) for v in self.telling(subtable)]
+        columns = [np.append(self.table[v], cells[v]) for v in self.levels.telling(subtable)]
         return folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
 
     def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
         """Its non-zero cells by names, in order, and their counts."""
-        kept = {v: self.table[v] for v in self.telling(subtable)}
+        kept = {v: self.table[v] for v in self.levels.telling(subtable)}
         group = keys_of(kept.values(), 0 * self.counts)
         rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
         rows[group] = np.arange(len(group))  # of each cell some row
         np.add.at(counts, group, self.counts)
         named = {v: [self.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
         return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}
-
-    def label(self, subtable: SubTable) -> str:
-        return "*".join(self.telling(subtable)) or "(total)"
-
-
-def keys_of(columns: Iterable[Array], key: Array) -> Array:
-    """(n,) numbers: equal where the rows are, ascending as they do, and few; `key` is the first column."""
-    for column in columns:
-        values = int(column.max(initial=0)) + 1
-        if size_of(key) * values >= 1 << 62:  # ranks instead, before a number could wrap around
-            key = np.unique(key, return_inverse=True)[1]
-        key = key * values + column
-    return key if size_of(key) <= 4 * len(key) else np.unique(key, return_inverse=True)[1]
 
 
 def folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:
@@ -421,16 +335,6 @@ def folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, v
     found[group] = 0 * values if operation is np.add else values  # the others start from some value of the group
     operation.at(found, group, values)
     return found[group]
-
-
-def size_of(group: Array) -> int:
-    return int(group.max(initial=-1)) + 1
-
-
-def blocks_of(levels: list[Array]) -> bytes:
-    """A partition of an axis: of each category the first one that has the same groups."""
-    _, first, block = np.unique(keys_of(levels, 0 * levels[0].astype(np.int64)), return_index=True, return_inverse=True)
-    return first[block].tobytes()
 
 
 def is_within(subtable: SubTable, others: Iterable[SubTable]) -> bool:
@@ -451,17 +355,6 @@ def identity(told: Any) -> Any:
         cells = [told.cells[v].tobytes() for v in sorted(told.cells)]
         return told.view, identity(told.universe), *cells, told.low.tobytes(), told.high.tobytes()
     return frozenset(told.items()) if isinstance(told, dict) else told
-
-
-def variable_of(recorded: Any) -> Variable:
-    of = recorded.get("of")
-    level = None if of is None else Coarser(of["axis"], tuple(of["groups"]))
-    return Variable(recorded["name"], tuple(recorded["categories"]), level)
-
-
-def check(holds: Any, what: str) -> None:
-    if not holds:
-        raise ValueError(what)
 
 
 def numbers_of(column: Any, kind: Any) -> Any:

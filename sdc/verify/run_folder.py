@@ -17,19 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
+from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
-from sdc.verify.proof import (
-    AGAIN,
-    Array,
-    Claims,
-    EvidenceFolder,
-    SubTable,
-    check,
-    codes_of,
-    is_within,
-    numbers_of,
-    size_of,
-)
+from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, codes_of, is_within, numbers_of
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
 DAMAGED = (
@@ -124,7 +114,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     totals = read_totals(evidence)
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
     tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
-    public = evidence.subtables([table[names.SUB_TABLE] for table in tables], evidence.categories)
+    public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*tables, *others])}
     listed |= {names.CATALOGUE, names.INDEX, *names.OF_SUMS}
@@ -136,7 +126,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
         check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
     read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
     counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
-    unread = [evidence.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
+    unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
     check(metadata.get(names.LEVELS, []) == _levels(evidence, public), "what it says of levels is not so")
@@ -148,9 +138,9 @@ def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, 
     """Of each published level and each finest published variable that tells it, which category is in which."""
     published, found = frozenset[str]().union(*public) - evidence.hidden, list[dict[str, Any]]()
     for axis in evidence.axes:
-        for fine in evidence.telling(published & evidence.told[axis]):
-            for level in (v for v in evidence.categories if v in published & evidence.told[fine] - {fine}):
-                within = dict(enumerate(evidence.group(fine, level).tolist()))
+        for fine in evidence.levels.telling(published & evidence.levels.told[axis]):
+            for level in (v for v in evidence.categories if v in published & evidence.levels.told[fine] - {fine}):
+                within = dict(enumerate(evidence.levels.group(fine, level).tolist()))
                 categories = {evidence.categories[fine][c]: evidence.categories[level][g] for c, g in within.items()}
                 found.append({"variable": level, "of": fine, "categories": categories})
     return found
@@ -301,7 +291,7 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
         which = f"its {key} is {str(claimed)[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
         evidence.holds((f"the certificate is of another run: {which}", claimed != own))
     found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
-    _check_same_release(evidence, claims.asked, "search/search.json", evidence.subtables(found, evidence.categories))
+    _check_same_release(evidence, claims.asked, "search/search.json", evidence.levels.subtables(found))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
 
@@ -322,13 +312,13 @@ def _check_records(evidence: EvidenceFolder) -> None:
 def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
     """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
     public, has_counts = _published(evidence)
-    own = [evidence.closed(element - evidence.hidden) for element in claims.asked]
+    own = [evidence.levels.closed(element - evidence.hidden) for element in claims.asked]
     _check_same_release(evidence, own, what, public if has_counts else [*public, *own])
 
 
 def _check_same_release(evidence: EvidenceFolder, asked: list[SubTable], what: str, other: list[SubTable]) -> None:
-    lacks = [f"lacks {evidence.label(s)}" for s in other if not is_within(s, [frozenset(), *asked])]
-    adds = [f"adds {evidence.label(s)}" for s in asked if not is_within(s, [frozenset(), *other])]
+    lacks = [f"lacks {evidence.levels.label(s)}" for s in other if not is_within(s, [frozenset(), *asked])]
+    adds = [f"adds {evidence.levels.label(s)}" for s in asked if not is_within(s, [frozenset(), *other])]
     how = " and ".join(lacks[:5] + adds[:5])
     evidence.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
 

@@ -12,19 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.proof import (
-    MAX_TOTAL,
-    Array,
-    Cells,
-    ComponentProof,
-    EvidenceFolder,
-    SubTable,
-    check,
-    folded,
-    keys_of,
-    numbers_of,
-    size_of,
-)
+from sdc.verify.levels import Array, Cells, SubTable, check, keys_of, size_of
+from sdc.verify.proof import MAX_TOTAL, ComponentProof, EvidenceFolder, folded, is_within, numbers_of
 
 # sub-tables whose totals go out, and those without; what they are rounded to; of each row of the table; feasible pairs
 Totals = namedtuple("Totals", "of withheld base weights least largest pairs")
@@ -45,20 +34,16 @@ def read_totals(evidence: EvidenceFolder) -> Totals:
     content = evidence.read_json(names.WEIGHTED, names.WEIGHTED_FILE, version=names.WEIGHTED_FORMAT)
     check(content["table"] == evidence.digest, "it is of another table")
     base, pairs = content["round"], _pairs(evidence, content["pairs"])
-    of, withheld = (evidence.subtables(content[key], evidence.categories) for key in ("totals", "withheld"))
+    of, withheld = (evidence.levels.subtables(content[key]) for key in ("totals", "withheld"))
     check(type(base) is int and base > 0 and base % names.UNIT == 0, f"totals are rounded to {base}")
     return Totals(of, withheld, base, total, least, largest, pairs)
 
 
 def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
-    columns = evidence.read_columns(names.WEIGHTED, names.PAIRS)
-    own = names.variable_columns(evidence.axes, names.OF_PAIRS)
-    of, changes, shifts = (numbers_of(columns[name], pa.int64()) for name in names.OF_PAIRS)
-    cells = {v: numbers_of(columns[own[v]], pa.uint16()) for v in evidence.axes}
-    check(all(cells[v].max(initial=0) < len(c) for v, c in evidence.axes.items()), "a code is unknown")
+    cells, (of, changes, shifts) = evidence.read_cells(evidence.axes, names.OF_PAIRS, names.WEIGHTED, names.PAIRS)
     check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
     check(size_of(of) == claimed, f"it has {size_of(of)} pairs, {claimed} are claimed")
-    return Pairs(of, evidence.with_levels(cells), changes, shifts)
+    return Pairs(of, evidence.levels.with_levels(cells), changes, shifts)
 
 
 def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTable], min_width: int) -> None:
@@ -73,7 +58,7 @@ def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTabl
     if not totals.of:
         return
     whole, pairs = frozenset(evidence.categories), totals.pairs
-    beyond = [evidence.label(s) for s in totals.of if not any(s <= other for other in [frozenset(), *release])]
+    beyond = [evidence.levels.label(s) for s in totals.of if not is_within(s, [frozenset(), *release])]
     evidence.holds((f"totals of {', '.join(beyond)} go out, whose counts are not released", beyond))
     part = ComponentProof(whole, None, pairs.of, pairs.cells, pairs.changes)
     feasible = evidence.feasible(part, {frozenset(), *release})
@@ -112,7 +97,7 @@ def _shows_the_same(evidence: EvidenceFolder, totals: Totals) -> Array:
         shifts = shifts.astype(object)  # for sums that might wrap around
     same = np.ones(len(of), np.bool_)
     for subtable in totals.of:
-        kept = evidence.telling(subtable)
+        kept = evidence.levels.telling(subtable)
         own = _at(evidence, totals.weights, kept, cells)
         moved = own + folded(np.add, [cells[v] for v in kept], of, shifts)
         same &= (_rounded(own, totals.base) == _rounded(moved, totals.base)).astype(np.bool_)
@@ -136,7 +121,7 @@ def published_totals(evidence: EvidenceFolder, totals: Totals, subtable: SubTabl
     """What a file has to say of a sub-table whose totals go out: of each cell with records, in order."""
     path: Path = evidence.path
     check(subtable in totals.of, f"{path} has totals of weights, which were not judged")
-    kept = [evidence.table[v] for v in evidence.telling(subtable)]
+    kept = evidence.levels.columns(evidence.table, subtable)
     sums = folded(np.add, kept, 0 * totals.weights, totals.weights)
     group = keys_of(kept, 0 * totals.weights)
     _, first = np.unique(group, return_index=True)

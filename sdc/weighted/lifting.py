@@ -140,7 +140,7 @@ class _Totals:
 
     def __init__(self, truth: Table, subtable: SubTable) -> None:
         self.subtable = subtable
-        self.space = truth.schema.space(st.members(truth.schema.telling(subtable)))
+        self.space = truth.schema.space(st.members(truth.schema.levels.telling(subtable)))
         codes, self._totals = np.zeros((1, 0), np.uint16), np.array([truth.total])
         if subtable:
             marginal = truth.marginal(subtable)

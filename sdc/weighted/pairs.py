@@ -90,7 +90,7 @@ class Pairs:
         good, of, cells = np.ones(len(self), np.bool_), self.moves.of, self.moves.cells
         truth = Table(table.schema, table.codes, weights.totals)
         for subtable in public.of:
-            sizes = table.schema.space(st.members(table.schema.telling(subtable))).sizes
+            sizes = table.schema.space(st.members(table.schema.levels.telling(subtable))).sizes
             columns = np.concatenate([of[:, None], table.schema.marginal_cells(cells, subtable)], axis=1)
             first, group = KeySpace((max(1, len(self)), *sizes)).distinct(columns)
             sums = np.zeros(len(first), np.int64)

@@ -57,7 +57,7 @@ def show_times(table: Table, ordered: list[int], pinned: str) -> None:
     for number in PREFIXES:
         release = Release.of(ordered[:number])
         known = knows(table, release)
-        check(known.decomposition is None, "a decomposable release needs no collapse; this one")
+        check(known.structure.decomposition is None, "a decomposable release needs no collapse; this one")
         cells = most_exposed(table, release)
         first = seconds(lambda: collapse.bounds(table, known, cells[:1]))  # noqa: B023
         one = [functools.partial(collapse.bounds, table, known, cells[i : i + 1]) for i in range(CELLS)]

@@ -97,13 +97,13 @@ def of_decomposable(name: str, table: Table, release: Release, cells: Codes) -> 
 
 def by_numpy(table: Table, known: Knowledge, cells: Codes) -> list[npt.NDArray[np.float64]]:
     """The same chain, a matrix of probabilities a clique; the law of each cell from 0 on."""
-    tree = known.decomposition
+    tree = known.structure.decomposition
     check(tree is not None, "the release is not decomposable")
     assert tree is not None
     marginals = CellMarginals(table, cells)
     cliques = [marginals.at(c) for c in tree.cliques]
     separators = [np.full(len(cells), table.total) if s == 0 else marginals.at(s) for s in tree.separators]
-    check(not known.varying & ~tree.variables, "a variable is in no clique")
+    check(not known.structure.varying & ~tree.variables, "a variable is in no clique")
     found = []
     for i in range(len(cells)):
         law = np.zeros(cliques[0][i] + 1)

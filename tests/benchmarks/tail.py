@@ -71,7 +71,7 @@ def of_growth(table: Table) -> None:
     told: dict[str, list[float]] = {}
     for sub_table in sorted({t for _, t in stopped}):
         known = knows(table, found.release.add(sub_table))
-        part = next(part for part in known.components.cliques if st.is_within(sub_table, part))
+        part = next(part for part in known.structure.components.cliques if st.is_within(sub_table, part))
         cells = np.array([cell for cell, t in stopped if t == sub_table], np.uint16)[:, st.members(part)]
         tail = Tail(table.marginal(part), known.within(part), np.unique(cells, axis=0))
         tail.close()

@@ -81,9 +81,9 @@ def check(bounds: CellBounds, sharp: np.ndarray, name: str) -> None:
 def applicable(known: Knowledge) -> set[str]:
     """The methods that treat any release, and those that treat this one."""
     names = set(METHODS)
-    if known.decomposition is None:
+    if known.structure.decomposition is None:
         names.remove("decomposable")
-    if not known.covered or not dichotomous.is_treatable(known.reduced.release, known.reduced.schema):
+    if not known.structure.covered or not dichotomous.is_treatable(known.reduced.release, known.reduced.schema):
         names.remove("dichotomous")
     return names
 

@@ -37,10 +37,10 @@ def check(of: Case, cells: Codes, bounds: CellBounds) -> None:
 def treats(method: str, of: Case) -> bool:
     """Whether the method takes such a case; all take most."""
     if method == "decomposable":
-        return of.known.decomposition is not None
+        return of.known.structure.decomposition is not None
     if method == "dichotomous":
         return dichotomous.is_treatable(of.known.reduced.release, of.known.reduced.schema)
-    return method != "linear-program" or of.known.reduced.schema.is_flat
+    return method != "linear-program" or of.known.reduced.schema.levels.is_flat
 
 
 def held(of: Case, method: str, cells: Codes) -> bool:
@@ -53,7 +53,7 @@ def held(of: Case, method: str, cells: Codes) -> bool:
         return False
     bounds = cell_bounds(of.table, of.known, cells, method)
     check(of, cells, bounds)
-    explicit = method == "decomposable" and of.known.is_release_alone
+    explicit = method == "decomposable" and of.known.structure.is_release_alone
     assert bounds.exact.all() or not (method in EXACT or explicit), method
     return True
 
@@ -95,7 +95,7 @@ def test_cheap_bounds_agree_with_the_judge_at_any_cells(of: Case, rng: Rng) -> N
     some = of.cells[rng.permutation(len(of.cells))[: rng.integers(1, len(of.cells) + 1)]]
     bounds = cheap_bounds(CellMarginals(of.table, some), of.known)
     check(of, some, bounds)
-    assert bounds.exact.all() or of.known.decomposition is None or not of.known.is_release_alone
+    assert bounds.exact.all() or of.known.structure.decomposition is None or not of.known.structure.is_release_alone
 
 
 @pytest.mark.parametrize("method", sorted(set(method_names()) - set(SOLVERS)))
@@ -105,7 +105,7 @@ def test_cases_are_of_many_kinds(method: str) -> None:
     for _ in range(100):
         of = random_case(rng)
         told = of.known.reduced.schema
-        seen["treated"] += treats(method, of) and not told.is_flat
-        seen["moves"] += bool((of.sharp[:, 0] < of.sharp[:, 1]).any()) and not told.is_flat
+        seen["treated"] += treats(method, of) and not told.levels.is_flat
+        seen["moves"] += bool((of.sharp[:, 0] < of.sharp[:, 1]).any()) and not told.levels.is_flat
     assert seen["moves"] > 20
     assert seen["treated"] > 20 or method == "dichotomous"

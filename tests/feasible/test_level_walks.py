@@ -128,7 +128,7 @@ def test_most_sharp_ends_are_reached(chains: bool) -> None:
     rng = np.random.default_rng(chains)
     for _ in range(scaled(400, fewest=150)):
         of = random_case(rng, chains=chains)
-        if of.schema.is_flat:
+        if of.schema.levels.is_flat:
             continue
         counts = of.table.count_at(of.cells)
         for end, sign in ((0, -1), (1, 1)):

@@ -100,7 +100,7 @@ def test_categories_that_nobody_has_are_in_no_group() -> None:
 
 def test_a_level_of_one_group_is_none() -> None:
     table = sdc.read_table(pa.table({"land": ["a", "a"], "town": ["b", "c"]}), hierarchies={"place": ["land", "town"]})
-    assert table.schema.is_flat
+    assert table.schema.levels.is_flat
 
 
 def test_a_level_that_is_the_axis_is_refused() -> None:

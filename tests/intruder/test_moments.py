@@ -96,7 +96,7 @@ def test_verification_counts_the_same_cells_in_integers(table: Table, data: hs.D
     if not hypergeometric.is_treatable(known) or not len(rows):
         return
     marginals, tree = CellMarginals(table, table.codes[rows]), hypergeometric.junction_tree(known)
-    uncovered = prod(table.schema.sizes[v] for v in st.members(known.varying & ~tree.variables))
+    uncovered = prod(table.schema.sizes[v] for v in st.members(known.structure.varying & ~tree.variables))
     counts = ([marginals.at(s) for s in sets] for sets in (tree.cliques, tree.separators))
     at_cells = likely._Tree(*counts, [uncovered] * len(rows))
     whole = hypergeometric.cell_laws(table, known, marginals.cells).at_truth

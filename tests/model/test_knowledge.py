@@ -140,9 +140,9 @@ def test_zeros_that_do_not_fit_are_refused() -> None:
 def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> None:
     known = Knowledge(SCHEMA, 7, frontier("AC", "CD"), NO_ZEROS, NO_FACTS)
     plain = pickle.dumps(known)
-    assert known.cover.cliques
+    assert known.structure.cover.cliques
     assert known.release.sub_tables(SCHEMA) == 5
-    assert known.within(0b101).components.cliques
+    assert known.within(0b101).structure.components.cliques
     assert pickle.dumps(known) == plain
     assert pickle.loads(plain) == known
 
@@ -157,8 +157,8 @@ def test_knowledge_of_another_table_is_refused() -> None:
 
 
 def test_variables_of_one_category_are_not_essential() -> None:
-    assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS, NO_FACTS).essential == frontier("A", "C")
-    assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS).essential == frontier("AC")
+    assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS, NO_FACTS).structure.essential == frontier("A", "C")
+    assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS).structure.essential == frontier("AC")
 
 
 def test_floating() -> None:
@@ -170,7 +170,7 @@ def test_floating() -> None:
 @given(knowledge())
 def test_covered_variables(known: Knowledge) -> None:
     named = {v for pattern in known.zeros.patterns for v, _ in pattern}
-    assert st.members(known.covered) == tuple(
+    assert st.members(known.structure.covered) == tuple(
         v for v in range(5) if v in named or (st.has(known.release.variables, v) and SCHEMA.sizes[v] > 1)
     )
 
@@ -179,7 +179,7 @@ def test_covered_variables(known: Knowledge) -> None:
 def test_what_agrees_with_the_informed_release_has_the_structural_zeros(example: tuple[Table, Knowledge]) -> None:
     table, known = example
     for pattern, named in zip(known.zeros.patterns, known.zeros.subtables, strict=True):
-        assert named in known.informed
+        assert named in known.structure.informed
         inside = StructuralZeros((pattern,)).within(named)
         assert not inside.contains(table.marginal(named).codes, table.marginal(named).schema).any()
 
@@ -187,9 +187,9 @@ def test_what_agrees_with_the_informed_release_has_the_structural_zeros(example:
 @given(knowledge())
 def test_reduced_to_the_covered_variables(known: Knowledge) -> None:
     """What methods are asked: the same marginals and structural zeros, without variables that tell nothing."""
-    kept, reduced = st.members(known.covered or 1), known.reduced
+    kept, reduced = st.members(known.structure.covered or 1), known.reduced
     assert reduced.schema == SCHEMA.restrict(kept)
-    assert reduced.release == known.essential.within(st.of(kept))
+    assert reduced.release == known.structure.essential.within(st.of(kept))
     assert reduced.zeros.patterns == tuple(
         tuple((kept.index(v), codes) for v, codes in pattern) for pattern in known.zeros.patterns
     )
@@ -251,7 +251,7 @@ def assert_is_junction_tree(tree: Decomposition) -> None:
 @settings(max_examples=300)
 def test_components_are_the_finest_split_at_released_separators(known: Knowledge) -> None:
     """Everything known lies in one component, they are a junction tree, and nothing released separates one."""
-    parts, judge = known.components, as_networkx(known)
+    parts, judge = known.structure.components, as_networkx(known)
     assert parts.variables == st.full(5)
     assert_is_junction_tree(parts)
     assert all(separator in known.release for separator in parts.separators)
@@ -266,46 +266,46 @@ def test_components_are_the_finest_split_at_released_separators(known: Knowledge
 @settings(max_examples=300)
 def test_cover(known: Knowledge) -> None:
     """It is decomposable, has the essential release and each structural zero whole, and nothing that nobody named."""
-    cover = Release.of(known.cover.cliques)
-    assert cover.contains(known.essential)
+    cover = Release.of(known.structure.cover.cliques)
+    assert cover.contains(known.structure.essential)
     assert all(named in cover for named in known.zeros.subtables)
-    assert cover.variables == known.covered
-    assert_is_junction_tree(known.cover)
+    assert cover.variables == known.structure.covered
+    assert_is_junction_tree(known.structure.cover)
     judge = nx.Graph()
     judge.add_nodes_from(st.members(cover.variables))
-    judge.add_edges_from(pair for c in known.cover.cliques for pair in combinations(st.members(c), 2))
+    judge.add_edges_from(pair for c in known.structure.cover.cliques for pair in combinations(st.members(c), 2))
     if len(judge):
         assert nx.is_chordal(judge)
-        assert {st.of(clique) for clique in nx.chordal_graph_cliques(judge)} == set(known.cover.cliques)
+        assert {st.of(clique) for clique in nx.chordal_graph_cliques(judge)} == set(known.structure.cover.cliques)
 
 
 @given(knowledge())
 def test_variables_of_one_category_fill_nothing(known: Knowledge) -> None:
     """Without them the cover is as large as without them in the schema."""
-    varying = [element & known.varying for element in [*known.release.frontier, *known.zeros.subtables]]
+    varying = [element & known.structure.varying for element in [*known.release.frontier, *known.zeros.subtables]]
     without = graph.chordal_cover(Release.of(varying), 5)
-    assert Release.of(clique & known.varying for clique in known.cover.cliques) == without
+    assert Release.of(clique & known.structure.varying for clique in known.structure.cover.cliques) == without
 
 
 @given(knowledge())
 def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
-    judge = as_networkx(Knowledge(SCHEMA, 7, known.essential, NO_ZEROS, NO_FACTS))
+    judge = as_networkx(Knowledge(SCHEMA, 7, known.structure.essential, NO_ZEROS, NO_FACTS))
     cliques = {st.of(c) for c in nx.find_cliques(judge)} - {
-        1 << v for v in range(5) if not st.has(known.essential.variables, v)
+        1 << v for v in range(5) if not st.has(known.structure.essential.variables, v)
     }
-    is_decomposable = nx.is_chordal(judge) and (cliques or {0}) == set(known.essential.frontier)
-    assert (known.decomposition is not None) == is_decomposable
-    if known.decomposition is not None:
-        assert set(known.decomposition.cliques) == set(known.essential.frontier)
-        covering = Release.of(clique & known.varying for clique in known.cover.cliques)
-        assert known.is_release_alone == (covering == known.essential)
+    is_decomposable = nx.is_chordal(judge) and (cliques or {0}) == set(known.structure.essential.frontier)
+    assert (known.structure.decomposition is not None) == is_decomposable
+    if known.structure.decomposition is not None:
+        assert set(known.structure.decomposition.cliques) == set(known.structure.essential.frontier)
+        covering = Release.of(clique & known.structure.varying for clique in known.structure.cover.cliques)
+        assert known.structure.is_release_alone == (covering == known.structure.essential)
 
 
 @given(knowledge())
 def test_spanning_sequences_lie_within(known: Knowledge) -> None:
-    for sequence in known.spanning_sequences:
-        assert known.essential.contains(Release.of(sequence.cliques))
-        assert sequence.variables == known.essential.variables
+    for sequence in known.structure.spanning_sequences:
+        assert known.structure.essential.contains(Release.of(sequence.cliques))
+        assert sequence.variables == known.structure.essential.variables
         for j, separator in enumerate(sequence.separators, start=1):
             assert sequence.cliques[j] & st.union(sequence.cliques[:j]) == separator
             assert any(st.is_within(separator, earlier) for earlier in sequence.cliques[:j])
@@ -314,17 +314,17 @@ def test_spanning_sequences_lie_within(known: Knowledge) -> None:
 @given(knowledge())
 def test_minimal_unreleased_sets(known: Knowledge) -> None:
     """Structural zeros are no part of it: cells are impossible one by one."""
-    unreleased = [s for s in st.submasks(known.varying) if s not in known.release]
+    unreleased = [s for s in st.submasks(known.structure.varying) if s not in known.release]
     smallest = [s for s in unreleased if not any(st.is_within(other, s) and other != s for other in unreleased)]
-    assert list(known.minimal_unreleased) == sorted(smallest, key=lambda s: (st.dimension(s), s))
+    assert list(known.structure.minimal_unreleased) == sorted(smallest, key=lambda s: (st.dimension(s), s))
 
 
 def test_a_structural_zero_on_a_constant_variable_stays_whole() -> None:
     """A - C - D - A would be a four-cycle through B, which has one category: it fills nothing and is in each clique."""
     zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((1, (0,)), (2, (0,)))))
     known = Knowledge(SCHEMA, 7, frontier("AD", "CD"), zeros, NO_FACTS)
-    assert set(known.cover.cliques) == {st.of([0, 1, 3]), st.of([1, 2, 3])}
-    assert known.cover.separators == (st.of([1, 3]),)
+    assert set(known.structure.cover.cliques) == {st.of([0, 1, 3]), st.of([1, 2, 3])}
+    assert known.structure.cover.separators == (st.of([1, 3]),)
 
 
 def test_what_is_known_is_of_the_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,4 +332,5 @@ def test_what_is_known_is_of_the_table_alone(monkeypatch: pytest.MonkeyPatch) ->
     table = czech()
     known = knows(table, frontier("ABE", "BCF", "CD", "AD"))
     monkeypatch.setattr(np, "bincount", None)
-    assert len(known.components.cliques) + len(known.cover.cliques) + len(known.spanning_sequences) > 3
+    found = known.structure
+    assert len(found.components.cliques) + len(found.cover.cliques) + len(found.spanning_sequences) > 3

@@ -66,12 +66,12 @@ def released_by(sets: list[int], release: Release) -> list[int]:
 def test_a_closed_sub_table_has_all_that_it_tells(schema: Schema, rng: Rng) -> None:
     sets = set(closed_sets(schema))
     for subtable in rng.integers(0, 1 << len(schema), 30).tolist():
-        closed = schema.closed(subtable)
+        closed = schema.levels.closed(subtable)
         assert closed == closure(schema, subtable)
         assert (subtable in sets) == (closed == subtable)
         assert partition(schema, closed) == partition(schema, subtable)
-        told = schema.telling(closed)
-        assert schema.closed(told) == closed
+        told = schema.levels.telling(closed)
+        assert schema.levels.closed(told) == closed
         assert partition(schema, told) == partition(schema, subtable)
         axes = [axis_of(schema, v) for v in members(told)]
         assert len(set(axes)) == len(axes) == st.ways(closed, schema)
@@ -84,16 +84,17 @@ def test_a_closed_sub_table_has_all_that_it_tells(schema: Schema, rng: Rng) -> N
 def test_coarser_and_finer_variables(schema: Schema) -> None:
     axes = [v for v in range(len(schema)) if axis_of(schema, v) == v]
     assert schema.axes == tuple(axes)
-    assert schema.axis_of == tuple(axis_of(schema, v) for v in range(len(schema)))
+    assert schema.levels.axis_of == tuple(axis_of(schema, v) for v in range(len(schema)))
     told = [closure(schema, 1 << v) & ~(1 << v) for v in range(len(schema))]
-    assert schema.coarser == tuple(told)
-    assert schema.coarsest == bits(v for v in range(len(schema)) if not told[v])
+    assert schema.levels.coarser == tuple(told)
+    assert schema.levels.coarsest(2 ** len(schema) - 1) == bits(v for v in range(len(schema)) if not told[v])
     for v in range(len(schema)):
-        assert schema.of_axis[v] == bits(u for u in range(len(schema)) if axis_of(schema, u) == axis_of(schema, v))
+        axis = axis_of(schema, v)
+        assert schema.levels.of_axis[v] == bits(u for u in range(len(schema)) if axis_of(schema, u) == axis)
         finer = {u for u in range(len(schema)) if told[u] >> v & 1}
-        assert schema.finer(v) == bits(finer)
-        assert schema.just_finer(v) == bits(u for u in finer if not any(told[u] >> w & 1 for w in finer))
-        assert schema.just_coarser(v) == bits(
+        assert schema.levels.finer(v) == bits(finer)
+        assert schema.levels.coarsest(bits(finer)) == bits(u for u in finer if not any(told[u] >> w & 1 for w in finer))
+        assert schema.levels.just_coarser(v) == bits(
             u for u in members(told[v]) if not any(told[w] >> u & 1 for w in members(told[v]))
         )
 
@@ -186,7 +187,7 @@ def test_refinements_of_overlapping_levels() -> None:
     assert schema.names == ("high", "age", "low", "high & low")
     assert schema.variables[3].categories == ("1-3 & 1", "1-3 & 2-4", "4 & 2-4")
     assert schema.variables[3].of == Coarser("age", (0, 1, 1, 2))
-    assert schema.closed(0b0101) == 0b1101
+    assert schema.levels.closed(0b0101) == 0b1101
     assert st.label(0b1101, schema) == "high & low"
 
 
@@ -205,7 +206,7 @@ def test_releases_count_closed_sub_tables(schema: Schema, rng: Rng) -> None:
     assert ways == sorted(ways, reverse=True)
     assert release.by_dimension(schema) == tuple(ways.count(k) for k in range(max(ways) + 1))
     values = [Fraction(int(n), 7) for n in rng.integers(-5, 9, len(schema))]
-    products = [prod(values[v] for v in members(schema.telling(t))) for t in public]
+    products = [prod(values[v] for v in members(schema.levels.telling(t))) for t in public]
     assert sum_of_products(release, values, schema) == sum(products)
 
 
@@ -216,7 +217,7 @@ def test_releases_are_closed_whatever_is_joined(schema: Schema, rng: Rng) -> Non
     one, other = (tuple(random_release(rng, schema)) for _ in range(2))
     closed = Release.of([*one, *other]).closed(schema)
     assert closed == Release.of(one).closed(schema).join(Release.of(other).closed(schema))
-    assert all(schema.closed(element) == element for element in closed.frontier)
+    assert all(schema.levels.closed(element) == element for element in closed.frontier)
     assert {closure(schema, t) for t in (*one, *other)} >= set(closed.frontier) - {0}
 
 
@@ -228,7 +229,7 @@ def test_the_most_parsimonious_release(schema: Schema, rng: Rng) -> None:
     release, axes = most_parsimonious(subtable, schema), [v for v in range(len(schema)) if axis_of(schema, v) == v]
     assert release == Release.of([subtable, *(closure(schema, 1 << axis) for axis in axes)])
     known = Knowledge(schema, 5, release, NO_ZEROS, NO_FACTS)
-    assert known.decomposition is not None
+    assert known.structure.decomposition is not None
 
 
 # Tables
@@ -250,7 +251,7 @@ def test_marginals_are_sums_over_groups(of: Case, rng: Rng) -> None:
     assert schema.shared(subtable, of.cells).tolist() == [not one for one in alone]
     if not subtable:
         return
-    told, table = schema.telling(subtable), of.table.marginal(subtable)
+    told, table = schema.levels.telling(subtable), of.table.marginal(subtable)
     assert table.schema == schema.restrict(members(subtable))
     found = {
         categories(table.schema, range(len(table.schema)), c): n
@@ -286,7 +287,7 @@ def test_marginal_cells_that_are_excluded(of: Case, rng: Rng) -> None:
     """All of whose cells are impossible."""
     schema, wrong = of.schema, set(impossible_cells(of.schema, of.zeros))
     subtable = closure(schema, int(rng.integers(0, 1 << len(schema))))
-    told = schema.telling(subtable)
+    told = schema.levels.telling(subtable)
     flags = of.zeros.excluded(subtable, schema)
     assert flags.shape == tuple(schema.sizes[v] for v in members(told))
     for key, inside in marginal(schema, told).items():
@@ -298,7 +299,7 @@ def test_marginal_cells_that_are_excluded(of: Case, rng: Rng) -> None:
 def test_levels_as_variables_of_their_own(of: Case) -> None:
     """Exactly the cells that follow them are possible there."""
     flat, schema = of.known.flat, of.schema
-    if not flat.schema.is_flat or flat.schema.cells > 20_000:
+    if not flat.schema.levels.is_flat or flat.schema.cells > 20_000:
         return
     assert flat.schema.names == schema.names
     possible = {
@@ -318,24 +319,23 @@ def every(schema: Schema) -> np.ndarray:
 @given(cases())
 @settings(max_examples=CASES)
 def test_what_is_known_is_closed(of: Case) -> None:
-    known, schema = of.known, of.schema
+    known, schema, structure = of.known, of.schema, of.known.structure
     assert known.release == Release.of(of.subtables).closed(schema)
-    closed = [known.components, known.cover, *([known.decomposition] if known.decomposition else [])]
-    for split in (*closed, *known.spanning_sequences):
+    closed = [structure.components, structure.cover, *([structure.decomposition] if structure.decomposition else [])]
+    for split in (*closed, *structure.spanning_sequences):
         # a sequence may leave a level to an earlier clique: then it is of less than is known, as its bounds may be
-        assert all(schema.closed(s) == s for s in (*split.cliques, *split.separators)) or split not in closed
+        assert all(schema.levels.closed(s) == s for s in (*split.cliques, *split.separators)) or split not in closed
         for j, separator in enumerate(split.separators, start=1):
             assert split.cliques[j] & bits(v for c in split.cliques[:j] for v in members(c)) == separator
             assert any(separator & ~earlier == 0 for earlier in split.cliques[:j])
-    assert all(clique in known.release for split in known.spanning_sequences for clique in split.cliques)
-    informed = known.informed
-    assert all(
-        any(t & ~clique == 0 for clique in known.cover.cliques) for t in (*informed.frontier, *known.zeros.subtables)
-    )
-    assert all(separator in known.release for separator in known.components.separators)
-    parts = known.components.cliques
+    assert all(clique in known.release for split in structure.spanning_sequences for clique in split.cliques)
+    informed = structure.informed
+    covers = structure.cover.cliques
+    assert all(any(t & ~clique == 0 for clique in covers) for t in (*informed.frontier, *known.zeros.subtables))
+    assert all(separator in known.release for separator in structure.components.separators)
+    parts = structure.components.cliques
     assert bits(v for part in parts for v in members(part)) == bits(range(len(schema)))
-    together = [*known.release.frontier, *known.zeros.subtables, *(schema.of_axis[axis] for axis in schema.axes)]
+    together = [*known.release.frontier, *known.zeros.subtables, *(schema.levels.of_axis[axis] for axis in schema.axes)]
     assert all(any(t & ~part == 0 for part in parts) for t in together)
 
 
@@ -343,14 +343,14 @@ def test_what_is_known_is_closed(of: Case) -> None:
 @settings(max_examples=CASES)
 def test_tables_that_agree_with_the_cover_agree_with_all(of: Case) -> None:
     """With the marginals of its cliques, and nothing else, they have the structural zeros too."""
-    covered = {tuple(counts) for counts in agreeing(of.table, of.known.cover.cliques).tolist()}
+    covered = {tuple(counts) for counts in agreeing(of.table, of.known.structure.cover.cliques).tolist()}
     assert covered <= set(map(tuple, of.tables.tolist()))
 
 
 @given(cases())
 @settings(max_examples=CASES)
 def test_sharp_ends_of_components_combine_to_sharp_ends(of: Case) -> None:
-    known, split = of.known, of.known.components
+    known, split = of.known, of.known.structure.components
     ends = []
     for part in split.cliques:
         inside, public = of.table.marginal(part), known.within(part)
@@ -372,10 +372,10 @@ def test_a_part_of_what_is_known_is_of_the_marginal_table(of: Case, rng: Rng) ->
     part = closure(of.schema, int(rng.integers(1, 1 << len(of.schema))))
     inside, public = of.table.marginal(part), of.known.within(part)
     assert public.schema == inside.schema
-    assert all(public.schema.closed(element) == element for element in public.release.frontier)
-    place = {key: row for row, key in enumerate(marginal(of.schema, of.schema.telling(part)))}
+    assert all(public.schema.levels.closed(element) == element for element in public.release.frontier)
+    place = {key: row for row, key in enumerate(marginal(of.schema, of.schema.levels.telling(part)))}
     own = np.array(
-        [place[categories(of.schema, members(of.schema.telling(part)), cell)] for cell in cells_of(of.schema)]
+        [place[categories(of.schema, members(of.schema.levels.telling(part)), cell)] for cell in cells_of(of.schema)]
     )
     for counts in of.tables[:: 1 + len(of.tables) // 20]:
         sums = np.bincount(own, counts, len(place)).astype(int)
@@ -411,8 +411,9 @@ def test_a_release_of_levels_that_overlap_is_not_explicit() -> None:
     ]
     schema = Schema(tuple(variables))
     known = Knowledge(schema, 9, Release.of([st.parse("low*B", schema), st.parse("mid*C", schema)]), NO_ZEROS, NO_FACTS)
-    assert known.decomposition is None
-    labels = [st.label(part, schema) for part in (*known.components.cliques, *known.components.separators)]
+    assert known.structure.decomposition is None
+    split = known.structure.components
+    labels = [st.label(part, schema) for part in (*split.cliques, *split.separators)]
     assert labels == ["A", "low*B", "mid*C", "low", "mid"]
 
 

@@ -16,7 +16,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.report import graphs, sections
 from sdc.report.audit import Evidence
-from tests.strategies import schema_of
+from tests.strategies import additions, edgeless, schema_of
 
 
 def path_of(cliques: int, size: int = 6) -> DecomposableGraph:
@@ -32,10 +32,10 @@ def schema_named(name: str, variables: int) -> Schema:
 
 @some.composite
 def walked(draw: some.DrawFn) -> DecomposableGraph:
-    graph = DecomposableGraph.without_edges(draw(some.integers(1, 9)))
+    graph = edgeless(draw(some.integers(1, 9)))
     for _ in range(draw(some.integers(0, 20))):
-        if graph.additions:
-            graph = graph.add(*draw(some.sampled_from(graph.additions)))
+        if larger := [*additions(graph).values()]:
+            graph = draw(some.sampled_from(larger))
     return graph
 
 

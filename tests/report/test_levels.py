@@ -171,7 +171,7 @@ def groups(table: Table, zeros: StructuralZeros, subtable: int) -> dict[str, int
         for line in lines.values():
             held = [cell for cell in line if counts[cell]]
             agreed = [v for v in axis if held and len({categories(schema, [v], cell) for cell in held}) == 1]
-            finest = [v for v in agreed if not any(schema.coarser[u] >> v & 1 for u in agreed)]
+            finest = [v for v in agreed if not any(schema.levels.coarser[u] >> v & 1 for u in agreed)]
             for v in (v for v in finest if schema.sizes[v] > 1):
                 told = categories(schema, [v], held[0])
                 other = [c for c in line if categories(schema, [v], c) != told and not impossible(c)]

@@ -189,7 +189,7 @@ def test_widths_are_the_sharp_ones_of_the_most_parsimonious_release(of: Case, rn
     marginals = CellMarginals(table, cells)
     for subtable, width in widths.items():
         known = knows(table, most_parsimonious(subtable, schema))
-        assert known.decomposition is not None
+        assert known.structure.decomposition is not None
         bounds = cheap_bounds(marginals, known)
         assert bounds.exact.all()
         assert bounds.outer_width.min() == width
@@ -230,8 +230,8 @@ def test_what_is_visited_is_found_or_on_the_border(table: Table, floor: int) -> 
     order = sweep_order(schema)
     place, axes = np.argsort(order).tolist(), [axis_of(schema, v) for v in order]
     apart = [st.of(p for p, axis in enumerate(axes) if axis != own) for own in axes]
-    told = np.array([schema.telling(t) for t in cut.sub_tables.tolist()], np.uint64)
-    visited = [schema.closed(t) for t in renumbered(neighbours(renumbered(told, place), apart), order).tolist()]
+    told = np.array([schema.levels.telling(t) for t in cut.sub_tables.tolist()], np.uint64)
+    visited = [schema.levels.closed(t) for t in renumbered(neighbours(renumbered(told, place), apart), order).tolist()]
     assert cut.visited == 1 + len(visited) == 1 + len(set(visited))
     assert set(as_dict(cut)) <= {0, *visited}
     assert all(any(c in as_dict(cut) for c in without_an_axis(schema, t)) for t in set(visited) - set(as_dict(cut)))
@@ -239,7 +239,7 @@ def test_what_is_visited_is_found_or_on_the_border(table: Table, floor: int) -> 
 
 
 def without_an_axis(schema: Schema, subtable: int) -> list[int]:
-    return [subtable & ~schema.of_axis[axis] for axis in schema.axes if subtable & schema.of_axis[axis]]
+    return [subtable & ~schema.levels.of_axis[axis] for axis in schema.axes if subtable & schema.levels.of_axis[axis]]
 
 
 @given(tables(), hs.one_of(hs.just(0), hs.integers(1, 12)), hs.floats(0, 1), hs.integers(0, 3), hs.integers(2, 30))
@@ -273,7 +273,7 @@ def test_sub_lattices_partition_the_query_space(table: Table) -> None:
     schema = table.schema
     parts = [widths_of_sub_lattice(table, (SMALL, cut))[0] for cut in sub_lattices(schema)]
     found = renumbered(np.concatenate(parts), sweep_order(schema))
-    assert sorted(found.tolist()) == sorted(schema.telling(t) for t in closed_sets(schema))
+    assert sorted(found.tolist()) == sorted(schema.levels.telling(t) for t in closed_sets(schema))
 
 
 def test_a_region_of_one_area_is_as_exposed_as_the_area() -> None:

@@ -33,7 +33,7 @@ from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, Sea
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.profiles import scaled
 from tests.search.test_annealing import random_table
-from tests.strategies import dense, inquiry_of, knows, schema_of
+from tests.strategies import additions, dense, edgeless, inquiry_of, knows, schema_of
 
 
 def cooled(steps: int, start: float, end: float) -> dict[str, Any]:
@@ -62,12 +62,11 @@ def releasable(table: Table, small_count: int, min_width: int) -> set[Decomposab
     Edges can be deleted from any chordal graph one by one, and every graph on the way is chordal and releasable.
     """
     marginals = CellMarginals(table, table.codes[table.at_risk(small_count)])
-    waiting = [DecomposableGraph.without_edges(len(table.schema))]
+    waiting = [edgeless(len(table.schema))]
     seen = set(waiting)
     while waiting:
         here = waiting.pop()
-        for move in here.additions:
-            graph = here.add(*move)
+        for graph in additions(here).values():
             if graph not in seen:
                 low, high = explicit_bounds(marginals, graph.decomposition, np.zeros(len(marginals), np.bool_)).T
                 if (high - low).min() >= min_width:

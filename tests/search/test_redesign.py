@@ -48,7 +48,7 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     best = None
     for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
         kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]
-        candidate = SCHEMA.closed(st.of(kept))
+        candidate = SCHEMA.levels.closed(st.of(kept))
         if candidate in (0, asked) or not inquiry.accepts(inquiry.anew().ask(before.add(candidate))):
             continue
         cells = prod(SCHEMA.sizes[v] for v in kept)

@@ -287,8 +287,8 @@ SEED = next(
 def test_levels_are_told_as_they_are() -> None:
     told = schema_told(json.loads(json.dumps({"variables": list(SCHEMA.names), **levels_of(SCHEMA)})))
     assert told is not None
-    assert (told.names, told.axes, told.coarser) == (SCHEMA.names, SCHEMA.axes, SCHEMA.coarser)
-    assert [told.closed(t) for t in range(64)] == [SCHEMA.closed(t) for t in range(64)]
+    assert (told.names, told.axes, told.levels.coarser) == (SCHEMA.names, SCHEMA.axes, SCHEMA.levels.coarser)
+    assert [told.levels.closed(t) for t in range(64)] == [SCHEMA.levels.closed(t) for t in range(64)]
     assert (levels_of(SCHEMA.flat), schema_told({"variables": list(SCHEMA.names)})) == ({}, None)
 
 
@@ -400,7 +400,7 @@ def test_pages_render(opened: SmallDesk) -> None:
     assert {answer.status_code for answer in texts.values()} == {200}
     form, space, overview = (texts[path].text for path in ("/", "/operator/space", "/operator"))
     assert form.count("data-tells=") == 2
-    assert f'data-coarser="{json.dumps(list(SCHEMA.coarser))}"' in space
+    assert f'data-coarser="{json.dumps(list(SCHEMA.levels.coarser))}"' in space
     assert f"<dd>{opened.state.released.sub_tables(SCHEMA)} sub-tables" in overview
     # by the number of axes: 5 choices of area and its levels, 2 of sex and of job
     for dimension, number in enumerate((1, 6, 9, 4)):

@@ -154,10 +154,10 @@ def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
     assert [schema.names[axis] for axis in schema.axes] == ["A", "B"]
     assert build.made.table.codes.shape == (8, 2)
     # low or high and in or out tell all four apart, the second and the third are 0, 1 or 2, 3
-    parts = [[np.flatnonzero(schema.groups(v) == g).tolist() for g in range(schema.sizes[v])] for v in (2, 3, 4)]
+    parts = [[np.flatnonzero(schema.levels.groups[v] == g).tolist() for g in range(schema.sizes[v])] for v in (2, 3, 4)]
     assert [sorted(part) for part in parts] == [[[0, 1], [2, 3]], [[0, 3], [1, 2]], [[0], [1, 2], [3]]]
     assert not build.made.known.zeros
-    assert build.made.found.release.contains(Release.of([schema.closed(0b11100)]))
+    assert build.made.found.release.contains(Release.of([schema.levels.closed(0b11100)]))
     texts = [path.read_bytes() for path in build.folder.stage("release").iterdir()]
     assert not any(b"published before" in text for text in texts)
     assert verify(build.folder.path).verified

@@ -265,11 +265,11 @@ class _Replay:
         found = [self.numbers.setdefault(name, len(self.numbers)) for name in _list_of(str, names)]
         if len(self.numbers) > MAX_VARIABLES:
             raise ValueError(names)
-        return self.schema.closed(st.of(found))
+        return self.schema.levels.closed(st.of(found))
 
     def _label(self, sub_table: SubTable) -> str:
         names = list(self.numbers)
-        return "*".join(names[v] for v in st.members(self.schema.telling(sub_table))) or "(total)"
+        return "*".join(names[v] for v in st.members(self.schema.levels.telling(sub_table))) or "(total)"
 
     def _fail(self, entry: Entry, what: str) -> None:
         self.failures.append(f"entry {entry.seq} {what}")

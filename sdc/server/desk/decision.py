@@ -107,7 +107,7 @@ class Decider:
             require_together(ZEROS, DRAWING)
         if self.judge.known.facts:
             require_together("earlier", DRAWING)
-        if not self.judge.table.schema.is_flat:
+        if not self.judge.table.schema.levels.is_flat:
             require_together(HIERARCHIES, DRAWING)
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:

@@ -186,7 +186,7 @@ class Judge:
 
 def one_way(schema: Schema) -> Release:
     """The sub-tables of one variable, of an axis at all levels."""
-    return Release.of(schema.closed(1 << axis) for axis in schema.axes)
+    return Release.of(schema.levels.closed(1 << axis) for axis in schema.axes)
 
 
 def surveyed(judge: Judge, state: State) -> State:

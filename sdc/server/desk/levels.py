@@ -34,5 +34,5 @@ def schema_told(about: Mapping[str, Any]) -> Schema | None:
 
 def tells(schema: Schema) -> dict[str, list[str]]:
     """By name of each variable with coarser levels those, which whoever has it has."""
-    told = zip(schema.names, schema.coarser, strict=True)
+    told = zip(schema.names, schema.levels.coarser, strict=True)
     return {name: [schema.names[v] for v in st.members(coarser)] for name, coarser in told if coarser}

@@ -268,7 +268,7 @@ def told_of_refusal(by: str, rules: Collection[str], schema: Schema) -> str:
     own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
     others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]
     why = ", or ".join(own or [UNSAFE, *others])
-    return f"{NOT_RELEASED.rstrip('.')}: {why if schema.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
+    return f"{NOT_RELEASED.rstrip('.')}: {why if schema.levels.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
 
 
 def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:

@@ -90,7 +90,7 @@ class Service:
         return self.log.course.state
 
     def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
-        return self._reception.take(Arrival(self.schema.closed(subtable), who))
+        return self._reception.take(Arrival(self.schema.levels.closed(subtable), who))
 
     def reply_to(self, number: int, who: str) -> Reply | None:
         request = self.log.request(number)

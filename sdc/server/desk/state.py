@@ -120,7 +120,7 @@ class State:
 @lru_cache(maxsize=4)
 def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:
     """(n,) every sub-table, the total among them, by number; for at most some 20 variables."""
-    every = range(1 << len(schema)) if schema.is_flat else sorted(st.subsets(st.full(len(schema)), schema))
+    every = range(1 << len(schema)) if schema.levels.is_flat else sorted(st.subsets(st.full(len(schema)), schema))
     found = np.array(every, np.int64)
     found.setflags(write=False)
     return found

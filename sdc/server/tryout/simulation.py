@@ -96,7 +96,7 @@ def _popularity(
     every = sub_tables(schema)[1:]
     values = np.ones(len(every))
     for v, weight in enumerate(weights.variables):
-        values[(every >> v & 1 == 1) & (every & schema.finer(v) == 0)] *= float(weight)
+        values[(every >> v & 1 == 1) & (every & schema.levels.finer(v) == 0)] *= float(weight)
     for subtable, value in weights.sub_tables:
         values[np.searchsorted(every, subtable)] = float(value)
     order = generator.permutation(len(every))

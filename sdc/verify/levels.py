@@ -1,0 +1,126 @@
+"""The variables of a table, axes and levels of them: what a sub-table tells, and which cells have what in common."""
+
+from collections import namedtuple
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+SubTable = frozenset[str]
+Pattern = dict[str, frozenset[int]]  # cells with one of the codes of each variable; all where there is none
+Cells = dict[str, Array]  # the codes of each variable and of the levels that it tells, a cell a row
+Coarser = namedtuple("Coarser", "axis groups")  # of each category of the axis the level's
+
+
+class Variable(namedtuple("Variable", "name categories of")):
+    """An axis, of None, or a level."""
+
+    def __repr__(self) -> str:
+        level = "" if self.of is None else f", of={self.of!r}"
+        return f"Variable(name={self.name!r}, categories={self.categories!r}{level})"
+
+
+class Levels:
+    """The variables of a table by name, with their categories; what each tells: itself, and coarser levels of its axis.
+
+    Of each axis levels are different partitions, and what two of them tell together is a level or the axis; ValueError
+    where that is not so.
+    """
+
+    def __init__(self, variables: tuple[Variable, ...]) -> None:
+        self.categories, self.axes = {v: c for v, c, _ in variables}, {v: c for v, c, of in variables if of is None}
+        self.groups, self.told = dict[str, Array](), dict[str, SubTable]()
+        families = {axis: [axis] for axis in self.axes}
+        for v, categories, of in variables:
+            axis, groups = of or (v, range(len(categories)))
+            is_whole = axis in self.axes and len(groups) == len(self.axes[axis])
+            check(is_whole and {*groups} == {*range(len(categories))}, f"the level {v!r} is no partition of an axis")
+            self.groups[v] = np.array(groups, "<u2")
+            families[axis] += [v] * (v != axis)
+        for axis, family in families.items():
+            both = {(v, u): blocks_of([self.groups[v], self.groups[u]]) for v in family for u in family}
+            own = [both[v, v] for v in family]
+            is_known = all(own.count(blocks) == 1 for blocks in both.values())
+            check(is_known, f"two levels of {axis!r} are the same, or what they tell together is no level")
+            self.told |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
+
+    def closed(self, subtable: SubTable) -> SubTable:
+        """With all that it tells: of each axis what the coarsest variable tells that tells all that it has."""
+        found = subtable
+        for family in (self.told[axis] for axis in self.axes):
+            if own := subtable & family:
+                found |= min((self.told[v] for v in family if own <= self.told[v]), key=len)
+        return found
+
+    def telling(self, subtable: SubTable) -> list[str]:
+        """Its variables without the levels that others of it tell, in order."""
+        told = frozenset[str]().union(*(self.told[v] - {v} for v in subtable))
+        return [v for v in self.categories if v in subtable - told]
+
+    def columns(self, cells: Cells, subtable: SubTable) -> list[Array]:
+        """Those that tell the marginal cells of the sub-table."""
+        return [cells[v] for v in self.telling(subtable)]
+
+    def group(self, fine: str, level: str) -> Array:
+        """(categories of the first,) codes of a level that it tells."""
+        found = np.empty(len(self.categories[fine]), "<u2")
+        found[self.groups[fine]] = self.groups[level]
+        return found
+
+    def with_levels(self, cells: Cells) -> Cells:
+        """Cells, of each axis one variable at most, with the levels that these tell."""
+        pairs = ((v, fine) for v in self.categories for fine in cells if v in self.told[fine])
+        return {v: cells[v] if v == fine else self.group(fine, v)[cells[fine]] for v, fine in pairs}
+
+    def pattern(self, listed: Any) -> Pattern:
+        """Codes by variable, of (variable, codes) by number."""
+        known = all(type(v) is int and 0 <= v < len(self.categories) for v, _ in listed)
+        check(known, "a pattern names an unknown variable")
+        found = {[*self.categories][v]: frozenset(codes) for v, codes in listed}
+        known = all(codes and codes <= {*range(len(self.categories[v]))} for v, codes in found.items())
+        check(known and len(found) == len(listed), "a pattern names an unknown category, or a variable twice")
+        return found
+
+    def subtables(self, listed: Any, among: Iterable[str] | None = None) -> list[SubTable]:
+        """Of lists of variables, closed; ValueError for one that is not among those given, else among all."""
+        among = self.categories if among is None else among
+        check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
+        unknown = {str(v) for subtable in listed for v in subtable} - {*among}
+        check(not unknown, f"unknown variable {min(unknown, default='')!r}, the table has {', '.join(among)}")
+        return [self.closed(frozenset(subtable)) for subtable in listed]
+
+    def label(self, subtable: SubTable) -> str:
+        return "*".join(self.telling(subtable)) or "(total)"
+
+
+def variable_of(recorded: Any) -> Variable:
+    of = recorded.get("of")
+    level = None if of is None else Coarser(of["axis"], tuple(of["groups"]))
+    return Variable(recorded["name"], tuple(recorded["categories"]), level)
+
+
+def keys_of(columns: Iterable[Array], key: Array) -> Array:
+    """(n,) numbers: equal where the rows are, ascending as they do, and few; `key` is the first column."""
+    for column in columns:
+        values = int(column.max(initial=0)) + 1
+        if size_of(key) * values >= 1 << 62:  # ranks instead, before a number could wrap around
+            key = np.unique(key, return_inverse=True)[1]
+        key = key * values + column
+    return key if size_of(key) <= 4 * len(key) else np.unique(key, return_inverse=True)[1]
+
+
+def size_of(group: Array) -> int:
+    return int(group.max(initial=-1)) + 1
+
+
+def blocks_of(levels: list[Array]) -> bytes:
+    """A partition of an axis: of each category the first one that has the same groups."""
+    _, first, block = np.unique(keys_of(levels, 0 * levels[0].astype(np.int64)), return_index=True, return_inverse=True)
+    return first[block].tobytes()
+
+
+def check(holds: Any, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
