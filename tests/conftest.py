@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ from tests.soaks import add_option, leave_out
 ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"
 CZECH_YAML = ROOT / "configs" / "czech_auto_workers.yaml"
+
+SELDOM = {
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.tick.interval": "2s",
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.worker.profile.enabled": False,
+}
+"""Dask's settings of a cluster that waits: with its own ones waiting takes a tenth of a processor."""
 
 for number in (signal.SIGINT, signal.SIGHUP):
     # under `nohup` or in the background of a script they are ignored, and commands that tests start would inherit that;
@@ -88,8 +97,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 
 @pytest.fixture(scope="session")
 def two_workers() -> Iterator[Executor]:
-    """A cluster for tests that leave it as it was."""
+    """A cluster for tests that leave it as it was; it waits for most of the time, and looks at itself seldom then."""
+    import dask
+    import distributed  # noqa: F401  # which brings the settings that are changed
+
     from sdc.execution.cluster import open_executor
 
-    with open_executor(ExecutionConfig(workers=2, memory_per_worker="2GiB")) as executor:
+    with ExitStack() as stack:
+        with dask.config.set(SELDOM):  # what is opened meanwhile by others is as it would be
+            executor = stack.enter_context(open_executor(ExecutionConfig(workers=2, memory_per_worker="2GiB")))
         yield executor

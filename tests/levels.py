@@ -25,6 +25,7 @@ from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Codes, Counts, Table
 from tests import judge
 from tests.judge import Cell, Fact, TooManyTablesError
+from tests.profiles import scaled
 
 Rng: TypeAlias = np.random.Generator
 
@@ -32,6 +33,8 @@ MOST_CELLS, MOST_LEVELS, MOST_RECORDS = 24, 5, 12
 MOST_TABLES = 20_000
 CASES = 1_000
 """Random cases of a test that judges each by all tables: see `tests.profiles` for how many are taken when."""
+FEW_NODES = min(40, scaled(40, fewest=10))
+"""Of a walk of one cell: of cells that cannot move all are used, which makes a case dear."""
 
 # What is told of a cell
 

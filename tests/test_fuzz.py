@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.profiles import scaled
+
 ROOT = Path(__file__).parents[1]
-CASES = {"config": 16, "command": 20, "table": 8}
+CASES = {"config": scaled(16, fewest=8), "command": scaled(20, fewest=10), "table": scaled(8, fewest=4)}
 
 
 def test_hostile_input_is_one_message_and_leaves_nothing() -> None:

@@ -14,6 +14,7 @@ from glob import glob
 from html.parser import HTMLParser
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -31,10 +32,15 @@ from sdc.handbook import handbook, pages
 from sdc.handbook.lists import lists
 from sdc.handbook.markdown import html, snippets
 from tests.console import Console
+from tests.profiles import scaled
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ROOT = Path(__file__).parents[1]
 CZECH = ROOT / "configs" / "czech_auto_workers.csv"
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+WITH_WORKERS = {name for name, one in COMMANDS.items() if any(option.name == "workers" for option in one.params)}
+AS_WRITTEN = ("11_clusters.md",)  # the build of the README is one with workers
+IN_THE_NIGHT = scaled(100) == 100
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +78,19 @@ def test_a_pattern_can_fail() -> None:
     assert not matches("a", "a\nb\n")
 
 
-def run_console(text: str, place: Path, console: Console) -> None:
-    """Each command, with the status that it says, prints what follows it; names are found as by a shell."""
+def run_console(text: str, place: Path, console: Console, *, as_written: bool = False) -> None:
+    """Each command, with the status that it says, prints what follows it; names are found as by a shell.
+
+    Workers are started in the night, and in CI for what is to be run as it is written; what is printed is the same.
+    """
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
         status = re.search(r"# status (\d)$", command)
         name, *words = shlex.split(command, comments=True)
         assert name == "sdc", command
         found = [sorted(glob(word, root_dir=place)) or [word] for word in words]
-        said = console(*chain.from_iterable(found), place=place)
+        more = [] if as_written or IN_THE_NIGHT or words[0] not in WITH_WORKERS else ["--workers", "1"]
+        said = console(*chain.from_iterable(found), *more, place=place)
         assert said.status == (int(status[1]) if status else 0), (command, said.out, said.err[-2000:])
         assert matches(expected, said.out), (command, said.out)
 
@@ -115,7 +125,7 @@ def test_every_snippet_runs(name: str, folder: Path, console: Console) -> None:
         elif one.kind == "yaml":
             check_part(one.text)
         elif one.kind == "console":
-            run_console(one.text, folder, console)
+            run_console(one.text, folder, console, as_written=name in AS_WRITTEN)
         elif one.kind == "sh":
             run_sh(one.text, folder, console)
         elif one.kind == "pycon":

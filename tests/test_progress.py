@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -15,9 +15,7 @@ import pytest
 
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
-from sdc.config.build import ExecutionConfig
 from sdc.events import QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
-from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
@@ -142,12 +140,6 @@ def test_a_peak_is_forgotten() -> None:
     before, then, after = in_a_new_process(peaks_of_200_mib)
     assert 190 <= then - before <= 210
     assert after < before + 100
-
-
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Executor]:
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        yield executor
 
 
 def test_the_memory_of_workers_is_that_of_their_units(two_workers: Executor, czech: Table) -> None:

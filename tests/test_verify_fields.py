@@ -205,9 +205,10 @@ def digested_anew(run: Path, file: Path) -> None:
         sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (run / stage).iterdir()}
         lines = [f"{sha}  {name}\n" for name, sha in sorted(sums.items()) if name != "SHA256SUMS"]
         (run / stage / "SHA256SUMS").write_text("".join(lines))
-    manifest = json.loads((run / "manifest.json").read_text())
-    for record in manifest["stages"] if file.name != "manifest.json" else ():
-        record["output"] = folder_digest(run / record["name"])
+    if file.name != "manifest.json":
+        manifest = json.loads((run / "manifest.json").read_text())
+        (record,) = (one for one in manifest["stages"] if one["name"] == stage)
+        record["output"] = folder_digest(run / stage)
         write_json(run / "manifest.json", manifest)
 
 

@@ -173,9 +173,9 @@ def test_auto_on_larger_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The linear program where the released marginal cells are few, else collapse."""
     table = Table.of(schema_of([4, 4, 4, 4, 4]), np.arange(300)[:, None] * [1, 3, 5, 7, 9] // [2, 3, 5, 7, 11] % 4)
     assert not is_small(table.schema)
-    assert cell_bounds(table, knows(table, all_ways(5, 2)), table.codes[:5]).method == "nested + linear-program"
+    assert cell_bounds(table, knows(table, all_ways(5, 2)), table.codes[:1]).method == "nested + linear-program"
     monkeypatch.setattr("sdc.bounds.method.LINEAR_ROWS", 10)
-    bounds = cell_bounds(table, knows(table, all_ways(5, 2)), table.codes[:5])
+    bounds = cell_bounds(table, knows(table, all_ways(5, 2)), table.codes[:1])
     assert bounds.method == "nested + collapse"
 
 

@@ -28,6 +28,7 @@ from sdc import __version__, api
 from sdc.bounds.method import method_names
 from sdc.commands import cli, tables
 from sdc.config.build import ExecutionConfig
+from sdc.execution import cluster
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
@@ -132,6 +133,24 @@ def sdc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return Answer(code if isinstance(code, int) else 0, out, err)
 
     return command
+
+
+@pytest.fixture
+def opened(two_workers: Executor, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many workers commands ask for, which get the two that there are; one is this process as ever."""
+    asked, open_executor = list[int](), cluster.open_executor
+
+    @contextmanager
+    def shared(execution: ExecutionConfig) -> Iterator[Executor]:
+        if execution.cluster == "in-process":
+            with open_executor(execution) as executor:
+                yield executor
+        else:
+            asked.append(execution.workers)
+            yield two_workers
+
+    monkeypatch.setattr(cluster, "open_executor", shared)
+    return asked
 
 
 def process(*words: object, cwd: Path | None = None) -> Answer:
@@ -269,10 +288,11 @@ def test_what_no_config_says_is_asked_for(words: list[str], message: str, sdc: S
     sdc(*words).assert_refused(message)
 
 
-def test_a_config_says_what_its_table_needs(sdc: Sdc) -> None:
-    """And who works: the first asks two workers of its own."""
+def test_a_config_says_what_its_table_needs(sdc: Sdc, opened: list[int]) -> None:
+    """And who works: the first asks two workers."""
     by_options = sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--json").document
     assert sdc("assess", CZECH_YAML, *RELEASE, "--min-width", 6, "--json").document == by_options
+    assert opened == [2]
     alone = ["--min-width", 6, "--workers", 1]
     assert sdc("why", CZECH_YAML, "A*B*C*D*F", *alone, "--json").document["conflicts"] == []
 
@@ -588,15 +608,22 @@ def test_an_average_that_is_sampled(sdc: Sdc) -> None:
     assert ", standard error " in lines[4]
 
 
+OF_THREES = ["--release", "A*B*C", "--release", "D*E*F"]
+SAMPLED = ["posterior", CZECH, *OF_THREES, "--law", "saturated", "--draws", "20", "--chains", "2"]
+
+
 def test_a_posterior_that_is_sampled(sdc: Sdc) -> None:
     """Each probability with its standard error, and whether chains agree."""
-    words = ["posterior", CZECH, "--release", "A*B*C", "--release", "D*E*F", "--draws", "20", "--chains", "2"]
-    document = sdc(*words, "--law", "saturated", "--json").document
+    document = sdc(*SAMPLED, "--json").document
     assert (document["exact"], document["engine"], document["feasible_tables"]) == (False, "chains", None)
     assert set(document["diagnostics"]) >= {"r_hat", "effective_sample_size", "connectivity"}
     for cell in document["cells"]:
         assert len(cell["standard_error"]) == len(cell["probabilities"])
-    lines = sdc(*words, "--law", "saturated").out.splitlines()
+
+
+@pytest.mark.nightly
+def test_a_posterior_that_is_sampled_as_text(sdc: Sdc) -> None:
+    lines = sdc(*SAMPLED).out.splitlines()
     assert lines[1] == "engine        chains, sampled"
     assert lines[2].startswith("chains        2 of 20 draws; R-hat up to ")
 
@@ -862,19 +889,8 @@ def test_an_unknown_method_of_release(sdc: Sdc) -> None:
     ],
     ids=lambda words: str(words[0]),
 )
-def test_two_workers_say_the_same_as_one(
-    words: list[str], sdc: Sdc, two_workers: Executor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = list[int]()
-
-    @contextmanager
-    def shared(execution: ExecutionConfig) -> Iterator[Executor]:
-        opened.append(execution.workers)
-        yield two_workers
-
-    alone = sdc(*words, "--workers", "1").out
-    monkeypatch.setattr("sdc.execution.cluster.open_executor", shared)
-    assert sdc(*words, "--workers", "2").out == alone
+def test_two_workers_say_the_same_as_one(words: list[str], sdc: Sdc, opened: list[int]) -> None:
+    assert sdc(*words, "--workers", "2").out == sdc(*words, "--workers", "1").out
     assert opened == [2]
 
 

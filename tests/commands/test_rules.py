@@ -15,8 +15,11 @@ from typer.testing import CliRunner
 
 from sdc.commands.cli import app
 from sdc.commands.treat import ALONE, CHOICE, SUMS
+from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError, SdcError
 from sdc.public.published import read_published
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
 from sdc.storage.parquet import table_columns, write_csv
 from tests.judge import Fact, agreeing, exact
@@ -36,6 +39,13 @@ def sdc(*words: Any, status: int = 0) -> str:
 
 def document(*words: Any, status: int = 0) -> Any:
     return json.loads(sdc(*words, "--json", status=status))
+
+
+def built(config: Path) -> Path:
+    """The folder of a run of the config."""
+    build = open_build(config)
+    run_all(build, IN_PROCESS)
+    return build.folder.path
 
 
 def write(path: Path, rows: Sequence[Sequence[Any]]) -> Path:
@@ -172,8 +182,7 @@ def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
     config = {"name": "t", "table": {"path": "table.csv"}, "risk": {"small_count": 2, "min_width": 4}}
     config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
     (tmp_path / "t.yaml").write_text(yaml.safe_dump(config))
-    sdc("run", tmp_path / "t.yaml")
-    (run,) = (tmp_path / "runs" / "t").iterdir()
+    run = built(tmp_path / "t.yaml")
     alone = document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)
     assert (alone["withheld_cells"], alone["judged_beside_release"]) == (0, False)
     beside = document("suppress", run, "A*B", "--out", tmp_path / "out.csv")
@@ -204,8 +213,7 @@ def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path
     config = {"name": "h", "table": table, "risk": {"small_count": 1, "min_width": 3}}
     config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
     (tmp_path / "h.yaml").write_text(yaml.safe_dump(config))
-    sdc("run", tmp_path / "h.yaml")
-    (run,) = (tmp_path / "runs" / "h").iterdir()
+    run = built(tmp_path / "h.yaml")
     found = document("suppress", run, "detail*sex")
     assert found["public_margins"] == ["detail", "sex"]
     about = Subject.open(str(run))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
-from tests.strategies import every_cell, frontier, knows
+from tests.strategies import dense, every_cell, frontier, knows, schema_of
 
 
 @pytest.fixture(params=["in-process", "two workers"])
@@ -166,12 +168,38 @@ def test_workers_have_the_memory_of_the_config(two_workers: Executor, czech: Tab
     assert set(two_workers.run(memory_limit, czech, range(8))) == {2 << 30}
 
 
-def test_a_worker_that_dies_costs_nothing_but_time(czech: Table, tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_nothing_but_time(two_workers: Executor, czech: Table, tmp_path: Path) -> None:
+    """Another takes its place, so that there are two afterwards."""
+    assert isinstance(two_workers, DaskExecutor)
     units = [str(tmp_path / name) for name in "abc"]
     for name in "bc":
         (tmp_path / name).touch()
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        assert list(executor.run(die_once, czech, units)) == ["a", "b", "c"]
+    assert list(two_workers.run(die_once, czech, units)) == ["a", "b", "c"]
+    two_workers.client.wait_for_workers(2, timeout=60)
+
+
+def test_a_full_scratch_folder_is_one_message(unknowing: Callable[[int], DaskExecutor]) -> None:
+    """Of a table that no worker has met; and once there is room again, it is counted."""
+    executor, table = unknowing(2), dense(schema_of([2, 3]), [1, 2, 3, 4, 5, 6])
+    assert executor.scratch is not None
+    with (
+        files_no_larger_than(100),
+        pytest.raises(SdcError, match=r"scratch folder .* cannot be written: .*; free its disk or name another"),
+    ):
+        list(executor.run(total_and, table, [1]))
+    assert not [path for path in executor.scratch.iterdir() if path.name.startswith(table.digest)]
+    assert list(executor.run(total_and, table, [1])) == [(21, 1)]
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """As a disk that is full: writing more to a file fails in this process."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_worker_with_other_software_gets_no_unit_done(

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.refusal import FILES
+from sdc.executor import IN_PROCESS
+from sdc.refusal import FILES, as_command
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
 from tests.prefect_home import DATABASE, made_home
 
 CANARY = "kanarienvogel"
@@ -137,8 +140,8 @@ def _await(url: str) -> None:
             time.sleep(0.2)
 
 
-def built(case: Case, folder: Path, url: str) -> subprocess.CompletedProcess[str]:
-    """The flow in a process of its own, at a server that keeps its logs, in a folder where nothing else is."""
+def written(case: Case, folder: Path) -> Path:
+    """The config of a build in a folder where nothing else is."""
     source = folder / "source"
     source.mkdir()
     settings: dict[str, Any] = {
@@ -152,6 +155,11 @@ def built(case: Case, folder: Path, url: str) -> subprocess.CompletedProcess[str
         (source / "zeros.yaml").write_text(zeros)
         settings["table"]["structural_zeros"] = str(source / "zeros.yaml")
     (folder / "build.yaml").write_text(yaml.safe_dump(settings))
+    return folder / "build.yaml"
+
+
+def built(case: Case, folder: Path, url: str) -> subprocess.CompletedProcess[str]:
+    """The flow in a process of its own, at a server that keeps its logs."""
     environment = {
         **os.environ,
         "PREFECT_API_URL": url,
@@ -160,7 +168,7 @@ def built(case: Case, folder: Path, url: str) -> subprocess.CompletedProcess[str
         "XDG_STATE_HOME": str(folder / "state"),
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-c", BUILD, str(folder / "build.yaml")]
+    command = [sys.executable, "-c", BUILD, str(written(case, folder))]
     return subprocess.run(
         command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300
     )
@@ -205,9 +213,6 @@ def has_canary(text: str) -> bool:
     return CANARY in text or str(COUNT) in text or f"{COUNT:,}" in text
 
 
-FIRST, *OTHERS = CASES
-
-
 def test_what_is_looked_for_is_found(tmp_path: Path) -> None:
     """A search that finds nothing anywhere would prove nothing."""
     (tmp_path / "plain").write_text(CANARY)
@@ -222,7 +227,24 @@ def test_what_is_looked_for_is_found(tmp_path: Path) -> None:
     assert found_in(tmp_path) == ["one.db", "plain", "small.gz", "t.parquet"]
 
 
-@pytest.mark.parametrize("name", [FIRST, *(pytest.param(name, marks=pytest.mark.soak) for name in OTHERS)])
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_confidential_is_in_other_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a build in this process, without Prefect."""
+    case, heard = CASES[name], list[str]()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = written(case, tmp_path)
+    with pytest.raises(SystemExit) if case.said else nullcontext(), as_command():
+        run_all(open_build(file), IN_PROCESS, heard.append)
+    said = "".join([*capfd.readouterr(), *heard])
+    assert case.said in said
+    assert not has_canary(said)
+    assert_kept_apart(case, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CASES)
 def test_nothing_confidential_is_anywhere_else(name: str, tmp_path: Path, api: tuple[str, Path]) -> None:
     case, (url, home) = CASES[name], api
     ended = built(case, tmp_path, url)
@@ -230,11 +252,16 @@ def test_nothing_confidential_is_anywhere_else(name: str, tmp_path: Path, api: t
     assert case.said in ended.stderr
     assert not has_canary(ended.stdout + ended.stderr)
     time.sleep(1.0)  # the server writes logs and events a little after the build has ended
-    assert found_in(tmp_path) == []
     assert found_in(home) == []
+    assert_kept_apart(case, tmp_path)
+
+
+def assert_kept_apart(case: Case, folder: Path) -> None:
+    """No file has a canary but those that are confidential, and of a refusal that with its detail has one."""
+    assert found_in(folder) == []
     if case.said:
-        assert not list(tmp_path.rglob("release"))
-        (detail,) = tmp_path.rglob(FILES)
+        assert not list(folder.rglob("release"))
+        (detail,) = folder.rglob(FILES)
         assert has_canary(detail.read_text())
     else:
-        assert list(tmp_path.rglob("release/datapackage.json"))
+        assert list(folder.rglob("release/datapackage.json"))

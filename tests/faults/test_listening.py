@@ -1,4 +1,7 @@
-"""Every listening socket of a real build, on each kind of cluster that needs nothing but this machine."""
+"""Every listening socket of a real build, on each kind of cluster that needs nothing but this machine.
+
+Those of workers by themselves are tried by tests/faults/test_strangers.py, wherever tests run.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ import yaml
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.listening import PATHS, listened_to, status_of
 from tests.prefect_home import made_home
+
+pytestmark = pytest.mark.soak
 
 BUILD = """
 from pathlib import Path
@@ -35,9 +40,7 @@ def write_config(folder: Path, cluster: str) -> None:
     (folder / "build.yaml").write_text(yaml.safe_dump(content))
 
 
-@pytest.mark.parametrize(
-    ("cluster", "processes"), [("local", 3), pytest.param("in-process", 0, marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize(("cluster", "processes"), [("local", 3), ("in-process", 0)])
 def test_a_build_listens_on_the_loopback_alone(tmp_path: Path, cluster: str, processes: int) -> None:
     """The scheduler in its process and two workers; what they say by HTTP is that they are well."""
     write_config(tmp_path, cluster)
@@ -51,7 +54,6 @@ def test_a_build_listens_on_the_loopback_alone(tmp_path: Path, cluster: str, pro
     assert answers == []
 
 
-@pytest.mark.soak
 def test_a_run_that_is_watched_is_seen_by_whoever_has_the_key_alone(tmp_path: Path) -> None:
     """One port more, on the loopback: what it answers with the key it has said, and without it nothing."""
     write_config(tmp_path, "local")

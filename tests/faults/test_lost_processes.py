@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -14,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sdc.config.build import ExecutionConfig
 from sdc.events import EXECUTION, EventText, heard
-from sdc.execution.cluster import open_executor
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
@@ -120,24 +117,3 @@ def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_pa
             list(results)
         with pytest.raises(SdcError, match="scheduler was lost"):
             list(executor.run(total_and, czech, [4]))
-
-
-def test_a_full_scratch_folder_is_one_message(czech: Table, tmp_path: Path) -> None:
-    with open_executor(ExecutionConfig(workers=1)) as executor, files_no_larger_than(100):
-        with pytest.raises(SdcError, match=r"scratch folder .* cannot be written: .*; free its disk or name another"):
-            list(executor.run(total_and, czech, [1]))
-        assert executor.scratch is not None
-        assert not [path for path in executor.scratch.iterdir() if path.name.startswith(czech.digest)]
-    with open_executor(ExecutionConfig(workers=1)) as executor:
-        assert list(executor.run(total_and, czech, [1])) == [(1841, 1)]
-
-
-@contextmanager
-def files_no_larger_than(size: int) -> Iterator[None]:
-    """As a disk that is full: writing more to a file fails in this process."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)

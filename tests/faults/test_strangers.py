@@ -20,6 +20,7 @@ import psutil
 import pytest
 import yaml
 
+from flows import embedded
 from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import _scratch_below, open_executor
 from sdc.execution.dask_executor import DaskExecutor
@@ -114,17 +115,29 @@ PAGES = ["/", "/status", "/info/main/workers.html", "/json/counts.json", "/metri
 # Prefect
 
 
+@pytest.mark.nightly
 def test_prefect_s_server_answers_nobody_without_the_token(tmp_path: Path) -> None:
+    """In a home that it makes; a server in one that is there already is tried by tests/flows/test_release_build.py."""
     home = tmp_path / "prefect"
     with served_home(home) as url:
-        assert status_of(f"{url}/health") == 200
-        for place in ("artifacts/filter", "flow_runs/filter", "logs/filter"):
-            assert status_of(f"{url}/{place}", b"{}") == 401
-        assert status_of(f"{url}/admin/version") == 401
+        assert_closed(url, home)
+
+
+def assert_closed(url: str, home: Path) -> None:
+    """A server says no more than that it is well, and nobody else sees its files."""
+    assert status_of(f"{url}/health") == 200
+    for place in ("artifacts/filter", "flow_runs/filter", "logs/filter"):
+        assert status_of(f"{url}/{place}", b"{}") == 401
+    assert status_of(f"{url}/admin/version") == 401
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     databases = list(home.glob("prefect.db*"))
     assert databases
     assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in databases)
+
+
+def test_a_home_of_prefect_that_is_made_is_for_its_user_alone(tmp_path: Path) -> None:
+    embedded._close_to_others(tmp_path / "new" / "home")
+    assert stat.S_IMODE((tmp_path / "new" / "home").stat().st_mode) == 0o700
 
 
 # Files

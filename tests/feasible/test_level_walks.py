@@ -17,6 +17,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from tests.feasible.test_differences import assert_same
 from tests.levels import (
     CASES,
+    FEW_NODES,
     Case,
     Rng,
     bits,
@@ -31,7 +32,6 @@ from tests.levels import (
 from tests.profiles import scaled
 
 NODES = 300
-FEW = 40  # of cells that cannot move all are used
 
 
 def check(of: Case, found: Differences) -> None:
@@ -84,7 +84,7 @@ def test_parts_of_what_is_feasible(of: Case, rng: Rng) -> None:
 @given(cases(), hs.integers(1, 6))
 @settings(max_examples=CASES)
 def test_every_table_found_is_feasible(of: Case, width: int) -> None:
-    check(of, find(of.table, of.known, of.cells, np.full(len(of.cells), width), nodes=FEW).differences)
+    check(of, find(of.table, of.known, of.cells, np.full(len(of.cells), width), nodes=FEW_NODES).differences)
 
 
 @given(cases(), generators())
@@ -93,10 +93,10 @@ def test_every_table_shifted_to_is_feasible(of: Case, rng: Rng) -> None:
     """By any change of some of the cells, from the true table or from another that agrees."""
     some = of.cells[rng.permutation(len(of.cells))[: rng.integers(1, len(of.cells) + 1)]]
     changes = rng.integers(-6, 7, len(some))
-    check(of, shift(of.table, of.known, some, changes, nodes=FEW).differences)
+    check(of, shift(of.table, of.known, some, changes, nodes=FEW_NODES).differences)
     other = rng.choice(of.tables)
     base = Differences.between(of.table, [other])
-    found = shift(of.table, of.known, some, changes, nodes=FEW, base=base).differences
+    found = shift(of.table, of.known, some, changes, nodes=FEW_NODES, base=base).differences
     for changed in each(found):
         assert of.agrees(changed)
 
@@ -105,9 +105,9 @@ def test_every_table_shifted_to_is_feasible(of: Case, rng: Rng) -> None:
 @settings(max_examples=CASES // 5)
 def test_a_cell_is_moved_alone_as_with_others(of: Case, rng: Rng) -> None:
     changes = rng.integers(-4, 5, len(of.cells))
-    together = shift(of.table, of.known, of.cells, changes, nodes=FEW).differences
+    together = shift(of.table, of.known, of.cells, changes, nodes=FEW_NODES).differences
     alone = [
-        shift(of.table, of.known, cell[None], change[None], nodes=FEW).differences
+        shift(of.table, of.known, cell[None], change[None], nodes=FEW_NODES).differences
         for cell, change in zip(of.cells, changes, strict=True)
     ]
     assert_same(together, Differences.concatenated(alone))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -157,13 +158,16 @@ def test_the_command_only_checks_where_asked(project: Path, capsys: pytest.Captu
     assert said[0] == "nightly-release: 0 2 * * * Europe/Vienna: release_build build.yaml"
 
 
-def test_the_command_refuses_in_one_sentence(project: Path) -> None:
+def test_the_command_refuses_in_one_sentence(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     edited(project, lambda c: schedule(c).update(cron="whenever"))
-    done = command("flows.deployments", "prefect.yaml")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith(
-        "sdc: prefect.yaml, line 6, deployment 'nightly-release': schedules.0.cron = 'whenever'"
-    )
+    monkeypatch.setattr(sys, "argv", ["deployments", "prefect.yaml"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "flows" / "deployments.py"), run_name="__main__")
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert said.err.startswith("sdc: prefect.yaml, line 6, deployment 'nightly-release': schedules.0.cron = 'whenever'")
 
 
 def test_an_embedded_server_gets_no_deployments(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

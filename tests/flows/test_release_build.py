@@ -22,6 +22,7 @@ from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
+from tests.faults.test_strangers import assert_closed
 from tests.prefect_home import made_home
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -204,6 +205,12 @@ def test_the_embedded_server_has_its_analytics_off(prefect_server: None) -> None
 
     settings = get_current_settings()
     assert settings.server.analytics_enabled is False
+
+
+def test_the_embedded_server_answers_nobody_without_the_token(prefect_server: None) -> None:
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME
+
+    assert_closed(PREFECT_API_URL.value(), PREFECT_HOME.value())
 
 
 STARTED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
@@ -45,17 +46,13 @@ def ranges(table: Table, counts: list[int], release: Release) -> dict[tuple[int,
         for t, s in product(PLACES, "fm")
     ]  # of all variables, levels too
 
-    def told(values: tuple[int, ...]) -> dict[tuple[int, tuple[int, ...]], int]:
-        sums: dict[tuple[int, tuple[int, ...]], int] = {}
-        for element in release.frontier:
-            for cell, value in zip(cells, values, strict=True):
-                key = element, tuple(cell[v] for v in st.members(element))
-                sums[key] = sums.get(key, 0) + value
-        return sums
-
-    asked, total = told(tuple(counts)), sum(counts)
-    agreeing = [values for values in product(range(min(total, 7)), repeat=6) if told(values) == asked]
-    return {cell[1:]: (min(v[k] for v in agreeing), max(v[k] for v in agreeing)) for k, cell in enumerate(cells)}
+    every = np.indices((min(sum(counts), 7),) * 6).reshape(6, -1).T
+    for element in release.frontier:
+        keys = [tuple(cell[v] for v in st.members(element)) for cell in cells]
+        sums = np.array([[one == other for other in dict.fromkeys(keys)] for one in keys], int)
+        every = every[(every @ sums == np.array(counts) @ sums).all(axis=1)]
+    ends = zip(every.min(axis=0).tolist(), every.max(axis=0).tolist(), strict=True)
+    return {cell[1:]: both for cell, both in zip(cells, ends, strict=True)}
 
 
 RELEASES = [["region*sex", "town"], ["town", "sex"], ["region*sex", "town*region"], ["town*sex"], ["region", "sex"]]

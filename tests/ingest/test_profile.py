@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from sdc.commands.cli import main
 from sdc.config.file import read_config
 from sdc.ingest.profile import config_name, written
 from sdc.ingest.reading import count_records
@@ -127,23 +127,26 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert json.dumps("a: b # c") in text
 
 
-def test_the_command_writes_a_file_once_and_for_its_user_alone(people: Path, tmp_path: Path) -> None:
-    def sdc(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sdc.commands.cli", "init", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+def test_the_command_writes_a_file_once_and_for_its_user_alone(
+    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sdc(*arguments: object) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sdc", "init", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
 
     out = tmp_path / "made.yaml"
-    done = sdc(people, "--out", out)
-    assert (done.returncode, done.stdout) == (0, f"{out}: 7 variables; read it, then: sdc plan {out}\n")
+    assert sdc(people, "--out", out)[:2] == (0, f"{out}: 7 variables; read it, then: sdc plan {out}\n")
     assert out.stat().st_mode & 0o777 == 0o600
-    assert sdc(people).stdout == out.read_text()
-    again = sdc(people, "--out", out)
-    assert (again.returncode, again.stdout) == (1, "")
-    assert f"--out {out} exists already; name a file that does not" in again.stderr
-    facts = json.loads(sdc(people, "--json").stdout)
+    assert sdc(people)[1] == out.read_text()
+    status, printed, said = sdc(people, "--out", out)
+    assert (status, printed) == (1, "")
+    assert f"--out {out} exists already; name a file that does not" in said
+    facts = json.loads(sdc(people, "--json")[1])
     assert facts["config"] == out.read_text()
-    missing = sdc(tmp_path / "nothing.csv")
-    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+    status, _, said = sdc(tmp_path / "nothing.csv")
+    assert (status, said.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["weight", "person_weight", "PWGTP", "fnlwgt", "hh_wt", "pweight"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -36,22 +37,24 @@ class Integrated:
         """(t,) log I(n + alpha) of (t, 2, 3, 3) tables that agree in gender by income and race by income."""
         n = counts[0] + self.alpha
         second, third = np.meshgrid(self.P, self.P, indexing="ij")
-        log_grid = sum(self._over_a(n[..., k], second, third) for k in range(3))
+        log_grid = sum(self._over_a(n[..., k]) for k in range(3))
         of_race = (counts.sum(axis=3) + 3 * self.alpha)[:, 1]
         keys, row = np.unique(of_race[:, 1:], axis=0, return_inverse=True)
         step = 2 * math.log(self.P[1] - self.P[0])
         logs = np.array([logsumexp(log_grid + second * s + third * t) + step for s, t in keys])
         return logs[row] + gammaln(n.sum(axis=0)).sum() - gammaln(n.sum())
 
-    def _over_a(self, n: npt.NDArray[np.float64], second, third) -> npt.NDArray[np.float64]:
+    def _over_a(self, n: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """(p, p) logarithms of the integrals over a: a matrix product, as each factor is of one of the races."""
         of_race, women = n.sum(axis=0), n[1].sum()
         logs = self.A * women - of_race[0] * np.logaddexp(0, self.A)
-        rest = [of_race[r] * np.logaddexp(0, self.A[:, None] + self.P) for r in (1, 2)]
-        whole = logs[:, None, None] - rest[0][:, :, None] - rest[1][:, None, :]
-        assert whole.shape == (len(self.A), *second.shape) == (len(self.A), *third.shape)
-        return logsumexp(whole, axis=0) + math.log(self.A[1] - self.A[0])
+        rest = [np.exp(-of_race[r] * np.logaddexp(0, self.A[:, None] + self.P)) for r in (1, 2)]
+        whole = np.exp(logs - logs.max())[:, None] * rest[0]
+        with np.errstate(divide="ignore"):
+            return np.log(whole.T @ rest[1]) + logs.max() + math.log(self.A[1] - self.A[0])
 
 
+@cache
 def without_second_order() -> tuple[list[list[float]], float]:
     """Of [DFT] table 3 with alpha 0.5 the laws of the small cells, and log Pr(R | A)."""
     table = dense(DELAWARE, DELAWARE_COUNTS)

@@ -19,6 +19,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from tests.intruder.errors import errors_of, sampled_near_the_enumeration
+from tests.profiles import scaled
 from tests.strategies import decomposable_releases, dense, every_cell, frontier, knows, schema_of, small_tables
 
 MODEL = "[A,B]"
@@ -53,7 +54,8 @@ def test_a_tree_with_branches(name: str) -> None:
     table = dense(schema_of([2, 2, 3, 2]), [2, 0, 1, 0, 0, 3, 1, 0, 0, 1, 0, 0, 1, 0, 0, 2, 0, 0, 1, 0, 2, 0, 0, 0])
     known, law = knows(table, frontier("AB", "BC", "BD")), law_of(name, table.schema, 0.5)
     exact = enumerated(table, known, law).laws(every_cell(table.schema))
-    found = sampled(table, known, law, exact.cells, Sampling(1_000, 4, 2), IN_PROCESS)
+    draws = min(1_000, scaled(1_000, fewest=300))
+    found = sampled(table, known, law, exact.cells, Sampling(draws, 4, 2), IN_PROCESS)
     missed = errors_of(found, exact)
     assert np.mean(missed > 3) < 0.02
     assert missed.max() < 4

@@ -79,7 +79,9 @@ def test_chains_beside_the_enumeration(given_: tuple[Table, Knowledge], name: st
     sampled_near_the_enumeration(*given_, name)
 
 
-@pytest.mark.parametrize("name", ["uniform", "released", "saturated"])
+@pytest.mark.parametrize(
+    "name", ["saturated", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("uniform", "released"))]
+)
 def test_chains_on_the_czech_table(czech: Table, name: str) -> None:
     """Of all 64 cells; 3 of a thousand would miss by three standard errors."""
     known, law = knows(czech, release_of(czech, CZECH_PREFIX)), law_of(name, czech.schema, 0.5)

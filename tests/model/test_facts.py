@@ -50,10 +50,10 @@ from tests.facts import (
     nearly,
     random_fact_case,
 )
-from tests.feasible.test_level_walks import FEW
 from tests.feasible.test_level_walks import check as check_moves
 from tests.judge import TooManyTablesError
-from tests.levels import CASES, Rng, cells_of, closure, each, generators, random_differences
+from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
+from tests.profiles import scaled
 from tests.risk.test_level_widths import assert_inside, searched
 from tests.strategies import dense, schema_of, subtable
 
@@ -319,14 +319,14 @@ def test_support_is_within_the_sharp_bounds(of: FactCase, small_count: int, widt
 @given(fact_cases(), hs.integers(1, 6))
 @settings(max_examples=CASES)
 def test_every_table_found_is_feasible(of: FactCase, width: int) -> None:
-    check_moves(of, find(of.table, of.known, of.cells, np.full(len(of.cells), width), nodes=FEW).differences)
+    check_moves(of, find(of.table, of.known, of.cells, np.full(len(of.cells), width), nodes=FEW_NODES).differences)
 
 
 @given(fact_cases(), generators())
 @settings(max_examples=CASES)
 def test_every_table_shifted_to_is_feasible(of: FactCase, rng: Rng) -> None:
     changes = rng.integers(-4, 5, len(of.cells))
-    check_moves(of, shift(of.table, of.known, of.cells, changes, nodes=FEW).differences)
+    check_moves(of, shift(of.table, of.known, of.cells, changes, nodes=FEW_NODES).differences)
 
 
 @given(fact_cases(), hs.sampled_from([-2, -1, 1, 2]))
@@ -340,7 +340,7 @@ def test_every_sparsest_difference_is_feasible(of: FactCase, change: int) -> Non
 def test_many_sharp_ends_are_reached() -> None:
     """Of those that are not the count itself four in five or so."""
     seen = Counter[str]()
-    for seed in range(100):
+    for seed in range(scaled(100, fewest=40)):
         of = random_fact_case(np.random.default_rng(seed))
         counts = of.table.count_at(of.cells)
         for end in (0, 1):
@@ -349,7 +349,7 @@ def test_many_sharp_ends_are_reached() -> None:
             seen["moves"] += int(moves.sum())
             ends = reached(found, of.cells, counts, of.table)[:, end]
             seen["reached"] += int((ends == of.sharp[:, end])[moves].sum())
-    assert seen["moves"] > 300, seen
+    assert seen["moves"] > scaled(300, fewest=100), seen
     assert seen["reached"] > 0.7 * seen["moves"], seen
 
 

@@ -32,9 +32,10 @@ from tests.strategies import dense, knows, schema_of
 def by_definition(table: Table, small_count: int) -> dict[int, int]:
     """w*(T) = min over at-risk cells of min(n_T, min n_v) - max(0, n_T + sum n_v - (K - |T|) N), v outside T."""
     variables, cells = len(table.schema), table.codes[table.at_risk(small_count)]
-    result = {}
+    one_way = [table.marginal_at(1 << v, cells) for v in range(variables)]
+    result: dict[int, int] = {}
     for subtable in range(1 << variables):
-        outside = [table.marginal_at(1 << v, cells) for v in range(variables) if not st.has(subtable, v)]
+        outside = [one_way[v] for v in range(variables) if not st.has(subtable, v)]
         kept = table.marginal_at(subtable, cells)
         upper = np.minimum.reduce([kept, *outside])
         lower = np.maximum(0, kept + sum(outside) - len(outside) * table.total)
@@ -230,7 +231,7 @@ def test_forty_variables_need_a_floor() -> None:
 
 
 def test_twelve_variables_at_every_floor(public_data: Callable[[str], Path]) -> None:
-    """In CI at some twenty of them, the lowest and the highest."""
+    """In CI at some eight of them, the lowest and the highest."""
     cells = read_table(public_data("cps13.parquet"))
     people = Table.of(cells.schema.restrict(range(12)), cells.codes[::60, :12], cells.counts[::60])
     codes = np.random.default_rng(3).binomial(3, np.linspace(0.02, 0.4, 12), (2000, 12))
@@ -240,7 +241,7 @@ def test_twelve_variables_at_every_floor(public_data: Callable[[str], Path]) -> 
         everything = critical_widths(table)
         assert as_dict(everything) == widths
         floors = np.array(sorted({1, *widths.values()} - {0}))
-        taken = np.linspace(0, len(floors) - 1, scaled(len(floors), fewest=20)).astype(int)
+        taken = np.linspace(0, len(floors) - 1, scaled(len(floors), fewest=8)).astype(int)
         for floor in floors[taken].tolist():
             cut = critical_widths(table, floor=floor)
             assert as_dict(cut) == {t: w for t, w in widths.items() if w >= floor}

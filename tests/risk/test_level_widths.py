@@ -31,6 +31,7 @@ from sdc.storage.parquet import open_parts, place_of, write_table
 from tests.judge import TooManyTablesError
 from tests.levels import (
     CASES,
+    FEW_NODES,
     Case,
     Rng,
     agreeing,
@@ -68,7 +69,7 @@ def searched(support: Support, width: int) -> None:
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(rows, width, way):
             table, moved = component.frame.table, component.frame.cells[cells]
-            component.add(shift(table, component.knowledge, moved, changes, nodes=40).differences)
+            component.add(shift(table, component.knowledge, moved, changes, nodes=FEW_NODES).differences)
 
 
 @given(cases(), hs.integers(1, 3), hs.integers(1, 6))

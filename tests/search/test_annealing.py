@@ -33,6 +33,7 @@ from sdc.search import chain_kernel
 from sdc.search.annealing import AnnealingChain, Workspace, cooling_of
 from sdc.search.chain_kernel import Cooling, temperature
 from sdc.utility.measures import Weights, weighted_sub_tables
+from tests.profiles import scaled
 from tests.strategies import dense, edgeless, knows, legal_moves, schema_of, small_tables, structural_zeros
 
 
@@ -333,8 +334,9 @@ def test_63_variables() -> None:
     generator = np.random.default_rng(7)
     schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
     table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
-    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 3), cooled(3000, 5.0, 1.0))
-    state = chain.step(table, chain.init(table, 1), 3000)
+    steps = min(3_000, scaled(3_000, fewest=1_000))
+    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 3), cooled(steps, 5.0, 1.0))
+    state = chain.step(table, chain.init(table, 1), steps)
     assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
     assert state.value == state.graph.complete_sets > 63
     assert st.full(63) == state.graph.release.variables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -44,7 +44,13 @@ def decisions_of(table: Table, criteria: Criteria, simulation: SimulatableConfig
     return steps
 
 
-def released_after(steps: list[SimulatedStep]) -> Release:
+@pytest.fixture(scope="module")
+def czech_steps(czech: Table) -> tuple[SimulatedStep, ...]:
+    """Of the Czech table at the width 6, by few draws."""
+    return tuple(decisions_of(czech, Criteria.of(2, 6)))
+
+
+def released_after(steps: Sequence[SimulatedStep]) -> Release:
     return Release.of([st.GRAND_TOTAL, *(step.added for step in steps if step.accepted)])
 
 
@@ -79,7 +85,7 @@ def course_of(table: Table, criteria: Criteria, simulation: SimulatableConfig) -
 def test_every_table_that_agrees_gets_the_same_decisions(night: list[int]) -> None:
     """Tables, and of each some of those that agree with its release, with and without at-risk cells; enumerated."""
     without = 0
-    for number in range(tables := scaled(200, fewest=40)):
+    for number in range(tables := scaled(200, fewest=20)):
         rng = np.random.default_rng([16, number, *night])
         sizes = [2, 3] if number % 10 else [2, 2, 2]
         counts = rng.choice([0, 0, 1, 2, 3, 4], sizes)
@@ -91,7 +97,7 @@ def test_every_table_that_agrees_gets_the_same_decisions(night: list[int]) -> No
             SimulatableConfig(draws=3, share=0.4, seed=number),
         )
         steps, released = course_of(table, criteria, simulation)
-        grown = released_after(list(steps))
+        grown = released_after(steps)
         assert released in (None, grown)
         facts = [fact for t in grown.frontier for fact in judge.exact(counts, st.members(t))]
         agreeing = judge.agreeing(sizes, facts)
@@ -105,47 +111,50 @@ def test_every_table_that_agrees_gets_the_same_decisions(night: list[int]) -> No
     assert without > tables // 4
 
 
-def test_what_the_ordered_search_finds_decides_nothing(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_ordered_search_finds_decides_nothing(
+    czech: Table, czech_steps: tuple[SimulatedStep, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It only says what the decisions cost; where it ends without a release there is nothing to say."""
 
     def refuses(search: OrderedSearch) -> None:
         raise NothingReleasableError("nothing")
 
     monkeypatch.setattr(OrderedSearch, "run", refuses)
-    found = find_release(czech, NOTHING, "simulatable", min_width=6)
-    assert (found.sub_tables, found.reason) == (39, None)
+    found = find_release(czech, NOTHING, "simulatable", min_width=6, simulatable=FEW)
+    assert (found.simulated, found.reason) == (czech_steps, None)
+    assert found.release == released_after(czech_steps)
 
 
-def test_tables_of_the_czech_release_are_told_alike(czech: Table) -> None:
+def test_tables_of_the_czech_release_are_told_alike(czech: Table, czech_steps: tuple[SimulatedStep, ...]) -> None:
     """Of 40 of them at every step the draws that decide are the same bytes; and three are searched anew."""
-    steps = decisions_of(czech, Criteria.of(2, 6))
-    final = released_after(steps)
+    final = released_after(czech_steps)
     tables = list(others(czech, final, 40))
     assert len({table.digest for table in tables}) == 40
-    accepted = [step for step in steps if step.accepted]
+    accepted = [step for step in czech_steps if step.accepted]
     for number in range(len(accepted)):
         release = released_after(accepted[:number])
         drawn = Draws(czech, knows(czech, release)).codes(5)
         for table in tables[::8]:
             assert np.array_equal(Draws(table, knows(table, release)).codes(5), drawn)
     for table in tables[1::13]:
-        assert decisions_of(table, Criteria.of(2, 6)) == steps
+        assert tuple(decisions_of(table, Criteria.of(2, 6))) == czech_steps
 
 
 def test_the_czech_release(czech: Table) -> None:
     """Beside the 59 of the ordered search and the 47 of annealing, which both look at the table."""
-    found = find_release(czech, NOTHING, "simulatable", min_width=6)
+    steps: list[SimulatedStep] = []
+    found = find_release(czech, NOTHING, "simulatable", min_width=6, watch=Watch(on_simulated=steps.append))
     assert found.sub_tables == 39
     assert found.judgement.verdict is Verdict.SAFE
     assert decompose(found.release, 6) is not None
     assert found.reason is not None
     assert found.reason.startswith("Decisions that tell nothing of the table cost 20 sub-tables: the ordered search")
-    assert found.simulated == tuple(decisions_of(czech, Criteria.of(2, 6), SimulatableConfig()))
+    assert found.simulated == tuple(steps)
 
 
-def test_candidates_come_in_a_public_order(czech: Table) -> None:
+def test_candidates_come_in_a_public_order(czech: Table, czech_steps: tuple[SimulatedStep, ...]) -> None:
     """By dimension, then by what they are worth; nothing is asked that contains what was refused, or is no clique."""
-    steps = decisions_of(czech, Criteria.of(2, 6))
+    steps = czech_steps
     refused = [step.added for step in steps if not step.accepted]
     one_way = [step.added for step in steps[:6]]
     assert one_way == [1, 2, 4, 8, 16, 32]
@@ -177,10 +186,12 @@ def test_a_limit_that_the_true_table_breaks_is_named(czech: Table) -> None:
         SimulatableSearch(asked, SimulatableConfig(draws=10, share=0.4)).run()
 
 
-def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(czech: Table) -> None:
+def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(
+    czech: Table, czech_steps: tuple[SimulatedStep, ...]
+) -> None:
     limit = PosteriorLimit(threshold=0.01, max_above=0.0)
     limited = decisions_of(czech, Criteria.of(2, 6, limit))
-    plain = released_after(decisions_of(czech, Criteria.of(2, 6)))
+    plain = released_after(czech_steps)
     assert released_after(limited).sub_tables(czech.schema) < plain.sub_tables(czech.schema)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sdc.config.server import ServerConfig
-from sdc.model.release import NOTHING
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
@@ -23,6 +24,13 @@ from tests.strategies import knows
 CRITERIA = Criteria.of(2, 6)
 
 
+@cache
+def first_state(table: Table, criteria: Criteria, public: Release) -> State:
+    """What is public first, and what cannot be released beside it; found once, as it follows from the table."""
+    judge = Judge(table, knows(table, NOTHING), criteria)
+    return surveyed(judge, State.first(table.schema, public))
+
+
 def open_service(
     table: Table, folder: Path, url: str | None = None, rules: Sequence[dict[str, Any]] = (), slot: float = 0.0
 ) -> Service:
@@ -30,7 +38,6 @@ def open_service(
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
     known = knows(table, NOTHING)
     bench = Bench(folder, known, CRITERIA, Effort(), chosen)
-    first = surveyed(Judge(table, known, CRITERIA), State.first(table.schema, one_way(table.schema)))
     about = {
         "table": table.digest,
         "criterion": {"small_count": CRITERIA.small_count, "min_width": CRITERIA.width.min_width},
@@ -40,7 +47,7 @@ def open_service(
     return Service(
         Chain.open(url or str(folder / "history.db"), about),
         table,
-        first,
+        first_state(table, CRITERIA, one_way(table.schema)),
         lambda _: Worker(bench, table),
         title="Tables",
         rules=chosen,

@@ -47,7 +47,7 @@ def table() -> Table:
     return Table.of(schema, cells, counts)
 
 
-@pytest.fixture(params=["small desk", "service"])
+@pytest.fixture(params=[pytest.param("small desk", marks=pytest.mark.nightly), "service"])
 def desk(request: pytest.FixtureRequest, table: Table, tmp_path: Path) -> Iterator[DeskLike]:
     if request.param == "small desk":
         yield SmallDesk(table, CRITERIA)

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from sdc.events import read_events
 from sdc.model.errors import ConfigError
@@ -24,7 +25,7 @@ from sdc.server.web import listen as listening
 from sdc.server.web.app import serve
 from sdc.server.web.listen import listen
 from sdc.stages.build import open_build
-from tests.conftest import CZECH_YAML
+from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.prefect_home import made_home
 
 REQUEST = {"variables": ["A", "B"]}
@@ -72,11 +73,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[Running]:
+def config(folder: Path) -> Path:
+    """The Czech one, which is prepared without workers of its own."""
+    content = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    (folder / CZECH_YAML.name).write_text(yaml.safe_dump(content | {"execution": {"cluster": "in-process"}}))
+    return folder / CZECH_YAML.name
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path, config: Path) -> Iterator[Running]:
     """Started once: it takes some seconds to prepare."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment["PREFECT_HOME"] = str(made_home(folder / "prefect"))
-    command = [sys.executable, "-m", "sdc.commands.cli", "serve", str(CZECH_YAML), "--port", "0", "--json"]
+    command = [sys.executable, "-m", "sdc.commands.cli", "serve", str(config), "--port", "0", "--json"]
     with (folder / "errors").open("w") as errors:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
@@ -200,7 +210,7 @@ def test_it_ends_when_it_is_told(running: Running, folder: Path) -> None:
     assert running.keys["operator"] not in errors
 
 
-def test_after_its_next_start(running: Running, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_its_next_start(running: Running, folder: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was released is released, and keys are told once."""
     running.process.wait(60)
     monkeypatch.chdir(folder)
@@ -213,7 +223,7 @@ def test_after_its_next_start(running: Running, folder: Path, monkeypatch: pytes
 
     monkeypatch.setattr(listening, "serve", serve)
     for _ in range(2):
-        listen(open_build(CZECH_YAML), "127.0.0.1", 1, None, lambda *facts: told.append(facts))
+        listen(open_build(config), "127.0.0.1", 1, None, lambda *facts: told.append(facts))
     assert told == [("http://127.0.0.1:1", None)] * 2
     secret = next(folder.glob("runs/**/secret"))
     assert (secret.stat().st_mode & 0o777, len(secret.read_bytes())) == (0o600, 32)

@@ -18,11 +18,12 @@ from schemathesis.specs.openapi.checks import (
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.web.access import Role
+from tests.profiles import scaled
 from tests.server.http import URL, Server, server_of
 from tests.server.small_desk import SmallDesk
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = 15  # of each operation by each role
+EXAMPLES = scaled(15, fewest=5)  # of each operation by each role
 TABLES = [
     "A.json",
     "A*B.csv",

@@ -43,6 +43,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Open = Callable[..., Service]
 
 
+@pytest.fixture(scope="module")
+def truth(czech: Table) -> BruteForce:
+    return BruteForce(czech, CRITERIA)
+
+
 @pytest.fixture
 def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
     """Opens a service on one history; what is open is closed in the end."""
@@ -57,8 +62,8 @@ def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
         service.close()
 
 
-def test_a_stream_of_requests(opened: Open, czech: Table) -> None:
-    service, truth = opened(), BruteForce(czech, CRITERIA)
+def test_a_stream_of_requests(opened: Open, truth: BruteForce) -> None:
+    service = opened()
     for subtable, who in stream(1, 6, 80):
         public = service.state
         reply = service.ask(subtable, who).result(30)
@@ -84,8 +89,8 @@ def test_the_same_after_a_new_start(opened: Open) -> None:
     assert (again.state, again.requests(), again.moments(), again.public_id) == before
 
 
-def test_many_clients_at_once(opened: Open, czech: Table) -> None:
-    service, truth, replies = opened(), BruteForce(czech, CRITERIA), list[str]()
+def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
+    service, replies = opened(), list[str]()
 
     def ask(seed: int) -> None:
         for subtable, who in stream(seed, 6, 50):
@@ -125,8 +130,8 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
         pass
 
 
-def test_a_round_decides_what_waits(opened: Open, czech: Table) -> None:
-    service, truth = opened([{"rule": "batch"}]), BruteForce(czech, CRITERIA)
+def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
+    service = opened([{"rule": "batch"}])
     for subtable, who in stream(3, 6, 30):
         reply = service.ask(subtable, who).result(30)
         known = {("answered", "already-released"), ("refused", "not-released")}
@@ -143,9 +148,8 @@ def test_a_round_decides_what_waits(opened: Open, czech: Table) -> None:
     assert service.round().result(60) == 0
 
 
-def test_two_servers_on_one_history(opened: Open, czech: Table, postgres_url: str) -> None:
+def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_url: str) -> None:
     """Whoever asks whichever: never a joint breach, and never a decision lost or made twice."""
-    truth = BruteForce(czech, CRITERIA)
     services = opened(url=postgres_url), opened(url=postgres_url)
 
     def ask(seed: int) -> None:

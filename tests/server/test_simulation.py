@@ -54,6 +54,8 @@ from tests.strategies import knows
 CRITERIA = Criteria.of(2, 6)
 NAMES = ("myopic", *DEFAULTS)
 KINDS: tuple[Kind, ...] = ("uniform", "popular", "greedy-user")
+ROUTINE = {*((KINDS[0], name) for name in NAMES), *((kind, NAMES[0]) for kind in KINDS)}
+"""Each rule with one kind of requests and each kind with one rule; the other pairs are tried in the night."""
 
 
 def rules(name: str) -> tuple[Rule, ...]:
@@ -87,8 +89,14 @@ def opening(judge: Judge, first: State) -> Opening:
 # Courses
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=() if (kind, name) in ROUTINE else pytest.mark.nightly)
+        for kind in KINDS
+        for name in NAMES
+    ],
+)
 def test_every_state_of_a_course_keeps_the_criterion(
     kind: Kind, name: str, judge: Judge, first: State, truth: BruteForce
 ) -> None:

@@ -20,6 +20,7 @@ from sdc.record.database import ChainError
 from sdc.record.entry import Entry
 from sdc.server.desk.course import FRONTIERS, Course
 from sdc.server.tryout.replay import recorded
+from tests.server.databases import Cluster
 from tests.server.services import open_service
 from tests.server.streams import stream
 
@@ -41,11 +42,21 @@ def asking(url: str) -> Iterator[Ask]:
     engine.dispose()
 
 
-@pytest.fixture
-def served(history_url: str, czech: Table, tmp_path: Path, night: list[int]) -> str:
-    """The URL of the history of a server that has answered some, refused some, and given and taken keys."""
-    rules = [{"rule": "one_step"}]
-    service = open_service(czech, tmp_path, history_url, rules)
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def served(
+    request: pytest.FixtureRequest, czech: Table, tmp_path_factory: pytest.TempPathFactory, night: list[int]
+) -> str:
+    """The URL of the history of a server that has answered some, refused some, and given and taken keys.
+
+    For tests that leave it as it was.
+    """
+    folder, rules = tmp_path_factory.mktemp("served"), [{"rule": "one_step"}]
+    if request.param == "sqlite":
+        history_url = str(folder / "history.db")
+    else:
+        cluster: Cluster = request.getfixturevalue("postgres_cluster")
+        history_url = cluster.new_url()
+    service = open_service(czech, folder, history_url, rules)
     service.log.store("started", "", "", {"rules": rules})
     for number, (user, role) in enumerate([("ada", "user"), ("root", "operator"), ("ada", "auditor")]):
         body = {"key": f"k{number}", "user": user, "role": role, "sha256": "0", "expires": "2030-01-01T00:00:00+00:00"}

@@ -58,7 +58,7 @@ from sdc.stages.refusals import refusals
 from sdc.stages.stage import Stage, run_stage
 from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.certificate import read_certificate, write_certificate
-from sdc.storage.parquet import read_written_table
+from sdc.storage.parquet import read_written_table, table_columns, write_csv
 from sdc.storage.results import (
     read_assessment,
     read_curve,
@@ -796,7 +796,8 @@ def test_laws_are_kept_one_by_one(config: Config, monkeypatch: pytest.MonkeyPatc
     assert not build.folder.checkpoint("posterior").exists()
 
 
-def test_what_refusals_tell(config: Config) -> None:
+@pytest.mark.nightly
+def test_what_refusals_tell_of_the_czech_table(config: Config) -> None:
     """Of the 810 tables that agree with the release 744 lead to it; each is built again by what makes a build."""
     build, _ = made(config(posterior={"refusals": 1000}))
     found = read_refusals(build.folder.stage("posterior"))
@@ -807,6 +808,22 @@ def test_what_refusals_tell(config: Config) -> None:
     build, statuses = made(config(posterior={"refusals": 809}))
     assert redone(statuses) == ["posterior", "confidential"]
     reason = "more than 809 tables agree with the release, and no more are built again"
+    assert read_refusals(build.folder.stage("posterior")).reason == reason
+
+
+def test_what_refusals_tell(config: Config, tmp_path: Path) -> None:
+    """Of the 52 tables that agree with the release 35 lead to it; each is built again by what makes a build."""
+    write_csv(tmp_path / "t.csv", table_columns(NARROWED))
+    small = {"table": {"path": str(tmp_path / "t.csv"), "categories": {}}, "risk": {"min_width": 3}}
+    build, _ = made(config(posterior={"refusals": 1000}, **small))
+    found = read_refusals(build.folder.stage("posterior"))
+    assert (found.feasible_tables, found.alike, found.reason) == (52, 35, None)
+    assert (found.possible.tolist(), found.left.tolist()) == ([[0, 5]], [[0, 4]])
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "Of the 52 that agree with it 35 lead to it" in page
+    build, statuses = made(config(posterior={"refusals": 51}, **small))
+    assert redone(statuses) == ["posterior", "confidential"]
+    reason = "more than 51 tables agree with the release, and no more are built again"
     assert read_refusals(build.folder.stage("posterior")).reason == reason
 
 
@@ -949,13 +966,22 @@ def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Ex
     assert {path.name for path in build.folder.path.iterdir()} == {".lock", "log.jsonl", "manifest.json", *NAMES}
 
 
-@pytest.mark.parametrize("workers", [2, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 4))])
+@pytest.mark.soak
+@pytest.mark.parametrize("workers", [1, 4])
 def test_any_number_of_workers_anneals_the_same(workers: int, config: Config) -> None:
+    with open_executor(ExecutionConfig(workers=workers)) as executor:
+        assert_anneals_the_same(executor, config)
+
+
+def test_two_workers_anneal_the_same(config: Config, two_workers: Executor) -> None:
+    assert_anneals_the_same(two_workers, config)
+
+
+def assert_anneals_the_same(executor: Executor, config: Config) -> None:
     alone, _ = made(config(release=BEST))
     expected = contents(alone.folder.stage("search"))
     shutil.rmtree(alone.folder.path)
-    with open_executor(ExecutionConfig(workers=workers)) as executor:
-        build, _ = made(config(release=BEST), executor)
+    build, _ = made(config(release=BEST), executor)
     assert contents(build.folder.stage("search")) == expected
 
 

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,9 +79,10 @@ def czech_folder(tmp_path: Path) -> Path:
 WIDTH = 20
 
 
-def conflict(folder: Path) -> tuple[list[str], str]:
+@cache
+def two_that_conflict() -> tuple[list[str], str]:
     """Two releases of the Czech table, each of which may go out and which may not go out together; by search."""
-    table = Subject.open(str(folder / "table.csv")).table
+    table = Subject.open(str(CONFIGS / "czech_auto_workers.csv")).table
     fours = [st.label(t, table.schema) for t in range(1 << 6) if st.dimension(t) == 4]
 
     def may_go_out(*sub_tables: str) -> bool | None:
@@ -92,7 +94,7 @@ def conflict(folder: Path) -> tuple[list[str], str]:
 
 
 def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
-    pair, other = conflict(czech_folder)
+    pair, other = two_that_conflict()
     risk = {"small_count": 2, "min_width": WIDTH}
     without = [{"of": ["B", "E"]}]
     first = built(config(czech_folder, "first", [], risk=risk, release={"require": pair, "forbid": without}))
@@ -256,7 +258,7 @@ def total(table: Table) -> Told:
 
 
 def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder: Path) -> None:
-    pair, other = conflict(czech_folder)
+    pair, other = two_that_conflict()
     new_ledger(czech_folder / "led")
     more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
     first = config(czech_folder, "first", [], release={"require": pair, "forbid": [{"of": ["B", "E"]}]}, **more)
@@ -372,7 +374,7 @@ def test_a_release_that_was_changed_is_no_entry_any_more(czech_folder: Path) -> 
 def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> None:
     """The release that was found without it has no place; another is found beside it."""
     new_ledger(czech_folder / "led")
-    pair, other = conflict(czech_folder)
+    pair, other = two_that_conflict()
     more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
     file = config(czech_folder, "first", [], release={"weights": {"sub_tables": {other: 1000}}}, **more)
     build, said = open_build(file), list[str]()

@@ -106,24 +106,34 @@ def test_a_part_that_changes_after_the_digest_makes_no_table(config: Path) -> No
     assert table_of(open_build(config))[0].exists()
 
 
-@pytest.mark.parametrize(
-    ("part", "variables", "refusal"),
-    [
-        (
-            "age,school,county",
-            "age, school, region",
-            r"3\.csv has the columns .*county but 0\.csv has .*region;",
-        ),
-        ("age,school,region", "age, school, region, size", r"has no column 'size'; it has age, school, region"),
-    ],
-)
-def test_parts_without_what_is_named_are_refused_before_any_work(
-    config: Path, part: str, variables: str, refusal: str
-) -> None:
+LACKING = [
+    ("age,school,county", "age, school, region", r"3\.csv has the columns .*county but 0\.csv has .*region;"),
+    ("age,school,region", "age, school, region, size", r"has no column 'size'; it has age, school, region"),
+]
+
+
+@pytest.fixture
+def refusal(request: pytest.FixtureRequest, config: Path) -> str:
+    """What is said of the config, whose parts lack what it names."""
+    part, variables, said = request.param
     (config.parent / "parts" / "3.csv").write_text(f"{part}\n20,no,north\n")
     config.write_text(config.read_text().replace("age, school, region", variables))
+    return str(said)
+
+
+@pytest.mark.parametrize("refusal", LACKING, ids=["one", "all"], indirect=True)
+def test_parts_without_what_is_named_are_refused(config: Path, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
         open_build(config).check_source()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [LACKING[0], pytest.param(LACKING[1], marks=pytest.mark.nightly)],
+    ids=["of one", "of all"],
+    indirect=True,
+)
+def test_they_are_refused_before_any_work(config: Path, refusal: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sdc.commands.cli", "run", str(config)], capture_output=True, text=True
     )

@@ -20,12 +20,14 @@ from numpy.linalg import pinv
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.treat.dominance import Rules, judge
 from sdc.treat.magnitude import ALL, MagnitudeTable, magnitude_table, written
+from tests.profiles import scaled
 
 # ACRO's conventions (AI-SDC/ACRO, acro/default.yaml and its aggregation functions): fewer than safe_threshold 10 fail,
 # more than safe_nk_k 0.90 of the safe_nk_n 2 largest, less than safe_pratio_p 0.10 of the largest left without the two
 # largest; a total of 0 and a single contributor fail the last. Of a total of 0 ACRO asks no (n, k)-rule; it fails here,
 # and ACRO counts records of 0 as contributors, which are none here
 ACRO = Rules.of(10, (2, 90), 10)
+TABLES = scaled(200, fewest=40)
 
 
 def failing(values: list[int], rules: Rules) -> list[bool]:
@@ -247,7 +249,7 @@ def told_by(records: list[Record], tables: tuple[MagnitudeTable, ...]) -> list[l
 def test_no_difference_of_groupings_fails_a_rule(tmp_path: Path, night: list[int]) -> None:
     """Every sum that follows from what is published, its records added up by hand."""
     rng, told = np.random.default_rng([7, *night]), []
-    for _ in range(200):
+    for _ in range(TABLES):
         records, rule = drawn_records(rng), (int(rng.integers(1, 4)), int(rng.integers(1, 3)), 90, 10)
         path, rules = records_in(tmp_path / "t.csv", records), Rules.of(rule[0], rule[1:3], rule[3])
         also = [["size"], ["region", "size"]][: rng.integers(1, 3)]
@@ -259,8 +261,8 @@ def test_no_difference_of_groupings_fails_a_rule(tmp_path: Path, night: list[int
         sums = told_by(records, found)
         assert not any(fails_by_hand(one, *rule) for one in sums)
         told.append(len(sums))
-    assert len(told) > 100
-    assert sum(many > 3 for many in told) > 20, sorted(told)  # not totals alone
+    assert len(told) > TABLES // 2
+    assert sum(many > 3 for many in told) > TABLES // 10, sorted(told)  # not totals alone
 
 
 def test_groupings_whose_difference_fails_a_rule_become_coarser(tmp_path: Path) -> None:
